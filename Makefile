@@ -1,0 +1,37 @@
+# Two commands do everything on a fresh machine with Python, make and pip: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test bench accuracy clean
+
+demo: $(VENV)/core
+	@$(BIN)/crashcart why examples/eval_oom/train.log || true
+
+test: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+
+# Longer campaigns; their figures go into the notes of a release.
+bench: $(VENV)/test
+	$(BIN)/python benchmarks/scan.py
+	$(BIN)/python benchmarks/startup.py
+
+$(VENV)/bin/pip:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+# torch first and pinned, so that nothing pulls another build of it.
+$(VENV)/test: $(VENV)/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/core
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,19 @@
+"""crashcart keeps PyTorch training runs alive, and says why one died."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crashcart.verbs.why import why
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "why"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name == "why":
+        from crashcart.verbs.why import why  # noqa: PLC0415 - nothing heavy is loaded before it is asked for
+
+        return why
+    raise AttributeError(f"module 'crashcart' has no attribute {name!r}")

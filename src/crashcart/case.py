@@ -1,0 +1,72 @@
+"""What the readers found about one run. Causes are pure functions of it.
+
+``case.need("train.batch_size")`` returns a fact or raises ``Missing``; then the report says what could not be looked at.
+Unknown is an answer of its own, never a pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from crashcart.errors import Missing
+from crashcart.log import Log
+
+if TYPE_CHECKING:
+    from crashcart.checkpoints import Checkpoint
+    from crashcart.model import Evidence, Fact, NotLooked
+
+__all__ = ["Case", "ExitStatus", "KernelEvent"]
+
+
+@dataclass(frozen=True)
+class KernelEvent:
+    """Something the kernel or the driver reported.
+
+    ``kind`` is oom-kill, xid, sxid, segfault, hung-task, nfs, read-only or disk-error. ``seconds`` is Unix time where the
+    clock could be told. ``ours`` is True when time and process match the run, False when they speak against it, None when it
+    cannot be told.
+    """
+
+    kind: str
+    evidence: Evidence
+    seconds: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    ours: bool | None = None
+    why_ours: str = ""
+
+
+@dataclass(frozen=True)
+class ExitStatus:
+    """How the command ended, as the user or the scheduler tells it; 128+n is decoded to a signal."""
+
+    code: int | None
+    signal: str | None
+    evidence: Evidence
+
+
+@dataclass
+class Case:
+    """Everything known about one run, each item with its evidence."""
+
+    log: Log = field(default_factory=Log)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    kernel: tuple[KernelEvent, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    exit: ExitStatus | None = None
+    not_looked: list[NotLooked] = field(default_factory=list)
+    notes: list[Evidence] = field(default_factory=list)
+
+    def need(self, name: str) -> Fact:
+        """The fact of that canonical name; raises ``Missing`` where nothing is known of it."""
+        try:
+            return self.facts[name]
+        except KeyError:
+            raise Missing(name) from None
+
+    def number(self, name: str) -> float | None:
+        """The value of a fact if it is known and a number."""
+        fact = self.facts.get(name)
+        if fact is None or isinstance(fact.value, bool) or not isinstance(fact.value, (int, float)):
+            return None
+        return fact.value

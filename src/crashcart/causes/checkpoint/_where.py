@@ -1,0 +1,37 @@
+"""Where an exception came from, as the causes of this family ask it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+LOADING = (
+    r"serialization\.py (?:load|_load|_legacy_load|_open_\w+reader|__init__)|from_pretrained|load_state_dict|"
+    r"load_checkpoint|resume|restore|load_from_checkpoint|"
+    r"torch\.load\(|safe_open|load_file\b|load_model\b|load_pretrained|load_weights|state_dict_loader|load_state\b|"
+    r"load_url|/hub\.py|load_ckpt|_load_optimizer"
+)
+SAVING = (
+    r"serialization\.py (?:save|_save|_open_\w+writer)|torch\.save\(|save_checkpoint|save_pretrained|save_model\b|"
+    r"save_file\b|state_dict_saver|"
+    r"_get_optim_state_dict|get_optimizer_state_dict|get_model_state_dict|async_save|dist_checkpointing.* save|"
+    r"save_state\b|_save_to_state_dict|save_ckpt|"
+    r"PyTorchFileWriter|orbax|savemodel|checkpoint\w*\.py save|_rotate_checkpoints|save_to_json|safe_save_file|saver\.py|"
+    r"_save_checkpoint"
+)
+
+
+def uncaught(case: Case) -> Iterator[Raised]:
+    """Exceptions that the program did not get over, first one first; also stacks whose last line is missing."""
+    return (raised for raised in case.log.raised if (raised.kind or raised.stack_only) and not raised.survivable)
+
+
+def stack(raised: Raised, innermost: int = 80) -> str:
+    """The last frames as text, files with forward slashes, to search in."""
+    frames = raised.frames[-innermost:]
+    return "\n".join(f"{frame.file} {frame.function} {frame.code}".replace("\\", "/") for frame in frames)

@@ -1,0 +1,99 @@
+"""A checkpoint or a cached file of weights is cut short or damaged.
+
+What happens: loading fails before anything is compared: the archive has no directory, the header is nonsense, the file ends
+early.
+
+Why: the run or the machine died while it wrote; a download was interrupted and the half file stayed in the cache; the disk
+was full; two processes wrote the same file.
+
+How it shows: ``PytorchStreamReader failed reading zip archive``, ``unexpected EOF, expected N more bytes``, ``Ran out of
+input`` or ``pickle data was truncated`` under ``torch.load``, safetensors' ``MetadataIncompleteBuffer`` or
+``HeaderTooLarge``, ``storage has wrong size``. The first byte decides for pickles: 'v' and '<' are no damage but a
+placeholder.
+
+What to do: compare size and hash with a good copy; delete the cached file and fetch it again; resume from the checkpoint
+before. Write checkpoints to a temporary name and rename them when whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.checkpoint._where import LOADING, stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A checkpoint or a file of weights is damaged or cut short"
+DAMAGE = (
+    r"Ran out of input|pickle data was truncated|unpickling stack underflow|invalid load key, '\\x|not a zip file|"
+    r"unexpected EOF|"
+    r"Unable to load weights|file signature not found|truncated|corrupt|BadZipFile|Invalid magic number|"
+    r"could not find MARK|No such file.*\.metadata"
+)
+
+phrases = (
+    decisive(
+        "failed finding central directory", "invalid header or archive is corrupted", "pytorchstreamreader failed",
+        "failed reading zip archive", "failed locating file data", "metadataincompletebuffer",
+        "invalidheaderdeserialization", "invalidheaderlength", "headertoosmall",
+        "incomplete metadata, file not fully covered", "header too small", "the file might be corrupted",
+        "storage has wrong size", "invalid magic number; corrupt file", "unpickling stack underflow",
+        "checkpoint is corrupt", "corrupted checkpoint", "tensorinvalidinfo", "invalid json in header",
+        says="the file of weights is cut short or damaged",
+    ),
+    strong("headertoolarge", "header too large", says="the header of the file of weights is nonsense"),
+    strong("unable to load weights from pytorch checkpoint file", "unable to load weights from checkpoint file",
+           says="the file of weights cannot be read"),
+    strong("invalid load key, '", says="the file does not begin like a pickle", pattern=r"invalid load key, '\\x(?!0[ad])"),
+    weak("ran out of input", "invalid hash value (expected", "pickle data was truncated", says="a pickle ends early"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Errors that any file can give, where the frames say that weights were being loaded."""
+    for raised in uncaught(case):
+        where = stack(raised)
+        text = f"{raised.kind}: {raised.message}"
+        if compiled(LOADING).search(where) and compiled(DAMAGE).search(text) and not raised.worker:
+            yield Sign(
+                "decisive",
+                "the file ends early or is nonsense while weights are loaded",
+                (evidence(raised.line),),
+                order=raised.line.order,
+            )
+        elif raised.kind == "EOFError" and "Ran out of input" in raised.message and not raised.worker:
+            if compiled(r"checkpoint|ckpt|weights|model|torch").search(where) or not raised.frames:
+                yield Sign("strong", "a pickled file is empty", (evidence(raised.line),), order=raised.line.order)
+
+
+def in_checkpoints(case: Case) -> Iterator[Sign]:
+    """Checkpoints that the reader of folders found to be not whole."""
+    for checkpoint in case.checkpoints:
+        if getattr(checkpoint, "whole", None) is False:
+            item = getattr(checkpoint, "evidence", None)
+            yield Sign("weak", "a checkpoint is not whole", (item,) if item is not None else (), fatal=False)
+
+
+fixes = (
+    Fix(
+        "Take the last whole copy",
+        "by-hand",
+        "delete the half file (for a hub: from the cache, then download again and compare size and hash); for your own run "
+        "resume from the checkpoint "
+        "before it; write to a temporary name and os.replace() when done",
+    ),
+)
+experiment = Experiment(
+    title="Open the file alone with torch.load(..., map_location='cpu') or safetensors, and the checkpoint before it as "
+    "the control",
+    start_from="the file that the traceback names",
+    stop_after="both files were opened",
+    confirms="only this file fails, and its size differs from a good copy",
+    refutes="it opens alone: then the program opens another file, or while it is still being written",
+)

@@ -1,0 +1,99 @@
+"""Writing a checkpoint failed and took the run with it.
+
+What happens: training is well until a save; the writer raises, and hours since the last checkpoint are lost.
+
+Why: the folder does not exist or may not be written; several ranks rename or delete the same folder; a stale temporary
+folder is in the way; safetensors refuses tensors that share memory or are not contiguous; something in the state cannot be
+pickled or written as JSON; the state-dict gathering fails; a file system that is full is ``host-memory/disk-full``.
+
+How it shows: the exception has ``torch.save``, ``save_pretrained``, ``save_checkpoint`` or a state-dict gather on its stack:
+``Parent directory ... does not exist``, ``Some tensors share memory``, ``tmp-checkpoint-49' -> 'checkpoint-49'``, ``Can't
+pickle local object``.
+
+What to do: save once right after the start, so that this fails in the first minute; create the folder on rank 0 before a
+barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import against, compiled, decisive, strong, weak
+from crashcart.causes.checkpoint._where import SAVING, stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Saving a checkpoint failed"
+ELSE = (
+    r"out of memory|No space left|quota|Errno 28|code: 28|MemoryError|cannot allocate memory|NCCL|collective|watchdog|"
+    r"timed? ?out|unexpected keyword|Errno 122"
+)
+KINDS = frozenset({
+    "FileNotFoundError", "FileExistsError", "PermissionError", "OSError", "IOError", "NotADirectoryError",
+    "IsADirectoryError", "RuntimeError", "TypeError", "AttributeError", "PicklingError", "ValueError", "SafetensorError",
+    "KeyError", "NotImplementedError", "UnicodeEncodeError", "AssertionError", "CheckpointException", "BlockingIOError",
+    "Error",
+})  # fmt: skip
+
+phrases = (
+    decisive(
+        "some tensors share memory", "trying to be saved contained shared tensors",
+        "trying to save a non contiguous tensor", "trying to save a sparse tensor", "' -> 'checkpoint-", "checkpoint-tmp",
+        "parent directory ", "is not json serializable", "error while serializing", "generation config instance is invalid",
+        "tmp-checkpoint",
+        says="a checkpoint could not be written",
+        pattern=r"share memory|shared tensors|non contiguous|sparse tensor|(?:Errno|Error).*(?:tmp-checkpoint|"
+                r"checkpoint-tmp|-> '[^']*checkpoint)|"
+        r"Parent directory .* does not exist|while serializing|generation config instance is invalid",
+        unless=r"code: 28|StorageFull|No space left|Removed shared tensor",
+    ),
+    strong("pytorchstreamwriter failed writing", "unexpected pos ", "inline_container.cc", "cannot be opened.",
+           says="torch could not write the archive of a checkpoint",
+           pattern=r"StreamWriter failed|unexpected pos \d+ vs|File .* cannot be opened",
+           unless=r"StreamReader|No space left"),
+    strong("failed to save checkpoint", "error saving checkpoint", "could not save checkpoint", "failed to save the model",
+           "error while saving",
+           "saving checkpoint failed", "failed to write checkpoint", says="the program itself says that saving failed"),
+    against("no space left on device", "disk quota exceeded", "errno 28]", "storagefull", says="the disk is full"),
+    weak("can't pickle local object", "cannot pickle '", "read-only file system", "file name too long",
+         "permission denied: '",
+         says="something cannot be written"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An exception whose frames are those of a save, and that is no lack of memory or disk."""
+    for raised in uncaught(case):
+        if raised.kind not in KINDS or raised.worker or compiled(ELSE).search(raised.message):
+            continue
+        inner = stack(raised, 5)
+        if compiled(SAVING).search(inner) and not compiled(
+            r"torch\.load\(|serialization\.py _?(?:legacy_)?load|from_pretrained"
+        ).search(inner):
+            says = f"{raised.kind} while a checkpoint was saved"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
+            return
+
+
+fixes = (
+    Fix(
+        "Make the save work, and try it at the start",
+        "by-hand",
+        "create the folder on rank 0 before a barrier; let one rank rename and rotate; remove stale temporary folders; for "
+        "tied weights "
+        "safe_serialization=False or save_model(); .contiguous() before saving; keep lambdas, locks and files out of what "
+        "is pickled; save once at step 1",
+    ),
+)
+experiment = Experiment(
+    title="Save right after the start, at step 1, into the same folder with the same number of ranks",
+    start_from="the newest whole checkpoint",
+    stop_after="two saves, the second over the first with rotation",
+    confirms="the save fails the same way at once; with the correction both saves pass and the file loads",
+    refutes="both saves pass: then what differs at the later step (disk, another job, state) is the cause",
+)

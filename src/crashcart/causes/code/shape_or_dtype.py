@@ -1,0 +1,104 @@
+"""Tensors disagree in shape, type or device.
+
+What happens: an operation refuses its arguments, mostly in the first step or at the first odd batch.
+
+Why: the model was built for another number of classes, channels or features than the data has; half-precision weights
+meet float inputs without autocast; a tensor stayed on the CPU or on another card; a sharded or quantised weight is used
+before it was gathered.
+
+How it shows: ``mat1 and mat2 shapes cannot be multiplied``, ``must match the size of tensor b``, ``Expected all tensors
+to be on the same device``, ``expected scalar type Half but found Float``. The same words inside a loader's worker are
+about samples (data/shape), and ``size mismatch for layer.weight`` is about a checkpoint.
+
+What to do: print shapes, dtypes and devices of the arguments at the innermost frame of your own; compare the
+configuration's sizes with the data's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Tensors disagree in shape, type or device"
+_NOT = r"Warning:|DataLoader worker|size mismatch for|copying a param|checkpoint"
+phrases = (
+    decisive(
+        "shapes cannot be multiplied", "expected all tensors to be on the same device", "must have the same dtype",
+        "to have the same dtype",
+        "expected object of backend", "expected object of device type", "expected object of scalar type",
+        "expected object of type",
+        "expected tensor for argument", "placeholder storage has not been allocated on mps",
+        "but found one of them on device",
+        says="the arguments of an operation do not fit", unless=_NOT,
+    ),
+    decisive("expected scalar type", pattern=r"expected scalar type \w+ but (?:found|got)", says="types disagree",
+             unless=_NOT),
+    decisive("weight type (", "bias type (", pattern=r"(?:input|weight|bias) type .* should be the same",
+             says="types or devices disagree", unless=_NOT),
+    strong(
+        "must match the size of tensor", "sizes of tensors must match", "must match the existing size",
+        "is invalid for input of size",
+        "to match target batch_size", "is not compatible with input tensor's size", "size mismatch, m1:",
+        "size mismatch, got",
+        "operands do not broadcast", "operands could not be broadcast", "not aligned:", "must be equal to or broadcast",
+        "output with shape", "does not match the broadcast shape", "inconsistent tensor size", "shape mismatch",
+        "dimension out of range",
+        "expected size for first two dimensions of batch2", "batch1 and batch2 must have same",
+        "can't be cast to the desired output type",
+        "dimension mismatch", "mismatched shape", "does not match the shape of the indexed tensor", "unmatched size",
+        "has invalid shape",
+        "mismatch in shape", "cannot be broadcast to", "doesn't match the broadcast shape", "shapes cannot be",
+        "must have the same shape",
+        "dtypes match, got", "same number of dimensions", "only support fp16 and bf16", "not on the expected device",
+        "kernel size can't be greater", "must have same number of", "incompatible dimensions", "incompatible shapes",
+        pattern=r"(?:Error|Exception|Assert)\w*\b.*:|^\s*(?:The size|Sizes of|shape ')", says="shapes disagree", unless=_NOT,
+    ),
+    strong("channels, but got", "given groups=", "-dimensional input for", "expected input with shape",
+           "expected 3d or 4d", "expected 4d (unbatched)",
+           "but got 3-dimensional", "target size (torch", "input of size", "dimensional weight", "dim (batched)",
+           pattern=r"expected .*(?:channels|dimension|input|shape)|target size|different (?:to|from) the input size",
+           says="an input has another shape than the layer wants", unless=_NOT),
+    strong("found dtype", "dtype mismatch", "same dtype", "expected dtype", "to have dtype", "got dtype",
+           "not implemented for 'long'", "not implemented for 'int'",
+           "not implemented for 'bool'", "not implemented for 'double'", "without overflow", "on the same device",
+           "different from other tensors on",
+           "indices should be either on", "can't convert cuda", "cuda:0 device type tensor to numpy",
+           "should be the same device",
+           pattern=r"Error\b|Assertion", says="types or devices disagree", unless=_NOT),
+)  # fmt: skip
+SHAPES = r"size|shape|dtype|scalar type|device|dimension"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """The same words inside a loader's worker are about samples, not about the model."""
+    for raised in case.log.raised:
+        if raised.worker and raised.kind in {"RuntimeError", "ValueError"} and compiled(SHAPES).search(raised.message[:300]):
+            says = "it was raised in a loader's worker, on a sample"
+            yield Sign("against", says, (evidence(raised.line),), order=raised.line.order)
+            return
+
+
+fixes = (
+    Fix(
+        "Make the two sides agree",
+        "by-hand",
+        "print shape, dtype and device of both arguments before the line that the traceback names; the number that does "
+        "not fit is "
+        "mostly a class count, channel count or hidden size of the configuration",
+    ),
+)
+experiment = Experiment(
+    title="Run one batch on one process with CUDA_LAUNCH_BLOCKING=1 and print both arguments before the failing line",
+    start_from="the beginning",
+    stop_after="the failing batch",
+    confirms="the printed shapes, types or devices differ as the message says, for every batch (model) or for one (data)",
+    refutes="it passes on one process: then sharding, DataParallel or quantisation changes the tensor",
+)

@@ -1,0 +1,42 @@
+"""Where an exception came from, as the causes of this family ask it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+# Settings on their way into the program: a parser's or a config library's frame, or a value read from such an object.
+SETTINGS = (
+    r"argparse|hf_argparser|omegaconf|hydra|yacs|jsonargparse|draccus|tyro|/configs?/|config\w*\.py|options?\.py|"
+    r"arguments\.py|"
+    r"parse_args|parse_config|load_config|get_config|build_from_cfg|from_config|\b(?:args|opts?|cfg|conf|config|hparams|"
+    r"hyp|flags)\b[.\[]"
+)
+
+
+def uncaught(case: Case) -> Iterator[Raised]:
+    """Exceptions that the program did not get over, first one first."""
+    return (raised for raised in case.log.raised if raised.kind and not raised.survivable)
+
+
+def stack(raised: Raised, innermost: int = 80) -> str:
+    """The last frames as text, files with forward slashes, to search in."""
+    frames = raised.frames[-innermost:]
+    return "\n".join(f"{frame.file} {frame.function} {frame.code}".replace("\\", "/") for frame in frames)
+
+
+def says(raised: Raised, pattern: str) -> bool:
+    """Whether the exception's own message fits a pattern."""
+    return compiled(pattern).search(raised.message) is not None
+
+
+def trained(case: Case, raised: Raised) -> bool:
+    """Whether training steps were logged before the exception."""
+    return sum(one.line.order < raised.line.order and one.get("loss") is not None for one in case.log.metrics) > 1

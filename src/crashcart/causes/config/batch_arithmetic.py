@@ -1,0 +1,129 @@
+"""Batch, accumulation, sequence length, world size or chunking gives zero, nothing, or does not divide.
+
+What happens: the settings are each plausible, but their product or quotient is not: a start-up check fails, or an integer
+division gives 0 and the first loop dies on an empty chunk.
+
+Why: the global batch is micro-batch x accumulation x data-parallel ranks; layers, heads and sequences are cut by the
+parallel sizes; ``max_img_per_gpu // images_per_sequence`` is 0 as soon as a sequence has more images; accumulation larger
+than the batch makes empty chunks. Often the settings were right for another number of GPUs. A world size of 1 in the message
+means that the launcher started one process only.
+
+How it shows: ``Check batch related parameters ... 256 != 2 * 18 * 7``, ``must be divisible by``, ``batch size must be
+positive``, ``only support equal chunk``, ``Expected more than 1 value per channel`` (a last batch of one sample).
+
+What to do: keep the global batch and change accumulation so that the product holds; choose sizes that divide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.config._where import stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Batch, accumulation and world size do not fit each other"
+SIZES = (
+    r"batch|micro|gpu|world|process|\brank|accumul|chunk|queue|parallel|pipeline|tensor|\b[tpdce]p\b|mp_size|generations|"
+    r"rollout|"
+    r"sequence|seq_?len|stage|layers|heads|device|replica|envs|n_steps|group|buffer"
+)
+MODEL = r"embed|hidden|channels|d_model|head_dim|in_features|height|width|image|stride|patch|resolution|\bdim\b"
+
+phrases = (
+    decisive("check batch related parameters", "only support equal chunk", says="the batch is not micro-batch x "
+        "accumulation x ranks"),
+    decisive(
+        "has to be greater than 0", "batch size must be positive", "batch_size should be a positive integer value",
+        "batch size must be greater than 0", "batch_size must be positive", "range() arg 3 must not be zero",
+        "accumulation steps must be",
+        says="a batch or a number of chunks comes out as zero",
+        pattern=r"batch|accumulation|got batch_size=(?:0|-\d+)|arg 3 must not be zero",
+        unless=r"got batch_size=(?:['\"\[]|[1-9]|\d+\.\d)",
+    ),
+    decisive(
+        "divisible by", "multiple of", "evenly divide", "divide evenly", "equally divi",
+        says="a size does not divide by a number of devices, chunks or parts",
+        pattern=rf"(?:divisible by|multiple of|divide).*?(?:{SIZES})|(?:{SIZES}).*?(?:divisible by|multiple of|divide)",
+        unless=rf"\b(?:ideally|better|performance|faster|recommended|pad(?:ded|ding)?|round|truncated|adjust|"
+               rf"maximum ratio)\b|{MODEL}",
+    ),
+    strong("is not divisible by", says="one number does not divide by another",
+           pattern=r"Error: \d+ is not divisible by \d+"),
+    strong(
+        "expected more than 1 value per channel when training",
+        says="batch normalisation met a batch of one sample: the last batch of the epoch, or a batch of 1 on each card",
+    ),
+    strong(
+        "== 0", says="a check that sizes divide failed",
+        pattern=rf"^\W*assert .*(?:{SIZES}).*%.*== ?0|^\W*assert .*%.*(?:{SIZES}).*== ?0",
+    ),
+    weak("max_steps=0", "num_train_steps=0", "total optimization steps = 0", says="no step is planned",
+         pattern=r"(?:steps ?= ?0)\b"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A division by zero or an empty product whose operands are sizes of the batch."""
+    for raised in uncaught(case):
+        code = raised.frames[-1].code if raised.frames else ""
+        if raised.kind == "ZeroDivisionError" and compiled(
+            r"batch|accum|world_size|update_freq|n_gpu|num_gpus|replica|micro"
+        ).search(code):
+            if not compiled(r"len\(|epoch_size|num_samples").search(code):
+                told = f"a division by zero of batch sizes: {code}"
+                yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+        elif (
+            raised.kind == "ValueError"
+            and "chunk" in stack(raised, 2)
+            and "must be" in raised.message
+            and "batch" in raised.message
+        ):
+            yield Sign(
+                "strong",
+                "a batch was cut into more chunks than it has samples",
+                (evidence(raised.line),),
+                order=raised.line.order,
+            )
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """The products and quotients that frameworks check or, worse, do not check."""
+    images, sequence = case.number("train.images_per_device"), case.number("data.images_per_sequence")
+    if images is not None and sequence and images < sequence:
+        told = f"{images:g} images for a device and {sequence:g} for a sequence: {images:g} // {sequence:g} is 0"
+        facts = (case.facts["train.images_per_device"].evidence, case.facts["data.images_per_sequence"].evidence)
+        yield Sign("decisive", told, facts)
+    batch, micro = case.number("train.global_batch_size"), case.number("train.batch_size")
+    ranks = case.number("launch.processes")
+    accumulation = case.number("train.accumulation")
+    if batch and micro and ranks and accumulation and micro * ranks * accumulation != batch:
+        told = f"{micro:g} x {accumulation:g} x {ranks:g} is {micro * accumulation * ranks:g}, the global batch is {batch:g}"
+        names = ("train.global_batch_size", "train.batch_size", "train.accumulation", "launch.processes")
+        yield Sign("strong", told, tuple(case.facts[name].evidence for name in names))
+    if accumulation and micro and accumulation > micro and "train.images_per_device" in case.facts:
+        told = f"{accumulation:g} chunks of a batch of {micro:g} leave chunks empty"
+        yield Sign("weak", told, (case.facts["train.accumulation"].evidence, case.facts["train.batch_size"].evidence))
+
+
+fixes = (
+    Fix(
+        "Choose accumulation so that micro-batch x accumulation x data-parallel ranks is the global batch",
+        "by-hand",
+        "keep the global batch, which is the recipe; change the accumulation first, then the micro-batch, the number of "
+        "GPUs last",
+    ),
+)
+experiment = Experiment(
+    title="Start with sizes that divide (accumulation 1, global batch = micro-batch x ranks) and print the real world size",
+    start_from="the beginning",
+    stop_after="the first optimizer step",
+    confirms="the start passes with these sizes and fails with the old ones on the same number of ranks",
+    refutes="the printed world size is not what you asked for: then the launcher is at fault (config/launch-mismatch)",
+)

@@ -1,0 +1,87 @@
+"""A time-out is so long, or a watchdog is off, that a hang never ends and never says where.
+
+What happens: a rank stops and the others wait for it, for hours or days, with the cards at full load and no line in the log.
+The hang has a cause of its own; this setting is why nothing reports it.
+
+Why: ``ddp_timeout: 180000000`` (almost six years) stands in many examples; ``TORCH_NCCL_ENABLE_MONITORING=0`` and
+``TORCH_NCCL_ASYNC_ERROR_HANDLING=0`` were set to silence one abort and stayed.
+
+How it shows: the setting in the echoed command or config, and a log that just stops, or is ended by hand. The advice to set
+``TORCH_NCCL_ENABLE_MONITORING=0`` that each heartbeat abort prints is no setting.
+
+What to do: a time-out a little longer than the longest work without a collective (a download, a save), 10 to 60 minutes, and
+raised only around that work; keep the monitor on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A time-out so long, or a watchdog switched off, that a hang is hidden"
+HOUR = 3600
+LONG = 6 * HOUR
+SET = r"(?:ddp_?timeout|dist_?timeout|nccl_timeout|timeout_seconds)['\"]?\s*[:=\s]\s*['\"]?(?P<seconds>\d{5,})"
+OFF = r"(?:NCCL_ASYNC_ERROR_HANDLING|NCCL_ENABLE_MONITORING)['\"]?\s*[:=]\s*['\"]?0\b|termination_timeout_seconds=-1"
+ADVICE = r"\b(?:set|setting|disable|you can|either|increase|consider|try)\b"
+
+phrases = (
+    weak("ddp_timeout", "dist_timeout", "nccl_timeout", says="the time-out of the process group is many hours long",
+         fatal=False,
+         pattern=r"(?:ddp|dist|nccl)_timeout['\"]?\s*[:=\s]\s*['\"]?(?:2[2-9]\d{3}|[3-9]\d{4}|\d{6,})\b", any_level=True),
+    weak("nccl_async_error_handling", "nccl_enable_monitoring", "termination_timeout_seconds=-1",
+         says="the watchdog of the collectives is switched off", pattern=OFF, unless=ADVICE, fatal=False, any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """The setting, and a run that was ended by hand without any other word."""
+    log = case.log
+    if log.finished or log.deaths or any(raised.kind not in {"", "KeyboardInterrupt"} for raised in log.raised):
+        return
+    stood = next((raised for raised in log.raised if raised.kind == "KeyboardInterrupt" or raised.stack_only), None)
+    if stood is None or not compiled(r"distributed|barrier|all_?reduce|all_?gather|broadcast|wait").search(
+        " ".join(stood.functions)
+    ):
+        return
+    for line in log.lines:
+        found = compiled(SET).search(line.text) if "timeout" in line.lowered else None
+        off = "nccl" in line.lowered and compiled(OFF).search(line.text) and not compiled(ADVICE).search(line.text)
+        if (found and int(found["seconds"]) >= LONG) or off:
+            told = "processes stood in a collective until somebody ended them, with this setting"
+            yield Sign("strong", told, (evidence(line), evidence(stood.line)), fatal=False, order=stood.line.order)
+            return
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """A time-out of six hours and more."""
+    for name, unit in (("distributed.timeout_seconds", 1), ("distributed.timeout_minutes", 60)):
+        value = case.number(name)
+        if value is not None and value * unit >= LONG:
+            told = f"the time-out is {value * unit / HOUR:.0f} hours: until then a hang says nothing"
+            yield Sign("weak", told, (case.facts[name].evidence,), fatal=False)
+
+
+fixes = (
+    Fix(
+        "A time-out that fits the longest work without a collective",
+        "exact",
+        "30 minutes cover most saves and evaluations; the training itself stays the same to the bit",
+        settings={"distributed.timeout_seconds": 1800, "distributed.timeout_minutes": 30},
+        environment={"TORCH_NCCL_ENABLE_MONITORING": "1", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"},
+    ),
+)
+experiment = Experiment(
+    title="Run again with a time-out of 30 minutes and the flight recorder on",
+    confirms="the same stop is now reported after 30 minutes, with the collective and the rank that did not come",
+    refutes="it passes the place: then the stop was something that only takes longer than you waited",
+    stop_after="the place where it stood, and 30 minutes more",
+)

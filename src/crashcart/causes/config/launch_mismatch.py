@@ -1,0 +1,90 @@
+"""The launcher starts processes for devices or nodes that are not there, or puts several on one.
+
+What happens: ranks without a card of their own die at once with ``invalid device ordinal``, or NCCL refuses because two
+ranks sit on the same card; schedulers and Ray wait or refuse because less is there than was asked for.
+
+Why: ``nproc_per_node`` is larger than what ``CUDA_VISIBLE_DEVICES`` or the job's allocation shows; the script was written
+for another machine; a device number is fixed in the code; ``set_device(local_rank)`` is missing, so that all ranks take card
+0; a hostfile names other slots than the command.
+
+How it shows: ``CUDA error: invalid device ordinal`` in ``set_device``, ``Duplicate GPU detected``, ``No slot '1' specified
+on host``, ``You requested gpu: [0, 1] But your machine only has: [0]``, ``Total available GPUs 8 is less than total desired
+GPUs 16``.
+
+What to do: print ``torch.cuda.device_count()`` under the launcher on every node; start that many processes; set the device
+from ``LOCAL_RANK``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "More processes than devices, or several processes on one device"
+
+phrases = (
+    decisive("invalid device ordinal", says="a process asked for a card that this machine or job does not have",
+             any_level=True),
+    decisive("duplicate gpu detected", says="two ranks use the same card", any_level=True),
+    decisive("no slot '", "no slot ", says="the hostfile has fewer slots than the command names",
+             pattern=r"No slot '?\d+'? specifi\w+ on host"),
+    decisive(
+        "but your machine only has", "total desired gpus", "you requested gpu", "in slurm. hint", "ntasks-per-node=",
+        "invalid cuda 'device=", "not found in hostfile", "there are not enough slots available", "are not enough gpus",
+        "more processors requested than", "requested node configuration is not available",
+        "no available node types can fulfill", "only has the following devices",
+        "greater than the number of available gpus", "larger than the number of available gpus",
+        "exceeds the number of available", "assertionerror: invalid device id", "not enough gpus available",
+        "more processes than the number of gpus", "local_rank should be less than",
+        "larger than the available number of gpus", "insufficient cuda devices", "has fewer gpus than",
+        "cuda unavailable, invalid device", "fewer gpus than", "number of gpus requested",
+        says="more devices or processes were asked for than there are",
+        unless=r"^\s*#|export |#SBATCH|^\+ ",
+        pattern=r"only has|desired GPUs|You requested gpu|(?:but|does not match|doesn't match).*(?:ntasks|SLURM)|"
+                r"Invalid (?:CUDA|device)|hostfile|"
+        r"slots available|enough GPUs|processors requested|node configuration|node types|available|number of GPUs|"
+        r"less than|insufficient|fewer GPUs",
+    ),
+    strong("processgroupnccl is only supported with gpus, no gpus found", says="a process of the job sees no card"),
+    strong("cannot be scheduled right now", says="Ray has fewer devices than the job asks for", pattern=r"GPU",
+           any_level=True),
+    weak("using device:", "visible devices", "cuda_visible_devices=", says="which cards the job sees", fatal=False,
+         pattern=r"CUDA_VISIBLE_DEVICES=(?:\"\"|''|-1|\s|$)"),
+)  # fmt: skip
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """More processes on a node than cards that the script shows them."""
+    wanted = case.number("launch.processes_per_node")
+    visible = case.facts.get("env.CUDA_VISIBLE_DEVICES")
+    if wanted and visible is not None and isinstance(visible.value, str) and visible.value.strip():
+        cards = [card for card in visible.value.split(",") if card.strip()]
+        if wanted > len(cards):
+            told = f"{wanted:g} processes on a node, and CUDA_VISIBLE_DEVICES shows {len(cards)} cards"
+            yield Sign("decisive", told, (case.facts["launch.processes_per_node"].evidence, visible.evidence))
+
+
+fixes = (
+    Fix(
+        "Start as many processes as the job sees cards",
+        "by-hand",
+        "`--nproc_per_node=gpu` lets torchrun count; under Slurm ask for as many cards as tasks; each rank calls "
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else touches CUDA; with fewer ranks raise the "
+        "accumulation to keep the global batch",
+    ),
+)
+experiment = Experiment(
+    title="Under the same launcher print LOCAL_RANK, CUDA_VISIBLE_DEVICES and torch.cuda.device_count() on every node, and "
+    "exit",
+    start_from="the beginning",
+    stop_after="each rank has printed its line",
+    confirms="a LOCAL_RANK is not below its device_count, or two ranks of a node name the same device",
+    refutes="every rank has a card of its own: then look at device numbers fixed in the code",
+)

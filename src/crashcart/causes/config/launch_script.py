@@ -1,0 +1,117 @@
+"""The shell ends or changes the command before the program sees it.
+
+What happens: only a part of the options arrives. The rest is run as commands of their own (``--lr: command not found``),
+often after a training that ran to its end with defaults, or the program complains of an argument nobody typed.
+
+Why: ``--x=8 \\   # note``: a backslash followed by a blank quotes the blank, and the command ends there; ``bash -n`` accepts
+it. A comment or an empty line between continued lines does the same. Windows line ends make every backslash quote a carriage
+return. An unset variable passes '' or lets the next option slide into its place. A dash pasted from a web page is no hyphen.
+
+How it shows: an option before ``command not found`` (exit 127), ``$'\\r'``, ``syntax error near unexpected token``,
+``invalid int value: ''``, ``unrecognized arguments: —-config``, a usage message first and ``command not found`` after it.
+
+What to do: nothing may follow a backslash; put notes above the command; ``dos2unix``; ``set -euo pipefail`` and an array for
+arguments, in which comments are allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.model import Edit, Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The shell cut or changed the launch command"
+BROKEN = "script.broken_continuation"
+NOT_FOUND = (
+    "command not found", ": not found", "未找到命令", "commande introuvable", "kommando nicht gefunden", "befehl nicht gefunden",
+    "orden no encontrada", "no se encontró la orden", "コマンドが見つかりません", "команда не найдена", "comando não encontrado",
+    "comando non trovato", "is not recognized as an internal or external command",
+    "is not recognized as the name of a cmdlet",
+)  # fmt: skip
+ABSENT = (
+    r"(?:(?:command )?not found|未找到命令|commande introuvable|(?:Kommando|Befehl) nicht gefunden|orden no encontrada|"
+    r"no se encontró la orden|コマンドが見つかりません|команда не найдена|comando não encontrado|comando non trovato)"
+)
+
+phrases = (
+    decisive(
+        *NOT_FOUND,
+        says="the shell ran an option of the command as a command: the line before it did not continue",
+        pattern=rf"(?:^|[\s'\"`])(?:-{{1,2}}[A-Za-z][\w.-]*(?:=\S*)?|\+{{0,2}}[a-z_]\w*(?:\.\w+)+=\S*|"
+                rf"[a-z_]\w*=\S*)['\"]?\s?[:：]\s?{ABSENT}|"
+        rf"command not found: -{{1,2}}\w|'-{{1,2}}\w[\w-]*' is not recognized as an|(?:^|[\s:])[#\\]: {ABSENT}",
+        unless=r"\bld: |collect2|ld\.so",
+    ),
+    decisive(
+        "$'\\r'", "\\r': no such file", "\\r’: no such file", "^m: bad interpreter", "\\r: command not found", "\\r''",
+        "['\\r'", "'\\r']", ": not found", "/bin/bash^m", "command not found",
+        says="the script has Windows line ends: the shell takes the carriage return for a part of each line",
+        pattern=r"\\r['’]|\^M\b|\\r: command|^: (?:command )?not found|^'?: (?:command )?not found\S*\.sh",
+    ),
+    decisive(
+        "syntax error near unexpected token", "syntax error: end of file unexpected",
+        "syntax error: unexpected end of file", "syntax error: \"", "syntax error: word unexpected",
+        "unexpected eof while looking for matching", "illegal option -o pipefail", ": unbound variable",
+        "unary operator expected", "parameter null or not set", ": bad substitution", "[[: not found", "ambiguous redirect",
+        "syntax error: unterminated quoted string", "binary operator expected", "missing `]'",
+        says="the shell could not read the script, or a variable in it is not set",
+        pattern=r"(?:line |: |行 ?)\d+:|\.sh\b|bash:|\bsh:|zsh:", unless=r"Traceback|\.py\"",
+    ),
+    decisive("unrecognized arguments:", says="the shell passed something that is no argument",
+             pattern=r"unrecognized arguments:(?:\s*$|.*[\u2013\u2014\u2212\u2010\u2011\u201c\u201d\u2018\u2019]|.*\\r|"
+                     r"(?:.*\s)?[#\\](?:\s|$))"),
+    strong("unrecognized arguments:", says="a second command was glued to the first",
+           pattern=r"unrecognized arguments:.*(?:\s-m(?:\s|$)|\bpython3?\b|\btorchrun\b|\baccelerate launch|\.yamlpython)"),
+    decisive("invalid int value: ''", "invalid float value: ''", "value: ''", says="a variable of the script is empty",
+             pattern=r"argument -\S+: invalid \w+ value: ''"),
+    decisive("unsupported nproc_per_node value", "invalid literal for int() with base 10: '-", "value: '--",
+             says="an option slid into the place of a value: the value before it is missing",
+             pattern=r"nproc_per_node value: \S|(?:base 10|value): '-{1,2}[a-z]"),
+    strong("torchrun: not found", "torchrun: command not found", "accelerate: command not found",
+           "deepspeed: command not found",
+           "python: command not found", "accelerate: not found", "deepspeed: not found",
+           says="the shell that runs the script does not know the launcher: another shell, user or environment"),
+    weak("conda: command not found", "module: command not found", "source: not found", "expected one argument",
+         says="a line of the script did nothing, or a variable is empty", fatal=False),
+)  # fmt: skip
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """A continuation in the launch script that does not continue."""
+    broken = case.facts.get(BROKEN)
+    if broken is not None:
+        told = "the command ends at this line: something stands after the backslash, or between the continued lines"
+        if "CR" in str(broken.value):
+            told = "the script has Windows line ends, each backslash quotes a carriage return"
+        yield Sign("decisive", told, (broken.evidence,))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Take out what breaks the continuation, where the script is at hand."""
+    broken = case.facts.get(BROKEN)
+    if broken is not None and broken.span is not None and "CR" not in str(broken.value):
+        why = "the backslash must be the last character of its line; the command then arrives whole"
+        yield Fix("Remove what stands after the backslash", "exact", why, edits=(Edit(broken.span, ""),))
+        return
+    yield Fix(
+        "Make the command whole",
+        "by-hand",
+        "nothing after a backslash, no comment or empty line between continued lines, `sed -i 's/\\r$//' script.sh` for "
+        "Windows line "
+        'ends, `set -u` to find unset variables; or ARGS=( --lr 1e-4  # notes are fine here\n ... ) and "${ARGS[@]}"',
+    )
+
+
+experiment = Experiment(
+    title="Put `printf '%s\\n'` before the command, or `bash -x script.sh`, and compare the arguments with the file",
+    start_from="the beginning",
+    stop_after="the argument list is printed",
+    confirms="an option of the file is missing in the list, or stands there with a blank or a carriage return",
+    refutes="every option arrives as written: then the program refuses it for another reason",
+)

@@ -1,0 +1,209 @@
+"""A file, key, path or argument of the settings is missing, unknown, or contradicts another.
+
+What happens: the program stops within seconds of its start, before the first step, while it reads its settings or builds
+what they name. More rarely it starts and ends too early, because two limits contradict and the smaller one wins.
+
+Why: the config belongs to another version of the program; a key was renamed; a path is relative to another folder; an option
+is misspelt; two options exclude each other; a default (10 epochs) ends the run before the limit that you set (10000 steps).
+
+How it shows: ``Key 'x' is not in struct``, ``unrecognized arguments``, ``the following arguments are required``, ``is not in
+the ... registry``, ``mapping values are not allowed here``, ``requires the save and eval strategy to match``, ``No such file
+or directory: 'config.yaml'``; a progress bar that stops at 47 % while the tracker closes in good order.
+
+What to do: print the settings as the program holds them, and compare with the version of the config that belongs to this
+code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.config._where import SETTINGS, stack, trained, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+title = "A setting, key or path is missing, unknown or contradicts another"
+SETTINGS_FILE = r"[^\s'\"]+\.(?:ya?ml|json|cfg|toml|ini|gin|conf|hocon|jsonnet|names|data)\b"
+WEIGHTS = r"\.(?:pth?|ckpt|bin|safetensors|h5|tar|pkl|t7|weights|onnx|model|spm)['\"]?\s*$"
+LOADER = r"__getitem__|_utils/(?:fetch|worker|collate)\.py|collate"
+SAVING = (
+    r"\bsave\w*\b|tmp-checkpoint|os\.rename|checkpoint-\d+' ->|\.incomplete|\.lock\b|huggingface/(?:hub|datasets)|"
+    r"/proc/|/tmp/|/dev/"
+)
+CLOSED = (
+    "you can sync this run",
+    "wandb: find logs at",
+    "wandb: synced",
+    "wandb: view run",
+    "wandb: 🚀 view run",
+    "run summary:",
+    "comet info: uploading",
+)
+STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|terminated|time.?limit|nan\b"
+
+phrases = (
+    decisive(
+        "is not in struct", "missing mandatory value", "could not override '", "interpolation key '",
+        "cannot find primary config", "lexernoviablealt", "no viable alternative at input", "configcompositionexception",
+        "missingconfigexception", "omegaconf.errors.missing", "omegaconf.errors.config", "non-existent config key",
+        "is not a valid config key", "not a valid key in", "configuration check failed",
+        "is required but not included in config", "unexpected key in config", "unknown config key",
+        "in your config search path",
+        says="the config library misses a key, or knows none of that name",
+    ),
+    decisive("': could not find '", "': could not load '", says="hydra does not find a part of the config", pattern=r"In '[^']+': Could not (?:find|load) '"),
+    strong(
+        "error: unrecognized arguments", "the following arguments are required", "not used by the hfargumentparser",
+        "conflicting option string", "error: ambiguous option", "unexpected extra argument", "error: no such option",
+        "missing option '-", "unknown command line flag", "unrecognized arguments:",
+        says="the command line does not fit the program's options",
+    ),
+    decisive("invalid choice:", says="the option does not take that value", pattern=r"argument [^:]+: invalid choice"),
+    strong("expected one argument", "expected at least one argument", "expected 1 argument", says="an option has no value",
+           pattern=r"argument [^:]+: expected"),
+    decisive(
+        "extra inputs are not permitted", "field required [type=missing", "extra fields not permitted",
+        "field required (type=value_error", "additional properties are not allowed", "is a required property",
+        "got an unexpected config key",
+        says="a validator misses a setting, or knows none of that name",
+    ),
+    decisive(
+        "yaml.scanner.scannererror", "yaml.parser.parsererror", "yaml.constructor.constructorerror",
+        "mapping values are not allowed here", "that cannot start any token", "could not find expected ':'",
+        "expecting property name enclosed in double quotes", "tomldecodeerror", "while parsing a block mapping",
+        "nosectionerror", "nooptionerror", "missingsectionheadererror",
+        says="the config file cannot be parsed",
+    ),
+    decisive(
+        "registry", says="the config names something that no module registered",
+        pattern=r"is not in the [\w:.\s]+ registry|No object named '[^']+' found in '[^']+' registry|is not registered|not found in registry|"
+        r"Unregistered .* registry|Cannot find .* in registry",
+    ),
+    decisive("is not registered! available", "unknown model (", "unsupported model type", "unknown dataset", "unknown optimizer",
+             "unknown scheduler", "unrecognized model in", "unrecognized configuration class",
+             says="the settings name something that the program does not have"),
+    decisive(
+        "load_best_model_at_end requires", "requires the save and eval strategy",
+        "to be a round multiple of the evaluation", "cannot use both", "you cannot set both", "are mutually exclusive",
+        "not allowed with argument", "cannot be used together", "can't be used together", "must be specified together",
+        "cannot be enabled at the same time", "cannot be both", "your setup doesn't support bf16", "--tf32 requires",
+        "requires a deepspeed config", "evaluation requires eval_dataset", "but you didn't pass an `eval_dataset`",
+        "please correct the following deepspeed config values", "but there are no val",
+        says="two settings exclude each other",
+        unless=r"UserWarning|machine only has|SLURM",
+    ),
+    decisive("deepspeed config", says="DeepSpeed's config and the trainer's arguments differ", pattern=r"Please correct the following DeepSpeed config"),
+    strong("misconfigurationexception", says="the framework refuses the settings"),
+    strong("invalid learning rate:", "invalid momentum value", "invalid beta parameter", "invalid weight_decay value", "invalid epsilon value",
+           "must be divisible by num_heads", "must be divisible by the number of heads", "is not divisible by num_heads",
+           "hidden size",
+           says="a setting has a value that cannot be",
+           pattern=r"Invalid (?:learning|momentum|beta|weight_decay|epsilon)|divisible by (?:num_heads|the number of)|hidden size \(\d+\) is not a multiple"),
+    strong(
+        "is not a valid model identifier", "is not a local folder", "repo id must be in the form",
+        "repo id must use alphanumeric", "incorrect path_or_model_id", "datasetnotfounderror",
+        "couldn't find a dataset script", "dataset not found", "nonexistent paths", "missing paths", "gatedrepoerror",
+        "you are trying to access a gated repo", "repositorynotfounderror", "revisionnotfounderror",
+        "couldn't find any data file at", "no such config file", "config file does not exist", "error: file not found: ",
+        "does not exist. please check", "couldn't find config", "can't load tokenizer for",
+        "can't load the configuration of", "does not appear to have a file named", "unable to find latest file at",
+        "can't load the model for", "invalid checkpoint path", "entrynotfounderror",
+        says="a path or a name in the settings leads to nothing", any_level=False,
+        unless=r"will be ignored|optional|Starting (?:from scratch|fresh)",
+    ),
+    weak("object has no attribute", says="the settings lack an attribute",
+         pattern=r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|DictConfig|Munch|\w*(?:Arguments|Args|Config))' object has no attribute"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Missing files and keys by what they are and when they were missed; a run that ends in order before its last step."""
+    for raised in uncaught(case):
+        told = _missed(case, raised)
+        if told:
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+    yield from _ended_early(case)
+
+
+def _missed(case: Case, raised: Raised) -> str | None:
+    where, code = stack(raised, 3), raised.frames[-1].code if raised.frames else ""
+    first = raised.message.split("\n", 1)[0]
+    if raised.kind in {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "OSError", "RuntimeError"}:
+        return _missing_file(case, raised, first)
+    if (
+        raised.kind in {"KeyError", "AttributeError"}
+        and raised.phase in {None, "start-up", "load"}
+        and not trained(case, raised)
+    ):
+        if compiled(r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|Munch)' object has no").search(
+            first
+        ):
+            return "the settings lack what the program asks for"
+        if raised.kind == "KeyError" and compiled(SETTINGS).search(code) and not compiled(LOADER).search(where):
+            return f"the settings lack the key {first}"
+    if raised.kind == "TypeError" and "unexpected keyword argument" in first:
+        built = compiled(
+            r"_instantiate|build_from_cfg|hydra|\*\*(?:\w+\.)*(?:args|cfg|config|kwargs_from_cfg|conf|opt)\w*"
+        ).search(stack(raised, 4))
+        return "a key of the config is no argument of what it builds" if built else None
+    return None
+
+
+def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
+    if not compiled(
+        r"No such file or directory|\[Errno 20\]|does(?:n't| not) exist|Not a directory|Is a directory|not found"
+    ).search(first):
+        return None
+    where = stack(raised)
+    if compiled(SAVING).search(first) or raised.worker or compiled(LOADER).search(where) or trained(case, raised):
+        return None
+    if compiled(r"\bsave|_save|\.save|to_csv|write_|dump\(").search(stack(raised, 4)):
+        return None
+    if compiled(SETTINGS_FILE).search(first) and not compiled(
+        r"annotation|label|sample|instances_|metadata|captions|train\.json"
+    ).search(first):
+        return "a settings file that the program names is not there"
+    if compiled(WEIGHTS).search(first):
+        return "the file of weights that the settings name is not there"
+    named = compiled(r"directory: ['\"]?(?P<path>[^'\"\n]+)").search(first)
+    if named and "." not in named["path"].rsplit("/", 1)[-1].strip("./\\"):
+        return "a folder that the settings name is not there"
+    return None
+
+
+def _ended_early(case: Case) -> Iterator[Sign]:
+    log, progress = case.log, case.log.progress
+    if log.finished or log.deaths or log.collectives or progress.line is None or not progress.step or not progress.total:
+        return
+    if any(raised.kind for raised in log.raised) or progress.step > 0.95 * progress.total:
+        return
+    after = [line for line in log.lines if line.order > progress.line.order]
+    closing = next((line for line in after if any(words in line.lowered for words in CLOSED)), None)
+    if closing is None or any(compiled(STOPPED_EARLY).search(line.text) for line in after):
+        return
+    told = f"the run closed in good order at step {progress.step} of {progress.total}: another limit (epochs, samples) came first"
+    yield Sign("strong", told, (evidence(progress.line), evidence(closing)), order=progress.line.order)
+
+
+fixes = (
+    Fix(
+        "Correct the setting that the message names",
+        "by-hand",
+        "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and paths; use the config "
+        "of the same version; give absolute paths; set only one of epochs and steps",
+    ),
+)
+experiment = Experiment(
+    title="Let the program only parse and print its settings, with the correction and without",
+    start_from="the beginning",
+    stop_after="the settings are printed and the data set and model are built",
+    confirms="with the correction it gets past the line where it died, without it dies there again",
+    refutes="it dies at the same place with the correction: then the code asks for something else (code/version)",
+)

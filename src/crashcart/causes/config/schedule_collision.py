@@ -1,0 +1,105 @@
+"""Saving, sampling and evaluation fall on the same step, and together need what each alone does not.
+
+What happens: the run passes many evaluations and many saves, and dies at the first step where they coincide.
+
+Why: what one phase leaves behind (gathered weights, cached generations, an EMA copy, a changed mode or sharding state) is
+still in memory when the next begins. This is mostly a contributing factor: the cause is the memory, the state or the time of
+the phases, the schedule only lets them meet.
+
+How it shows: the step of death is a multiple of two periods, and earlier steps that were multiples of one alone passed. That
+alone proves nothing: ``load_best_model_at_end`` demands that they coincide, and thousands of runs do it.
+
+What to do: shift one of the periods, free what the first phase holds, and see whether both pass alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+from crashcart.names import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Evidence
+
+title = "Saving, sampling or evaluation fall on the same step"
+PERIODS = ("save.period", "eval.period", "sample.period")
+WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling"}
+SETTING = r"['\"]?(?P<name>[a-z][a-z_.]*(?:steps|period|interval|freq|frequency|every))['\"]?\s*[:=]\s*(?P<value>\d{1,7})\b"
+
+SAVES = r"sav(?:ing|ed) (?:\w+ ){0,3}(?:checkpoint|model|state)|checkpoint saved"
+EVALUATES = r"running (?:evaluation|validation)|evaluating|validating"
+SAMPLES = r"(?:running|start\w*|generat\w+) (?:\w+ ){0,2}(?:sampl|images|validation images)|sampling\b"
+ECHOES = frozenset({"", "ChildFailedError", "ProcessExitedException", "CalledProcessError", "SystemExit"})
+
+phrases = (
+    weak(
+        "save_steps", "eval_steps", "save_period", "val_period", "sample_period", "checkpointing_steps", "validation_steps",
+        "checkpointing_period", "save_interval", "eval_interval", "save_freq", "eval_freq",
+        says="a period of saving, evaluation or sampling", fatal=False, pattern=r"(?!)",
+    ),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Periods that the log echoes, against the last step of a run that died."""
+    periods: dict[str, tuple[int, Evidence]] = {}
+    for line in case.log.lines:
+        if any(literal in line.lowered for literal in phrases[0].literals) and 'File "' not in line.text:
+            for found in compiled(SETTING).finditer(line.text[:2000]):
+                name = canonical(found["name"].replace("val_period", "eval_period"))
+                if name in PERIODS and int(found["value"]) > 1:
+                    periods.setdefault(name, (int(found["value"]), evidence(line)))
+    yield from _meeting(case, periods)
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """Periods of the settings, against the last step of a run that died."""
+    periods = {}
+    for name in PERIODS:
+        value = case.number(name)
+        if value is not None and value > 1:
+            periods[name] = (int(value), case.facts[name].evidence)
+    yield from _meeting(case, periods)
+
+
+def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[Sign]:
+    """Two periods that divide the last step; a bar that still shows the step before counts too."""
+    log, step = case.log, case.log.progress.step
+    if not step or log.finished is not None or not (log.deaths or any(raised.kind for raised in log.raised) or case.exit):
+        return
+    for at in (step, step + 1):
+        met = [name for name, (period, _) in periods.items() if at % period == 0]
+        if len(met) > 1:
+            told = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where it ended"
+            yield Sign("strong" if _both_began(case) else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
+            return
+
+
+def _both_began(case: Case) -> bool:
+    """Whether the last lines announce two of the phases, and nothing else in the log says why it ended."""
+    log = case.log
+    if log.memory or log.collectives or any(raised.kind not in ECHOES for raised in log.raised if not raised.survivable):
+        return False
+    last = "\n".join(line.text for line in log.lines[-40:])
+    return sum(compiled(words).search(last) is not None for words in (SAVES, EVALUATES, SAMPLES)) > 1
+
+
+fixes = (
+    Fix(
+        "Shift one of the periods so that the phases do not meet",
+        "by-hand",
+        "the weights see the same training; choose periods without a common multiple in reach, or free what the first "
+        "phase holds",
+    ),
+)
+experiment = Experiment(
+    title="Resume before the step of death twice: once with one period shifted, once unchanged as the control",
+    confirms="only the unchanged run dies, and it dies at the next step where the same phases meet",
+    refutes="both pass or both die: the meeting of the phases does not matter",
+)

@@ -1,0 +1,153 @@
+"""A setting has the wrong type: text where a number belongs, a float for an integer, a list for a scalar.
+
+What happens: the program reads a value that looks right in the file and is something else in memory, and the first code that
+calculates with it dies, often on one rank after the other: in an optimizer's ``__init__``, in ``range()``, in a sampler.
+
+Why: PyYAML (YAML 1.1) takes ``1e-4`` for text: a float needs a decimal point and a signed exponent (``1.0e-4``; ``1.0e4`` is
+text too, ``1.0e+4`` is not). OmegaConf reads the same line as a number, so the loader decides. ``"False"`` from a command
+line is true, ``--epochs = 20`` with blanks passes ``=``, pyhocon and environment variables give text.
+
+How it shows: ``'<=' not supported between instances of 'float' and 'str'`` in torch/optim; ``1e-41e-41e-4...`` in a log,
+which is a text multiplied by an integer and not interleaved output; ``batch_size should be a positive integer value, but got
+batch_size=14`` (the text '14'); a validator's ``Input should be a valid integer``.
+
+What to do: write the number so that this loader reads a number, or convert it once where the settings are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.config._where import SETTINGS, says, stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Edit, Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Fact
+
+title = "A setting has the wrong type (text where a number belongs)"
+NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+COMPARED = r"'[<>]=?' not supported between instances of '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'"
+CALCULATED = (
+    r"unsupported operand type\(s\) for [-+*/%]+=?: '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'|"
+    r"can't multiply sequence by non-int of type 'float'|must be real number, not str|bad operand type for .*: 'str'|"
+    r"could not convert string to float|invalid literal for int\(\) with base 10: '\d|"
+    r"'(?:float|str|list)' object cannot be interpreted as an integer|can only concatenate str|"
+    r"int\(\) argument must be a string.* not '(?:list|NoneType|dict)'"
+)
+OPTIMIZER = (
+    r"/optim/|optimizers?\b|lr_scheduler|scheduler|Adam|SGD|group\['\w+'\]|\b(?:lr|learning_rate|eps|weight_decay|"
+    r"momentum|warmup\w*)\b"
+)
+NO_SETTING = r"is_better|ReduceLROnPlateau|sort_values|\bsorted\(|\.sort\(|pandas/|metric|compute_|numpy/core/fromnumeric"
+NUMERIC = (
+    "train.batch_size", "train.global_batch_size", "train.accumulation", "train.max_steps", "train.epochs",
+    "train.learning_rate", "train.warmup", "train.warmup_ratio", "train.clip", "train.sequence_length", "train.seed",
+    "eval.batch_size", "eval.period", "sample.batch_size", "sample.period", "save.period", "log.period", "loader.workers",
+    "loader.prefetch", "data.chunk",
+)  # fmt: skip
+
+phrases = (
+    decisive(
+        *(f"{number}{number}" for number in ("1e-2", "1e-3", "2e-3", "5e-3", "1e-4", "2e-4", "3e-4", "5e-4", "6e-4", "1e-5", "2e-5",
+          "3e-5", "4e-5", "5e-5", "1e-6", "2e-6", "5e-6", "1e-7", "1e-8", "1e-08")),
+        says="a number is repeated without a gap: it is text, and was multiplied by an integer",
+        pattern=r"(?<![\w.])(\d(?:\.\d+)?e-\d{1,2}?)\1+(?![\w.])",
+        any_level=True,
+    ),
+    decisive(
+        "input should be a valid integer", "input should be a valid number", "input should be a valid boolean",
+        "input should be a valid list", "input should be a valid string", "input should be a valid dict",
+        "value is not a valid integer", "value is not a valid float", "value could not be parsed to a boolean",
+        "could not be converted to integer", "could not be converted to float", "could not be converted to boolean",
+        "wrong value type for field", "type mismatch (<class", "expected a <class 'int'>", "expected a <class 'float'>",
+        "expected a <class 'bool'>", "is not a valid integer", "is not a valid float",
+        says="a validator of the settings refuses a value for its type",
+    ),
+    decisive(
+        "batch_size should be a positive integer value", "num_samples should be a positive integer value",
+        says="the number is positive and still refused: it is text or a float",
+        pattern=r"but got \w+=['\"]?(?:[1-9]\d*['\"]?|\d+\.\d+|\[.*)\s*$",
+    ),
+    strong("not supported between instances of", says="a number was compared with text", pattern=COMPARED),
+    strong("can't multiply sequence by non-int of type 'float'", says="a text was multiplied by a number"),
+    strong("'str' object cannot be interpreted as an integer", "an integer is required (got type str)", says="text where "
+        "an integer belongs"),
+    strong("for object of type 'str'", says="a text was formatted as a number", pattern=r"Unknown format code '[defg]' for object of type 'str'"),
+    strong(
+        "error: argument -", "could not convert string to float", "invalid value for '-",
+        says="the command line holds a value of the wrong type",
+        pattern=r"argument -\S+(?:, -\S+|/-\S+)?: invalid \w+ value: ['\"][^'\"\s]|could not convert string to float: '[\d.]+(?:e-?\d+)?[^\d'.]+'\s*$|"
+        r"Invalid value for '-",
+    ),
+    weak("unsupported operand type(s) for", "object cannot be interpreted as an integer", "must be real number, not str",
+         says="arithmetic with a value of the wrong type", pattern=CALCULATED),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Arithmetic or a comparison with text, told apart by the frames: an optimizer and settings, or a metric and a sample."""
+    for raised in uncaught(case):
+        compared, calculated = says(raised, COMPARED), says(raised, CALCULATED)
+        if not (compared or calculated):
+            continue
+        inner = stack(raised, 3)
+        if compiled(NO_SETTING).search(inner):
+            yield Sign(
+                "against",
+                "the text is a metric or a column, not a setting",
+                (evidence(raised.line),),
+                order=raised.line.order,
+            )
+        elif compiled(OPTIMIZER).search(inner):
+            told = "an optimizer or schedule got text where a number belongs"
+            yield Sign("decisive", told, (evidence(raised.line),), order=raised.line.order)
+        elif compiled(SETTINGS).search(inner):
+            yield Sign("strong", "the value comes from the settings", (evidence(raised.line),), order=raised.line.order)
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """A numeric setting whose value, as the program will read it, is text."""
+    for fact in _texts(case):
+        says_so = f"{fact.spelling or fact.name} is the text {fact.value!r} for the program, not a number"
+        yield Sign("strong", says_so, (fact.evidence,))
+
+
+def _texts(case: Case) -> Iterator[Fact]:
+    for name in NUMERIC:
+        fact = case.facts.get(name)
+        if (
+            fact is not None
+            and isinstance(fact.value, str)
+            and fact.origin == "file"
+            and compiled(NUMBER).fullmatch(fact.value)
+        ):
+            yield fact
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """The number written so that every YAML loader reads a number."""
+    edits = tuple(Edit(fact.span, _as_number(str(fact.value))) for fact in _texts(case) if fact.span is not None)
+    why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"
+    yield Fix("Write the value as a number", "exact" if edits else "by-hand", why, edits=edits)
+
+
+def _as_number(text: str) -> str:
+    """``1e-4`` as ``1.0e-4``, ``1e4`` as ``1.0e+4``."""
+    mantissa, mark, exponent = text.lower().partition("e")
+    if not mark:
+        return mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+
+
+experiment = Experiment(
+    title="Print repr() of every setting as the program holds it, and start one step",
+    start_from="the beginning",
+    stop_after="the first optimizer step",
+    confirms="a numeric setting prints with quotes, and with the number written as 1.0e-4 the same start passes",
+    refutes="all numeric settings print as numbers: then the text comes from data or code",
+)

@@ -1,0 +1,135 @@
+"""A sample or a file of the data set cannot be read: it is damaged, cut short, or not there.
+
+What happens: a loader worker opens the one bad file among a million and raises; the whole run ends with it, at a random
+step, and again at another one after a restart with another shuffle.
+
+Why: a copy or download that was interrupted, a disk error, an index that names files which were moved, a path built for
+another system, a zero-byte file. OpenCV does not raise: it returns None, and the next line dies of ``'NoneType' object has
+no attribute 'shape'``.
+
+How it shows: ``cannot identify image file``, ``image file is truncated``, ``Bad CRC-32``, ``moov atom not found``, ``Parquet
+magic bytes not found``, ``No such file or directory`` with a loader or ``__getitem__`` on the stack.
+
+What to do: read every file once before training, on the machine that trains, and list the bad ones; restore them rather than
+skip them silently, and count what is skipped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, strong, weak
+from crashcart.causes.data._where import LOADER, WEIGHTS, stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+title = "A file of the data set is damaged or missing"
+UNREADABLE = (
+    "cannot identify image file", "image file is truncated", "broken data stream when reading image", "broken png file",
+    "unrecognized data stream contents", "error opening '", "file contains data in an unknown format",
+    "format not recognised", "moov atom not found", "cannot find video stream", "invalid data found when processing input",
+    "bad crc-32 for file", "file is not a zip file", "not a gzipped file", "compressed file ended before the end-of-stream",
+    "while decompressing data", "_lzma.lzmaerror", "tarfile.readerror", "parquet magic bytes not found", "inflate() failed",
+    "wrong fletcher32 checksum", "truncated file: eof", "file signature not found", "nonmatchingchecksumerror",
+    "nonmatchingsplitssizeserror", "error tokenizing data", "json parse error", "no data left in file", "badzipfile",
+    "caught filenotfounderror in dataloader worker", "caught unidentifiedimageerror", "image not found", "not a jpeg file",
+    "caught oserror in dataloader worker", "error reading /", "truncated record at", "corrupted record at",
+    "error decoding", "failed to decode", "expected buffer of size", "!ssize.empty()", "!_src.empty()", "_img.empty()",
+    "mmap length is greater than file size", "unpack requires a buffer of", "pickled data when allow_pickle=false",
+    "decompressionbomberror", "lz4.frame", "incorrect data check", "invalid stored block", "libsndfileerror",
+    "unable to open image", "not enough image data", "failed to interpret file", "premature end of jpeg",
+    "corrupt jpeg data: premature",
+)  # fmt: skip
+DATA_FILE = (
+    r"\.(?:jpe?g|png|bmp|tiff?|webp|gif|npy|npz|wav|flac|mp3|ogg|m4a|mp4|avi|mkv|webm|xml|txt|csv|tsv|jsonl?|parquet|arrow|"
+    r"feather|h5|hdf5|"
+    r"lmdb|mdb|tfrecords?|tar|zip|gz|nii|dcm|mat|pkl|pickle|ply|pcd|las|bin|idx|obj|off|exr|hdr|raw|mha|nrrd|edf|rec|lst|"
+    r"zarr|zst)['\"]?\)?\s*$"
+)
+READERS = (
+    r"read_parquet|read_csv|Image\.py|imread|VideoReader|decord|soundfile|torchaudio|librosa|np\.load|"
+    r"numpy/lib/npyio|h5py|nibabel|SimpleITK|read_table"
+)
+
+phrases = (
+    strong(
+        *UNREADABLE,
+        says="a file cannot be read as what it should be",
+        unless=r"PytorchStream|safetensor|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
+               r"PySoundFile failed|"
+        r"\.ckpt\b|\.pth?\b|\.safetensors|pytorch_model",
+    ),
+    weak("libpng error", "corrupt jpeg data", "ignoring corrupt image", "skipping corrupt", "error with error reading", "imread_",
+         says="a decoder complains of a file", fatal=False),
+    weak("no such file or directory", says="a file is not there", pattern=DATA_FILE),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Missing and unreadable files by who asked for them: a loader, or somebody who loads weights."""
+    for raised in uncaught(case):
+        where = stack(raised)
+        by_loader = raised.worker or compiled(LOADER).search(where) is not None
+        if compiled(WEIGHTS).search(where) and not raised.worker:
+            if any(words in raised.message.lower() for words in UNREADABLE):
+                yield Sign(
+                    "against", "weights were being loaded, not samples", (evidence(raised.line),), order=raised.line.order
+                )
+            continue
+        told = _told(case, raised, where, by_loader=by_loader)
+        if told:
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+
+
+def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | None:
+    first = raised.message.split("\n", 1)[0]
+    absent = "No such file or directory" in first or "does not exist" in first
+    if raised.kind == "FileNotFoundError" and (absent or "Errno 2" in first):
+        if compiled(r"\.incomplete|\.lock\b|tmp-checkpoint|\.cache/huggingface").search(first):
+            return None
+        if by_loader or (
+            compiled(DATA_FILE).search(first)
+            and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])
+        ):
+            return "a file of the data set is not there"
+    if raised.kind in {"AttributeError", "TypeError"} and compiled(
+        r"'NoneType' object (?:has no attribute '(?:shape|astype|size|copy|ndim)'|is not subscriptable)"
+    ).search(first):
+        if by_loader and "imread" in where or raised.worker and "shape" in first:
+            return "an image could not be read: the reader returned None"
+        near = case.log.around(raised.line, before=40)
+        if any(
+            "libpng error" in line.lowered or "imread_" in line.lowered or "corrupt jpeg" in line.lowered for line in near
+        ):
+            return "a decoder complained, and then the image was None"
+        return "an image could not be read: the reader returned None" if by_loader and "shape" in first else None
+    if by_loader and raised.kind in {"EOFError", "UnpicklingError", "BadZipFile", "ReadError", "UnicodeDecodeError", "JSONDecodeError", "ParserError", "ParseError",
+                                     "ArrowInvalid", "error"}:  # fmt: skip
+        return f"{raised.kind} while a sample was read"
+    if raised.stack_only and compiled(READERS).search(stack(raised, 2)) and by_loader and not compiled("h5py").search(where):
+        return "the stack ends in the reader of a data file"
+    return None
+
+
+fixes = (
+    Fix(
+        "Find and restore the bad files",
+        "by-hand",
+        "read every sample once without a model: `for i in range(len(dataset)): dataset[i]` in a try, and list what "
+        "raises; copy those files anew; "
+        "if you skip them, count and report how many",
+    ),
+)
+experiment = Experiment(
+    title="Read the whole data set once with num_workers=0 and no model, and list what raises",
+    start_from="the beginning",
+    stop_after="every sample was read",
+    confirms="the same file raises again, each time; with it restored the loop passes",
+    refutes="every sample reads well in one process: then workers, handles or the network are at fault",
+)

@@ -1,0 +1,132 @@
+"""Data or weights could not be fetched from a hub or over the network.
+
+What happens: the run dies at its start, or in the middle of streaming, because a server refused, did not answer, or was not
+reached; or because several processes wrote the same cache at once.
+
+Why: every rank asks the hub at the same time and the address is rate-limited (429); compute nodes have no way out; names are
+not resolved; a proxy or certificate stands between; a cache folder is shared by jobs that clean up after each other.
+
+How it shows: ``429 Client Error: Too Many Requests``, ``couldn't connect to 'https://huggingface.co'``, ``Max retries
+exceeded with url`` and a host of data, ``Read timed out``, ``Consistency check failed``, a missing file that ends in
+``.incomplete``. A single "Retrying in 1s" that is followed by progress is nothing.
+
+What to do: download once, on one process, before the job; let ranks read the cache (``HF_HUB_OFFLINE=1``); a token raises
+the rate limit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.data._where import stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Data or weights could not be downloaded"
+TRACKERS = (
+    r"wandb|mlflow|comet|neptune|clearml|swanlab|aim\b|tensorboard|api\.bandw|c10d|socket\.cpp|NCCL|pypi\.org|"
+    r"files\.pythonhosted|conda\."
+)
+
+phrases = (
+    decisive(
+        "429 client error", "429 too many requests", "http error 429", "we had to rate limit your ip",
+        "too many requests for url", "couldn't connect to 'https://huggingface", "couldn't connect to the hub",
+        "locate the file on the hub", "locate the files on the hub", "localentrynotfounderror", "offlinemodeisenabled",
+        "consistency check failed: file should be", "http error 403: rate limit", "couldn't reach 'http",
+        "couldn't reach http", "cannot reach https://huggingface", "on the hub (connectionerror)", "on the hub (localentry",
+        "we couldn't connect to", "http error 503", "http error 502", "http error 504",
+        "connection error, and we cannot find the requested files", "fstimeouterror", "serverdisconnectederror",
+        "clientpayloaderror", "gateway time-out for url", "gateway timeout for url", "service unavailable for url",
+        "internal server error for url", "endpointconnectionerror", "could not connect to the endpoint url",
+        says="a server of data or weights refused, or was not reached",
+        unless=TRACKERS + "|thrown while requesting",
+    ),
+    decisive(".incomplete", says="the cache was changed by another process during a download",
+             pattern=r"(?:Error|Errno|Failed to open|No such file).*\.incomplete|\.incomplete.*No such file"),
+    strong(
+        "max retries exceeded with url", "failed to resolve '", "temporary failure in name resolution",
+        "httpsconnectionpool(host=", "httpconnectionpool(host=", "<urlopen error", "read timed out.", "incompleteread(",
+        "chunkedencodingerror", "certificate_verify_failed", "name or service not known", "remotedisconnected",
+        "connection reset by peer", "invalid hash value (expected", "getaddrinfo failed", "reqwest error",
+        "error loading http", "client error: forbidden for url", "server error: ", "file not found or corrupted.",
+        "network is unreachable", "http error 4", "http error 5", "failed to download", "download failed",
+        "error while downloading",
+        says="the network, or a server, failed while something was fetched",
+        unless=TRACKERS + r"|MASTER_ADDR|TCPStore|rendezvous|ProcessGroup|store->get|errno: 104|nslookup|-master-\d|"
+                          r"thrown while requesting",
+        pattern=r"https?:|urlopen|resolve|HTTP|retries|timed out|IncompleteRead|Chunked|hash value|getaddrinfo|"
+                r"name resolution|Name or service|Reqwest|corrupted|download|RemoteDisconn",
+    ),
+    weak("thrown while requesting", "retrying in", says="a request to the hub is tried again", fatal=False, pattern=r"thrown while|Retry \d"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Time-outs inside a client of the network, and retries after which nothing comes."""
+    for raised in uncaught(case):
+        inner = stack(raised, 6)
+        if (
+            raised.kind
+            in {
+                "TimeoutError",
+                "ConnectionError",
+                "ReadTimeout",
+                "ConnectTimeout",
+                "ConnectionResetError",
+                "SSLError",
+                "ReadTimeoutError",
+                "",
+            }
+            and compiled(
+                r"fsspec|aiohttp|huggingface_hub|datasets/|urllib3?/|requests/|botocore|gcsfs|s3fs|httpx|streaming_download"
+            ).search(inner)
+            and not compiled(TRACKERS).search(stack(raised))
+        ):
+            if raised.kind:
+                yield Sign(
+                    "strong",
+                    "a client of the network gave up while fetching",
+                    (evidence(raised.line),),
+                    order=raised.line.order,
+                )
+    yield from _retries_to_the_end(case)
+
+
+def _retries_to_the_end(case: Case) -> Iterator[Sign]:
+    last = case.log.lines[-12:]
+    for line in last:
+        if "thrown while requesting" in line.lowered or (
+            "max retries exceeded" in line.lowered and not compiled(TRACKERS).search(line.text)
+        ):
+            since = [one for one in case.log.metrics if one.line.order > line.order]
+            if not since and case.log.finished is None:
+                yield Sign(
+                    "strong", "requests are tried again and again, and nothing follows", (evidence(line),), order=line.order
+                )
+                return
+
+
+fixes = (
+    Fix(
+        "Download once before the job, and let every rank read the cache",
+        "same-recipe",
+        "`huggingface-cli download ...` on a node with network, then offline mode; or rank 0 first and the others after "
+        "it, with a time-out that fits; a "
+        "token raises the rate limit; a cache folder of its own for each job that writes",
+        environment={"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
+    ),
+)
+experiment = Experiment(
+    title="Load data and weights in one process on the same node, then once more with offline mode on",
+    start_from="the beginning",
+    stop_after="data set and model are built",
+    confirms="one process loads, or fails with the same host; with a full cache and offline mode all ranks start",
+    refutes="it fails in offline mode with a full cache: then the name or path is wrong (config/missing-or-wrong)",
+)

@@ -1,0 +1,170 @@
+"""There are no samples, or fewer than one batch, chunk or window needs.
+
+What happens: the data set or the loader is empty. Some programs say so; others divide by ``len(loader)``, use a loop
+variable after a loop that never ran, or train for a hundred epochs in no time with a loss of exactly 0.
+
+Why: a wrong folder or suffix, a filter that drops everything, a split without lines; ``drop_last`` with a batch larger than
+the set; episodes shorter than the action chunk (``range(max(0, n - chunk + 1))`` is empty); more ranks than samples.
+
+How it shows: ``num_samples=0``, ``Found 0 files in subfolders``, ``not a single sample in your epoch_iterator``,
+``ZeroDivisionError`` at ``len(...)``, ``local variable 'step' referenced before assignment`` after the loop, ``0it [00:00,
+?it/s]``.
+
+What to do: print ``len(dataset)`` and ``len(loader)`` of each rank before training, and refuse to start at 0; say how many
+samples a filter dropped.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.data._where import LOADER, stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+title = "The data set is empty, or shorter than a batch or chunk"
+COUNTS = (
+    r"len\(|epoch_size|num_batches|n_batches|num_samples|n_samples|dataset_size|data_size|steps_per_epoch|iters?_per_epoch|"
+    r"batches_per_epoch|"
+    r"count\b|total\b|\bn\b|num_\w+|step\b|steps\b|\bi\b|batch_idx|num_examples|len_|_len\b|size\b|\.avg|sum\b"
+)
+THINGS = (
+    r"(?:datasets?|data ?set|data|(?:data)?loaders?|split|samples?|images?|examples?|episodes?|annotations?|videos?|"
+    r"files?|labels?|batch(?:es)?|sequences)"
+)
+EVALUATION = r"metric|precision|recall|f1|\biou\b|accuracy|fps|elapsed|time"
+LOOP = (
+    r"(?:local variable|variable|name|free variable) '(?:step|steps|data|batch|i|idx|index|it|iteration|batch_idx|batch_i|"
+    r"loss|losses|outputs?|"
+    r"inputs?|images?|imgs?|targets?|labels?|pred\w*|logits|x|y|loss_\w+|\w*_loss|iter|global_step|samples?|results?|"
+    r"metrics)' "
+    r"(?:referenced before assignment|is not defined)|cannot access (?:local|free) variable '(?:step|steps|data|batch|i|"
+    r"idx|index|it|iteration|batch_idx|"
+    r"batch_i|loss|losses|outputs?|inputs?|images?|imgs?|targets?|labels?|pred\w*|logits|x|y|loss_\w+|\w*_loss|iter|"
+    r"global_step|samples?|results?)'"
+)
+
+phrases = (
+    decisive(
+        "num_samples=0", "found 0 files in subfolders", "found 0 images in", "found no valid file for the classes",
+        "couldn't find any class folder", "no labels found in", "corresponds to no data", "returned 0 length",
+        "can not be larger than number of episodes", "out of bounds for size 0",
+        "last epoch number of samples exceeded max value", "no sample to consume", "no longer able to sample",
+        "no valid data found in", "bigger than number of samples", "larger than the number of samples",
+        "larger than the dataset", "shorter than the sequence length",
+        says="there is nothing, or too little, to make a batch of",
+        unless=r"in val set|compute metrics|\bval(?:idation)?: |val_dataloader|background|validation|\btest\b",
+    ),
+    decisive("not a single sample in your epoch_iterator", "across ranks is zero", "stopped: no training batches",
+             says="the loader gave no batch", unless=r"val_|test_", any_level=True),
+    strong(
+        "is empty", "are empty", "empty dataset", "length 0", "0 samples", "0 images", "0 examples", "zero length",
+        "no images", "no samples", "no data", "no files", "no training", "no episodes", "no examples", "no annotations",
+        "no videos", "no valid", "0 files", "length of the dataset is 0",
+        says="a data set or loader is empty",
+        pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).*(?:{THINGS}.*(?:(?:is|are) empty|length (?:is |of )?0|"
+                r"zero length|is 0\b)|empty (?:dataset|data)|"
+        rf"\b(?:0|no|zero)(?: \w+){{0,2}} {THINGS}(?: \w+)? ?(?:found|were|was|available|left|in\b|for\b|to\b|given|"
+        r"provided|exist|$))",
+        unless=r"validation|\beval|cache|No data augmentation|such file",
+    ),
+    strong(
+        "a must be greater than 0 unless no samples", "random_ expects 'from' to be less than 'to'",
+        "empty range for randrange", "low >= high", "cannot choose from an empty", "need at least one array to",
+        "expected a non-empty list of tensors", "expects a non-empty tensorlist", "arg is an empty sequence",
+        "cannot infer schema from empty", "not enough samples", "too few samples", "no objects to concatenate",
+        "datasets should not be an empty iterable", "sampler is empty", "n_samples=0", "num_samples should be",
+        "with n_samples=1", "__len__() should return >= 0",
+        says="a choice or a batch was to be made of nothing",
+        pattern=r"unless no samples|random_ expects|randrange|low >= high|empty|at least one array|non-empty|"
+                r"enough samples|few samples|"
+        r"n(?:um)?_samples=[01]\b|No objects|>= 0",
+        unless=r"to=-\d{10,}|got num_samples=[1-9]",
+    ),
+    weak("0it [00:00", "division by zero", "referenced before assignment", "where it is not associated with a value",
+         "num examples = 0", "list index out of range",
+         says="nothing was gone through", fatal=False, pattern=r"0it \[00:00, \?it|Num examples = 0\b"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Code that trips over an empty loop, and epochs that cost nothing and learn nothing."""
+    for raised in uncaught(case):
+        told = _told(case, raised)
+        if told:
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+    yield from _idle_epochs(case)
+
+
+def _told(case: Case, raised: Raised) -> str | None:
+    first = raised.message.split("\n", 1)[0]
+    code = raised.frames[-1].code if raised.frames else ""
+    trained = sum(one.get("loss") not in {None, 0.0} and one.line.order < raised.line.order for one in case.log.metrics) > 1
+    if trained:
+        return None
+    if raised.kind == "ZeroDivisionError" and raised.phase != "evaluate":
+        divisor = code.rsplit("/", 1)[-1] if "/" in code else code.rsplit("%", 1)[-1]
+        if (compiled(COUNTS).search(divisor) and not compiled(EVALUATION).search(code)) or "len(" in code:
+            return f"a division by a count of nothing: {code}"
+        bare = any("0it [00:00, ?it" in line.text for line in case.log.around(raised.line, before=60))
+        return "a loop over nothing, then a division by zero" if bare else None
+    if raised.kind in {"UnboundLocalError", "NameError"} and compiled(LOOP).search(first):
+        return "a variable of the loop is used after it, and the loop never ran"
+    if raised.kind == "StopIteration" and compiled(LOADER + r"|next\(").search(stack(raised, 4)):
+        return "the first batch was asked for, and there is none"
+    if (
+        raised.kind == "IndexError"
+        and "list index out of range" in first
+        and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w*\[0\]").search(code)
+    ):
+        return "the first item of an empty list was asked for"
+    return None
+
+
+def _idle_epochs(case: Case) -> Iterator[Sign]:
+    """A loss of exactly 0 in every epoch, in no time: no batch came."""
+    losses = [one for one in case.log.metrics if one.get("loss") is not None]
+    idle = [
+        one
+        for one in losses
+        if one.get("loss") == 0.0
+        and compiled(r"\b0?0:00:00s?\b|\b0(?:\.0+)? ?s(?:ec)?\b|time: 0\.0+\b|\?it/s").search(one.line.text)
+    ]
+    if len(idle) >= 3 and len(idle) == len(losses):  # noqa: PLR2004 - fewer could be rounding
+        told = (
+            f"{len(idle)} epochs with a loss of exactly 0 in no time: no batch came (a set smaller than a batch, drop_last)"
+        )
+        yield Sign("strong", told, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """A batch larger than the number of samples, where that is known."""
+    samples, batch = case.number("data.samples"), case.number("train.batch_size")
+    if samples is not None and batch and samples < batch:
+        items = (case.facts["data.samples"].evidence, case.facts["train.batch_size"].evidence)
+        yield Sign("strong", f"{samples:g} samples are fewer than a batch of {batch:g}", items)
+
+
+fixes = (
+    Fix(
+        "Look at what the data set holds, and make the batch or chunk fit it",
+        "by-hand",
+        "print len(dataset) and len(loader) on each rank; check folder, suffix, split and filters; drop_last=False, or a "
+        "batch not larger than the "
+        "set divided by the ranks; pad episodes that are shorter than the chunk",
+    ),
+)
+experiment = Experiment(
+    title="Build only the data set and loader, and print their lengths and the first batch",
+    start_from="the beginning",
+    stop_after="the first batch is printed",
+    confirms="a length is 0, or no batch comes; with batch 1 and drop_last=False one comes",
+    refutes="the lengths are as expected and batches come: then the division or the variable is a fault of the code",
+)

@@ -1,0 +1,100 @@
+"""An HDF5 or LMDB handle is shared by several processes, or its lock is refused.
+
+What happens: reading works in one process and fails with loader workers or several ranks: refused locks, nonsense headers in
+a file that is whole, crashes of workers, wrong numbers without an error.
+
+Why: a handle opened before the fork is shared with its file position and caches; HDF5 is not made for that. HDF5 1.10 and
+later locks a file on opening, also for reading, which network file systems refuse and a writer blocks. Spawned workers
+cannot pickle a handle. LMDB allows one environment of a path in a process and no use across a fork.
+
+How it shows: ``unable to lock file, errno = 11``, ``h5py objects cannot be pickled``, ``can't pickle Environment objects``,
+``MDB_BAD_RSLOT``, ``wrong B-tree signature`` or ``bad object header version number`` only with ``num_workers > 0``.
+
+What to do: open the file lazily in each worker (in ``__getitem__`` or ``worker_init_fn``), read-only;
+``HDF5_USE_FILE_LOCKING=FALSE`` only where nobody writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong
+from crashcart.causes.data._where import stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "An HDF5 or LMDB file is shared by several processes"
+NONSENSE = (
+    "bad object header version number", "wrong b-tree signature", "address of object past end of allocation",
+    "bad symbol table node", "bad local heap signature", "addr overflow", "unable to determine object type",
+    "incorrect metadata checksum", "bad heap free list", "unable to get group info", "can't read data (",
+    "can't open directory or file", "object header message is of unknown", "unable to synchronously open object",
+    "unable to open object",
+)  # fmt: skip
+BROKEN = r"inflate\(\) failed|fletcher32|truncated|errno = 2\b|errno = 24|errno = 28|doesn't exist|not found"
+
+phrases = (
+    decisive(
+        "unable to lock file", "h5py objects cannot be pickled", "pickle environment objects",
+        "cannot pickle 'environment'", "mdb_bad_rslot", "mdb_readers_full", "is already open in this process",
+        "cannot pickle '_hl.", "badrsloterror", "readersfullerror", "lmdb.lockerror", "mdb_map_resized",
+        "unable to fcntl lock", "no locks available",
+        says="a handle of HDF5 or LMDB is shared, or its lock was refused",
+        pattern=r"lock file|h5py|Environment|MDB_|already open in this process|_hl|RslotError|ReadersFull|LockError|fcntl|"
+                r"hdf5|\.h5",
+    ),
+    strong("mdb_txn_begin", says="LMDB refuses a transaction: mostly an environment used across a fork", unless=r"MDB_CORRUPTED|MDB_INVALID"),
+    strong(*NONSENSE, says="HDF5 reads nonsense from a file: mostly a handle shared by workers", unless=BROKEN,
+           pattern=r"bad object|B-tree|past end|symbol table|heap|metadata checksum|group info|Can't read data|unknown|"
+                   r"addr overflow|object type"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """HDF5 that fails in a loader worker; a worker that crashed where HDF5 or LMDB is in use."""
+    for raised in uncaught(case):
+        where = stack(raised)
+        inside = "h5py" in stack(raised, 4) or "lmdb" in stack(raised, 4)
+        worker = raised.worker or compiled(r"_worker_loop|_utils/worker").search(where)
+        if inside and worker and raised.kind in {"", "OSError", "KeyError", "RuntimeError", "ValueError"}:
+            whole = compiled(BROKEN + r"|unable to open file|No such file").search(raised.message) is None
+            if whole:
+                yield Sign(
+                    "strong", "HDF5 or LMDB failed in a loader worker", (evidence(raised.line),), order=raised.line.order
+                )
+    names = any(word in line.lowered for line in case.log.lines for word in ("h5py", "lmdb", "hdf5"))
+    for death in case.log.deaths:
+        if death.signal == "SIGSEGV" and "dataloader worker" in death.line.lowered:
+            told = "a loader worker crashed" + (
+                ", and HDF5 or LMDB is in use" if names else ", as with a handle shared across a fork"
+            )
+            yield Sign("strong" if names else "weak", told, (evidence(death.line),), order=death.line.order)
+
+
+fixes = (
+    Fix(
+        "Open the file in each worker, on first use, read-only",
+        "exact",
+        "keep only the path in __init__; `if self.file is None: self.file = h5py.File(self.path, 'r')` in __getitem__; for "
+        "LMDB "
+        "lock=False, readahead=False; the samples stay the same",
+    ),
+    Fix(
+        "Do without file locks where nobody writes",
+        "by-hand",
+        "HDF5's lock fails on some network file systems; never while another process writes the file",
+        environment={"HDF5_USE_FILE_LOCKING": "FALSE"},
+    ),
+)
+experiment = Experiment(
+    title="Read the data set once with num_workers=0 and once with workers, no model",
+    start_from="the beginning",
+    stop_after="one epoch of reading each",
+    confirms="one process reads everything, workers fail; with the file opened in each worker they pass",
+    refutes="one process fails at the same place: then the file is damaged (data/corrupt-or-missing)",
+)

@@ -1,0 +1,97 @@
+"""A label, token or index lies outside the range that the model has room for.
+
+What happens: a kernel looks up class 21 of 21 or token 50257 of 50257 and its assertion stops the device. The error surfaces
+later, at any call that waits for the device, so the Python frame is not the place.
+
+Why: labels that begin at 1, or 255 for "ignore" without ``ignore_index``; a mask with grey values instead of classes; tokens
+added to the tokenizer without ``resize_token_embeddings``; positions beyond the model's maximum length; ``num_classes`` of
+another data set.
+
+How it shows: ``Assertion `t >= 0 && t < n_classes` failed``, ``srcIndex < srcSelectDimSize``, ``index out of bounds``, then
+``device-side assert triggered``; on a CPU ``Target 192 is out of bounds`` or ``index out of range in self``.
+
+What to do: check ``labels.min()``, ``labels.max()`` and token ids against the sizes of the model for the whole data set; run
+the step on the CPU or with ``CUDA_LAUNCH_BLOCKING=1`` to see the true line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import against, compiled, decisive, strong, weak
+from crashcart.causes.data._where import stack, uncaught
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A label, token or index is out of range"
+LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
+
+phrases = (
+    decisive(
+        "t < n_classes", "cur_target < n_classes", "t >= 0", "srcindex < srcselectdimsize", "ind < ind_dim_size",
+        "idx_dim < index_size", "index < sizes[i]", "index out of bounds: 0 <=",
+        "cunn_classnllcriterion_updateoutput_kernel", "nll_loss_forward", "idx < dim_size", "label >= 0 && label",
+        "targetindex", "indexvalue >= 0", "idx >= 0 && idx <", "indexselectlargeindex", "indexselectsmallindex",
+        "dstindex < dstaddictdimsize", "dstindex < dstadddimsize",
+        says="a kernel met an index outside of its table",
+        pattern=r"assertion|n_classes|SelectDimSize|index out of bounds|indexSelect\w+Index.*block:",
+    ),
+    decisive(
+        "class values must be smaller than num_classes", "class values must be non-negative", "index out of range in self",
+        "exceeds dataset class count", "label indices should be", "all elements of target should be between 0 and 1",
+        "labels out of range", "label out of range", "token id out of range", "out of vocabulary range",
+        says="an index is outside of what the model has room for",
+    ),
+    decisive("is out of bounds", says="a target is no class of the model", pattern=r"\bTarget -?\d+ is out of bounds"),
+    decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
+             pattern=r"\.cu:\d+.*Assertion [`'].*(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
+                 r"probability|isnan|isfinite"),
+    strong("device-side assert triggered", "cudaerrorassert", "error=59", "cuda runtime error (59)", "cuda runtime error (710)",
+           says="a check inside a kernel failed: mostly a label or token outside of its range"),
+    against("probability tensor contains either", "input_val >= zero", "val >= zero", "inf, nan or element < 0", "cumdist[size - 1] >",
+            says="the check that failed is one of NaN, not of an index"),
+    weak("token indices sequence length is longer than", says="texts are longer than the model's positions", fatal=False),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An index error whose frames are an embedding, a loss or a one-hot encoding."""
+    for raised in uncaught(case):
+        if raised.kind in {"IndexError", "RuntimeError"} and compiled(
+            r"index (?:-?\d+ )?(?:is )?out of (?:bounds|range)(?: for dimension)?|index -?\d+ is out of bounds for dimension"
+        ).search(raised.message.split("\n", 1)[0]):
+            if compiled(LOOK_UP).search(stack(raised, 2)):
+                yield Sign(
+                    "strong",
+                    "the index of a look-up or a loss is out of range",
+                    (evidence(raised.line),),
+                    order=raised.line.order,
+                )
+
+
+fixes = (
+    Fix(
+        "Make labels and sizes agree",
+        "by-hand",
+        "labels 0..n-1 with ignore_index for the rest; num_classes with the background class where the model wants one; "
+        "model.resize_token_embeddings(len(tokenizer)); truncate to the model's maximum length",
+    ),
+    Fix(
+        "Show the true line",
+        "exact",
+        "the device reports late; with blocking launches the frame of the error is the place (slower, for one short run)",
+        environment={"CUDA_LAUNCH_BLOCKING": "1"},
+    ),
+)
+experiment = Experiment(
+    title="Walk the data set once on the CPU and compare min and max of labels and token ids with the model's sizes",
+    start_from="the beginning",
+    stop_after="every batch was compared",
+    confirms="a value is below 0 (and not ignore_index) or not below the size, and the batch of death holds one",
+    refutes="all are inside: then look at indices that the code computes (positions, gathers), on the CPU",
+)

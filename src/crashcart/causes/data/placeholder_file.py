@@ -1,0 +1,66 @@
+"""The file is not the data but a stand-in for it: a Git LFS pointer or an HTML page.
+
+What happens: weights or samples are 130 bytes long, or begin with ``<!DOCTYPE html>``, and the program that opens them
+complains of a broken format.
+
+Why: a repository was cloned without Git LFS, so that each large file is a text of three lines (``version
+https://git-lfs...``); a download link answered with a log-in, quota or virus-scan page; a tool saved a 404.
+
+How it shows: the first byte tells: ``invalid load key, 'v'`` is the word "version" of a pointer, ``'<'`` an HTML page; the
+pointer's own lines in a dump. ``HeaderTooLarge``, ``Parquet magic bytes not found`` and ``file signature not found`` fit,
+and fit a damaged file too.
+
+What to do: ``head -c 200 FILE``; ``git lfs pull``, or download again with the right tool and compare size and hash.
+"""
+
+from __future__ import annotations
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.model import Experiment, Fix
+
+title = "The file is a placeholder (Git LFS pointer or HTML page), not the data"
+
+phrases = (
+    decisive("version https://git-lfs", "git-lfs.github.com/spec", "oid sha256:", says="the text of a Git LFS pointer"),
+    decisive(
+        "invalid load key, '",
+        says="the file begins like a Git LFS pointer (v) or a web page (<), not like a pickle",
+        pattern=r"invalid load key, '(?:v|<|\\n|\\x0a|\\r|\\x0d|N|E|G|R|A|\{|n|h|-|#)'",
+    ),
+    decisive("unsupported operand", says="the unpickler read the first letter of a pointer (118 is v) or of a web page (60 "
+        "is <)",
+             pattern=r"WeightsUnpickler error: Unsupported operand (?:118|60)\b"),
+    decisive(
+        "<!doctype html", "cannot retrieve the public link of the file", "permission denied: https://drive.google",
+        "google drive - quota exceeded", "too many users have viewed or downloaded this file",
+        says="a web page came instead of the file",
+    ),
+    decisive("b'version '", "b'<html", "b'<!do", "b'<!doc", "b'vers", says="the first bytes are those of a pointer or a "
+        "web page"),
+    strong("could not parse modelproto", "is_open() \"", "lm::formatloadexception", says="a model file that is no model: "
+        "mostly a pointer",
+           pattern=r"ModelProto|FormatLoad"),
+    weak(
+        "headertoolarge", "header too large", "parquet magic bytes not found", "file signature not found",
+        "file is not a zip file", "not a gzip file", "not a gzipped file", "expecting value: line 1 column 1",
+        "allow_pickle=false", "not a jpeg file", "invalid header or archive is corrupted", "cannot identify image file",
+        says="the beginning of the file is not that of its format, as with a pointer or a web page",
+    ),
+)  # fmt: skip
+
+fixes = (
+    Fix(
+        "Fetch the real file",
+        "by-hand",
+        "`head -c 200 FILE` shows what it is; `git lfs install && git lfs pull` for a pointer, `huggingface-cli download` "
+        "or `gdown --fuzzy` for a "
+        "page; compare the size with the one the pointer names; then delete the cached copy",
+    ),
+)
+experiment = Experiment(
+    title="Look at the first 200 bytes and the size of the file that the traceback names",
+    start_from="the file on the machine that trains",
+    stop_after="the bytes are shown",
+    confirms="they are text (version https://git-lfs, <html) and the size is below a few kilobytes",
+    refutes="they are binary with the format's own signature: then the file is damaged or of another version",
+)

@@ -1,0 +1,130 @@
+"""The ranks took different paths: they no longer call the same collectives in the same order.
+
+What happens: one rank waits in a collective that another never enters, or enters with another size. Nothing is printed
+until the process group's time-out, mostly 10 or 30 minutes later; or gradients of different steps mix without a word.
+
+Why: uneven numbers of batches; a batch that one rank skips alone (NaN, empty target, out of memory); a branch on a value
+that differs between ranks (a metric that was reduced to rank 0 only); a block under ``if rank == 0`` that contains a
+collective (saving sharded weights, ``evaluate``, ``barrier``); experts or modules that only some ranks use.
+
+How it shows: watchdogs of different ranks name another operation, size or number; a fingerprint mismatch under
+``TORCH_DISTRIBUTED_DEBUG=DETAIL``; rank 0 waits alone right after the end of training or at a save. The sentence "most
+likely caused by incorrect usages of collectives" is printed on every time-out and proves nothing.
+
+What to do: let all ranks decide together (all-reduce the flag before you branch), call collective functions on every
+rank, ``drop_last`` or ``Join`` for uneven data. A longer time-out only hides it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.distributed._watchdog import signs
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "The ranks took different paths and wait for each other"
+phrases = (
+    decisive(
+        "mismatch between collectives on ranks", "is running inconsistent collective", "mismatched collective detected",
+        "collective mismatch error", "forward order differs across ranks", "op.preamble.length <= op.nbytes",
+        "nccl warn message truncated", "cannot apply desired operation due to shape mismatches",
+        says="the library itself found ranks in different collectives", any_level=True,
+    ),
+    decisive(
+        "mismatched allreduce", "mismatched allgather", "mismatched broadcast", "mismatched mpi operations",
+        "mismatched data types", "mismatched reducescatter", "mismatched alltoall", "mismatched collective operations",
+        says="Horovod found ranks with different operations or shapes",
+    ),
+    decisive(
+        "gradients are inconsistent between workers", says="the gradient norms of the ranks differ",
+    ),
+    weak("reduced, gathered or broadcasted by subset of ranks", "stalled ranks:", "[missing ranks:",
+         says="some ranks have not submitted the tensor that the others wait for", fatal=False),
+    strong(
+        "ddp expects same model across all ranks", "to match sizes of the same param in process 0",
+        says="the ranks did not build the same model",
+    ),
+    strong(
+        "across ranks", "between ranks", "across all ranks",
+        pattern=r"(?:error|exception).{0,80}(?:mismatch|inconsisten|differ|disagree)\w*.{0,60}(?:across|"
+        r"between) (?:all )?ranks",
+        says="the ranks disagree",
+    ),
+    weak("watchdog caught collective operation timeout", "timed out in blocking wait", says="a collective timed out"),
+    weak("invalidate trace cache", says="the order of modules changed between steps", fatal=False),
+    weak("all gather sequence out of order", "collectivefingerprint(", says="the order of collectives is in doubt",
+         fatal=False),
+)  # fmt: skip
+FINGERPRINT = r"\[Rank (\d+)\].*SequenceNumber=(\d+), OpType=(\w+)"
+BAR = r"(\d+)/(\d+) ?\["
+AT_END = 40
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Watchdogs, fingerprints and progress bars of several ranks, laid side by side."""
+    yield from signs(case, "desync")
+    yield from _fingerprints(case)
+    yield from _uneven(case)
+
+
+def _fingerprints(case: Case) -> Iterator[Sign]:
+    """The last fingerprint of each rank: more than one collective apart is no coincidence."""
+    last: dict[str, tuple[int, Line]] = {}
+    for line in case.log.lines:
+        if "fingerprint(" in line.lowered and (match := compiled(FINGERPRINT).search(line.text)):
+            last[match[1]] = int(match[2]), line
+    if last and max(last.values(), key=_number)[0] - min(last.values(), key=_number)[0] > 1:
+        ahead, behind = max(last.values(), key=_number), min(last.values(), key=_number)
+        says = f"one rank is at collective {ahead[0]}, another at {behind[0]}"
+        yield Sign("strong", says, (evidence(ahead[1]), evidence(behind[1])), order=behind[1].order)
+
+
+def _number(item: tuple[int, Line]) -> int:
+    return item[0]
+
+
+def _uneven(case: Case) -> Iterator[Sign]:
+    """Bars of the ranks that stand at the same step of different totals, where the log ends."""
+    bars = [
+        (int(match[1]), int(match[2]), line)
+        for line in case.log.lines[-AT_END:]
+        if (match := compiled(BAR).search(line.text)) and int(match[2]) > AT_END
+    ]
+    if len(bars) < 3 or case.log.raised or case.log.finished or bars[-1][2].order != case.log.lines[-1].order:
+        return
+    near = [bar for bar in bars if bar[0] > 0.98 * bar[1] and abs(bar[0] - bars[-1][0]) <= 1]
+    totals = {total for _, total, _ in near}
+    if len(totals) > 2 and max(totals) - min(totals) < 0.01 * max(totals):  # three ranks at least
+        says = f"the ranks have between {min(totals)} and {max(totals)} batches, and stop at the end of the shortest"
+        yield Sign("strong", says, tuple(evidence(line) for _, _, line in near[:3]), order=near[0][2].order)
+
+
+fixes = (
+    Fix(
+        "Let every rank make the same calls",
+        "by-hand",
+        "move collective calls (save of sharded weights, evaluate, barrier, all_gather) out of `if rank == 0`; "
+        "all-reduce a flag "
+        "before skipping a batch or stopping early, so that all ranks do it or none",
+    ),
+    Fix(
+        "The same number of batches on every rank",
+        "changes-training",
+        "drop_last loses the remainder; DDP's `Join` context keeps it",
+        settings={"loader.drop_last": True},
+    ),
+)
+experiment = Experiment(
+    title="Run to the step of death with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares each collective before it runs",
+    change={"environment": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}},
+    confirms="a mismatch is raised at once and names the two operations, or the flight recorder shows a rank outside of it",
+    refutes="all ranks report the same operation and size at the time-out: then a rank is slow, or the wire is broken",
+)

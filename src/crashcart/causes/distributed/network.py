@@ -1,0 +1,103 @@
+"""The ranks cannot reach each other, or lose the connection: interface, firewall, InfiniBand, routing.
+
+What happens: the first collective never ends, or a running job stops at once on all ranks with a transport error.
+
+Why: NCCL or gloo chose an interface that leads nowhere (docker0, loop-back, a host name that resolves to 127.0.0.1); a
+firewall between the nodes blocks the random ports; InfiniBand or RoCE is set up wrongly (GID index, locked memory, rails
+that do not see each other), or a link went down; peer-to-peer copies between the cards of one node are broken (IOMMU).
+
+How it shows: codes of the transport: ``NET/IB : Got completion with error 12``, ``Call to ibv_... failed``, ``No route to
+host``, ``no socket interface found``, gloo's ``timed out connecting``. "Connection reset by peer", "closed by remote
+peer" and "Broken pipe" alone are what a survivor sees of any death, and no evidence of a network fault.
+
+What to do: ``NCCL_DEBUG=INFO`` shows the interface that was chosen; ``NCCL_SOCKET_IFNAME``/``GLOO_SOCKET_IFNAME`` choose
+another; ``NCCL_IB_DISABLE=1`` and ``NCCL_P2P_DISABLE=1`` tell InfiniBand and peer-to-peer apart; ``ulimit -l unlimited``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.causes.distributed._watchdog import signs
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The network between the ranks does not carry"
+_OURS = r"NCCL|NET/|Net :|gloo|pair\.cc|socket\.(?:cc|h|cpp)|c10d|client socket|UCX|HCCL"
+phrases = (
+    decisive(
+        "got completion with error", "got completion from peer",
+        pattern=r"NET/IB.*error (?!5\b)\d+|error (?!5\b)\d+.*(?:vendor|opcode)",
+        says="InfiniBand gave up on a transfer", any_level=True,
+    ),
+    decisive("call to ibv_", "ibv_modify_qp", "ibv_create_", "ibv_reg_mr", pattern=r"ibv_\w+.{0,20}(?:failed|error)",
+             unless=r"NCCL INFO|polling again|retry", says="a call to the InfiniBand driver failed", any_level=True),
+    decisive("net/ofi", "net/gib", "net/ucx", pattern=r"completed with error|UNDELIVERABLE|RC: -?\d+.*rror",
+             says="the network plug-in failed",
+             any_level=True),
+    decisive("transport retry count exceeded", "remote access error on mlx", says="UCX gave up on a transfer",
+             any_level=True),
+    decisive(
+        "no socket interface found", "unable to find address for:", "unable to find interface for:",
+        "no interface found in the same subnet", "invalid nccl_socket_ifname",
+        says="the interface that was asked for is not there", any_level=True,
+    ),
+    decisive(
+        "no route to host", "network is unreachable", "host is unreachable", "network is down",
+        pattern=_OURS, says="the ranks' hosts cannot reach each other", any_level=True,
+    ),
+    decisive(
+        "connect to ", "call to connect", "socketstartconnect", "socketpollconnect",
+        pattern=r"NCCL WARN.*connect.*(?:failed|timeout|timed out|refused|returned)|socket(?:Start|"
+        r"Poll)Connect.*(?:failed|returned)",
+        unless=r"retrying", says="NCCL cannot connect to another rank", any_level=True,
+    ),
+    decisive("connectfullmesh failed", "timed out connecting", "connect timeout [",
+             pattern=r"gloo|connectFullMesh|pair\.cc|SO_ERROR",
+             unless=r"reset by peer|closed by peer", says="gloo cannot connect to another rank"),
+    strong("client socket has failed to connect", pattern=r"errno: (?:110|113|101)\b",
+           says="the store's host does not answer"),
+    strong("ssh: connect to host", "unable to complete a tcp connection", "getting socket times out",
+           says="a node cannot be reached"),
+    strong("async event", pattern=r"NET/IB.*(?:port error|device fatal)", unless=r"recovered|port active",
+           says="an InfiniBand port reported an error",
+           any_level=True),
+    strong("unhandled system error", "ncclsystemerror", says="a system call of NCCL failed"),
+    weak("ncclinternalerror", "ncclremoteerror", "remote process exited or there was a network error",
+         says="NCCL failed; a dead process looks the same"),
+    weak("failed : connection timed out", says="a connection timed out"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Everybody in the same first collective: the ranks have met, the data does not move."""
+    yield from signs(case, "network")
+
+
+fixes = (
+    Fix(
+        "Name the interface that joins the nodes",
+        "by-hand",
+        "`ip -br addr` on each node; then NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; for RoCE the right NCCL_IB_GID_INDEX "
+        "(`show_gids`); open the ports between the nodes",
+    ),
+    Fix(
+        "Go round the suspect: no InfiniBand, no peer-to-peer",
+        "exact",
+        "slower, the same training; it tells which wire is broken",
+        environment={"NCCL_IB_DISABLE": "1", "NCCL_P2P_DISABLE": "1"},
+    ),
+)
+experiment = Experiment(
+    title="Run nccl-tests (all_reduce_perf) on the same nodes, once as is, once with NCCL_IB_DISABLE=1, once with "
+    "NCCL_P2P_DISABLE=1",
+    start_from="the beginning",
+    stop_after="the first all-reduce of 1 GB",
+    confirms="it fails or hangs without the training program too, and one of the switches cures it",
+    refutes="it passes as is on the same nodes: then look for the rank that died or took another path",
+)

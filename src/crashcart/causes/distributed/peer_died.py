@@ -1,0 +1,123 @@
+"""What is seen here is only the echo of another process's death.
+
+What happens: a rank dies for a reason of its own; the others lose their connection to it, or are ended by the launcher,
+and print the loudest lines of the log.
+
+Why: collectives need everybody. The store lives in rank 0's process, so its death breaks every other rank's socket.
+
+How it shows: ``Connection closed by remote peer``, ``Connection reset by peer``, ``Broken pipe`` in NCCL, gloo or
+TCPStore lines; ``Horovod has been shut down``; a launcher that closes the rest with SIGTERM; and no error of a rank's
+own. torchrun's "root cause" is the rank that exited first as the launcher saw it, often a victim.
+
+What to do: find the first rank that ended, and its own output: earlier lines, the other nodes' logs, the kernel log of
+its host (OOM killer, Xid). Keep each rank's output (``torchrun --log-dir logs --tee 3``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Another process died first; this is its echo"
+breadth = 2
+phrases = (
+    weak(
+        "connection closed by peer", "connection closed by remote peer", "connection reset by peer", "broken pipe",
+        "connection was likely closed", "should dump", "remote process exited or there was a network error",
+        says="a connection to another process broke",
+    ),
+    weak("horovod has been shut down", "peer process has unexpectedly disconnected", "actor died unexpectedly",
+         "actordiederror",
+         "forcefully terminating all other processes", "primary job  terminated normally",
+         says="another process ended first"),
+    weak("closing signal sigterm", "via signal sigterm", "childfailederror", "killing subprocess",
+         says="the launcher ended the rest",
+         fatal=False),
+    weak("death signal, shutting down workers", says="the launcher was told to end"),
+)  # fmt: skip
+ECHO = (
+    r"(?:NCCL|socketProgress|Net :|NET/|gloo|pair\.cc|TCPStore|SocketImpl|c10d|store->get|ProcessGroup|\bstore\b).*"
+    r"(?:closed by (?:remote )?peer|reset by peer|broken pipe|likely closed|should dump)|"
+    r"horovod has been shut down|peer process has unexpectedly disconnected|"
+    r"remote process exited or there was a network error|"
+    r"actor died unexpectedly|ActorDiedError|forcefully terminating all other processes|NET/IB.*completion.*error 5\b|"
+    r"Call to recv.* failed|Connection closed by (?:remote )?peer"
+)
+LITERALS = (
+    "peer",
+    "broken pipe",
+    "likely closed",
+    "should dump",
+    "horovod",
+    "actor died",
+    "actordied",
+    "forcefully",
+    "error 5",
+    "call to recv",
+)
+OWN = r"NCCL|gloo|c10d|TCPStore|Horovod|reset by peer|closed by|Broken pipe|Watchdog|collective|store|rendezvous|Engine core"
+LAUNCHERS = frozenset(
+    {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "CalledProcessError", "SystemExit",
+    "SignalException",
+     "DistBackendError", "DistNetworkError", "DistStoreError", "RendezvousConnectionError", "HorovodInternalError",
+     "ActorDiedError"}
+)  # fmt: skip
+LATER = frozenset({"num_nodes_waiting", "_keep_alive", "_keep_alive_weak", "_exit_barrier"})
+MOST = 3
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Broken connections, weighed by whether any rank shows an error of its own."""
+    own = _own_error(case)
+    found = 0
+    for line in case.log.lines:
+        if (
+            any(words in line.lowered for words in LITERALS)
+            and compiled(ECHO).search(line.text)
+            and "NCCL INFO" not in line.text
+        ):
+            says = "a connection to another process broke" + ("" if own else ", and no rank shows an error of its own")
+            yield Sign("weak" if own else "strong", says, (evidence(line),), order=line.order)
+            found += 1
+            if found == MOST:
+                break
+    for raised in case.log.raised:
+        if raised.kind.startswith("Rendezvous") and LATER & set(raised.functions):
+            says = "the store went away while the job ran: its host's process ended first"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
+
+
+def _own_error(case: Case) -> bool:
+    if case.log.collectives or case.log.memory:
+        return True
+    return any(
+        raised.kind
+        and not raised.survivable
+        and raised.kind not in LAUNCHERS
+        and not compiled(OWN).search(raised.message.split("\n")[0])
+        for raised in case.log.raised
+    )
+
+
+fixes = (
+    Fix(
+        "Find the rank that died first",
+        "by-hand",
+        "give `crashcart why` the logs of all ranks and nodes together, and the kernel log of the host that is silent",
+    ),
+)
+experiment = Experiment(
+    title="Run again with each rank's output in its own file (torchrun --log-dir logs --tee 3, srun --output=%t.log)",
+    start_from="the newest whole checkpoint",
+    stop_after="the step of death, and as long again",
+    confirms="one rank's file ends first, with its own error or a signal, before any other complains",
+    refutes="all ranks end with transport errors at the same second: then suspect the network",
+)

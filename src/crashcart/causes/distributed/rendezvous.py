@@ -1,0 +1,121 @@
+"""The processes never met: port in use, wrong address, wrong world size, a stale store.
+
+What happens: the job dies in ``init_process_group`` or in the launcher, before the first step.
+
+Why: another job or an old process holds the master port; the address is not the host of rank 0 or its name does not
+resolve; fewer or more processes start than the world size says (``srun`` tasks times spawned workers); a file store or
+rendezvous id of an earlier run is used again; each node made up its own id.
+
+How it shows: ``Address already in use``, ``EADDRINUSE``, ``1/2 clients joined``, ``store based barrier ...
+worker_count=4`` with ``world_size=2``, ``RendezvousTimeoutError``, a client socket that timed out.
+
+What to do: another port (``--master_port``, ``--rdzv_endpoint=host:0`` on one node), ``--rdzv_id`` the same on all nodes,
+``MASTER_ADDR`` that resolves on all of them; count the processes; delete the old init file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The processes could not meet: port, address or number of processes"
+phrases = (
+    decisive(
+        "address already in use", "eaddrinuse",
+        pattern=r"RuntimeError|errno: 98|server socket|TCPStore|EADDRINUSE|DistNetworkError|Call to bind|c10d|store",
+        unless=r"tensorboard|jupyter|visdom|dashboard|uvicorn|gradio|flask",
+        says="the port of the store is held by another process",
+    ),
+    decisive(
+        "failed to listen on any local network address", "tried to launch distributed communication on port",
+        says="the port of the store cannot be opened",
+    ),
+    decisive("waiting for clients", "waiting for workers", pattern=r"\d+/\d+ (?:clients|workers) joined",
+             says="not all processes came to the store"),
+    decisive("in store based barrier on rank", pattern=r"timed out",
+             says="the count of processes does not fit the world size"),
+    strong("address already in use", pattern=r"Errno 98|Errno 48|10048",
+           unless=r"tensorboard|jupyter|visdom|dashboard|uvicorn|gradio",
+           says="a port is held by another process"),
+    strong("cannot assign requested address", "permission denied",
+           pattern=r"c10d|server socket|TCPStore|errno: (?:99|13)\b.*socket",
+           says="the store cannot open its address on this host"),
+    strong(
+        "client socket has timed out after", "failed to connect to any network address",
+        "connect() timed out. original timeout",
+        "not enough participants", "can't complete rendezvous", "rendezvous state is corrupt",
+        says="a process could not reach the store",
+    ),
+    strong("rendezvous: environment variable", "port must have value from 0 to 65535", "invalid rank requested",
+           "invalid master_port", says="the launcher's settings do not let the processes meet"),
+    strong(
+        "name resolution", "name or service not known", "nodename nor servname", "host not found",
+        pattern=r"host not found|TCPStore|rendezvous|rdzv|c10d|MASTER_ADDR|init_process_group|store",
+        unless=r"https?://|HTTPS?Connection",
+        says="the name of the store's host does not resolve",
+    ),
+    weak("connection to the c10d store has failed", "rendezvoustimeouterror", "rendezvousclosederror",
+         says="the rendezvous failed"),
+    weak("timed out initializing process group", "socket timeout", says="the start of the process group timed out"),
+    weak("waiting in store based barrier", "config has no run_id", "global_rank:", says="the processes are meeting",
+         fatal=False),
+)  # fmt: skip
+AT_START = frozenset(
+    {"RendezvousTimeoutError", "RendezvousConnectionError", "RendezvousStateError", "RendezvousClosedError"}
+)
+LATER = frozenset(
+    {"num_nodes_waiting", "_keep_alive", "_keep_alive_weak", "_exit_barrier", "_monitor_workers", "_restart_workers"}
+)
+MEMBER = r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)"
+AT_END = 5
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A rendezvous that failed at the start, or members that never came."""
+    for raised in case.log.raised:
+        if raised.kind in AT_START and not raised.survivable:
+            late = LATER & set(raised.functions)
+            says = f"{raised.kind}" + (" after the start: the host of the store went away" if late else " at the start")
+            yield Sign("weak" if late else "strong", says, (evidence(raised.line),), order=raised.line.order)
+    yield from _members(case)
+
+
+def _members(case: Case) -> Iterator[Sign]:
+    """Lightning counts who came; the log ends before all did."""
+    seen: set[str] = set()
+    total = 0
+    for line in case.log.lines:
+        if "global_rank:" in line.lowered and (match := compiled(MEMBER).search(line.text)):
+            seen.add(match[1])
+            total = int(match[2])
+    last = [line for line in case.log.lines[-AT_END:] if "member:" in line.lowered]
+    if last and len(seen) < total and not case.log.raised:
+        says = f"{len(seen)} of {total} processes came, then the log ends"
+        yield Sign("strong", says, (evidence(last[-1]),), order=last[-1].order)
+
+
+fixes = (
+    Fix(
+        "Another port, the right address, the right count",
+        "exact",
+        "end the old launcher or take a free port; use the same --rdzv_id and an address that all nodes resolve; delete "
+        "a left-over "
+        "init file",
+        settings={"launch.port": 0},
+    ),
+)
+experiment = Experiment(
+    title="Start two processes that only call init_process_group and one barrier, with the same launcher settings",
+    start_from="the beginning",
+    stop_after="the barrier, or one minute",
+    confirms="they fail in the same way; with a free port or the right address they pass",
+    refutes="they meet at once: then the fault comes later (network, a rank that dies at start)",
+)

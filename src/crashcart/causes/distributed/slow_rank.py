@@ -1,0 +1,81 @@
+"""A collective timed out because one rank was busy with long work of its own.
+
+What happens: all ranks but one wait in a barrier or a small reduction. The one that is missing works: it saves, tokenizes,
+downloads, scans, evaluates, builds an extension. At the process group's time-out the waiting ranks end the job.
+
+Why: long work on one rank between two collectives, and a time-out (10 minutes for NCCL since torch 2.2, 30 before) that is
+shorter than it. A barrier after rank 0's long work does not help: it dies at the same time-out.
+
+How it shows: watchdog reports of the waiting ranks with one element; the last line before, minus the time-out, is the other
+rank's save, scan or download; ``store->get('0') got error: Timeout`` at the first barrier; gloo's ``Timed out waiting``.
+
+What to do: do the long work before the process group starts, share it between ranks, save sharded or asynchronously; raise
+the time-out for this group only (``init_process_group(timeout=...)``, ``ddp_timeout``). A time-out of many hours hides the
+next real hang.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import strong, weak
+from crashcart.causes.distributed._watchdog import signs
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A collective timed out while one rank was busy alone"
+phrases = (
+    strong(
+        "ncclUniqueId from [", "ncclUniqueId from",
+        pattern=r"got error: .*(?:time.?out|wait)", unless=r"reset by peer|closed|broken pipe",
+        says="the first collective waited for a rank that did not come in time",
+    ),
+    strong(
+        "timed out waiting", pattern=r"gloo|unbound_buffer|for (?:recv|send) operation",
+        says="gloo waited for a rank until its time-out",
+    ),
+    strong(
+        "failed to pass monitoredbarrier", "timed out in monitoredbarrier", "waiting in monitoredbarrier",
+        says="the monitored barrier names ranks that did not arrive",
+    ),
+    strong(
+        "notify register times out", "notify wait timeout", "hccl operation timeout", "hccl operator timeout",
+        says="the accelerator's collective library waited for another rank until its time-out",
+    ),
+    weak("watchdog caught collective operation timeout", "timed out in blocking wait", says="a collective timed out"),
+    weak("timeout at nccl work", "detected by watchdog at work", says="a watchdog gave up on a collective"),
+    weak("application timeout caused pair closure", says="another rank's time-out closed the connection"),
+    weak("heartbeat monitor timed out", "watchdog got stuck for", says="the watchdog itself could not run", fatal=False),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Watchdog reports, against what was announced before them."""
+    yield from signs(case, "slow-rank")
+
+
+fixes = (
+    Fix(
+        "Give the long work its own time",
+        "by-hand",
+        "prepare data before the process group starts or on each node once; save sharded (torch.distributed.checkpoint) "
+        "or in a "
+        "thread; put a collective into long loops of one rank",
+    ),
+    Fix(
+        "A time-out that fits the work",
+        "exact",
+        "as long as the longest known work of one rank, and no longer: a hidden hang costs more",
+        settings={"distributed.timeout_seconds": "double"},
+    ),
+)
+experiment = Experiment(
+    title="Print the time around the suspected work on every rank, once with the old and once with twice the time-out",
+    confirms="with the longer one the busy rank arrives and the run goes on; its work took longer than the old time-out",
+    refutes="the other ranks still wait at the doubled time-out: then the rank never comes (another path, a lock, a "
+    "dead peer)",
+)

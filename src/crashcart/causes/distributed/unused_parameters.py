@@ -1,0 +1,73 @@
+"""DistributedDataParallel waits for gradients that never come, or come twice.
+
+What happens: the second step raises in ``prepare_for_forward`` or ``_rebuild_buckets``, or backward raises at once.
+
+Why: parameters that take no part in the loss (a frozen branch, a head that this batch does not use, a layer that
+``forward`` never calls); or parameters that are used twice in one backward (reentrant activation checkpointing, shared
+weights, two forwards before one backward).
+
+How it shows: ``Expected to have finished reduction in the prior iteration`` with the indices of the parameters, or
+``Expected to mark a variable ready only once`` with the name of one.
+
+What to do: unused: freeze with ``requires_grad_(False)`` before wrapping, or let every output take part in the loss, or
+``find_unused_parameters=True`` (slower). Twice: ``use_reentrant=False`` in checkpointing, or ``static_graph=True``.
+Passing ``find_unused_parameters=True`` makes the second kind worse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong
+from crashcart.model import Experiment, Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "DDP: parameters without a gradient, or with two"
+TWICE = ("ready only once", "marked as ready twice", "computed twice for this partition", "already been reduced")
+phrases = (
+    decisive(
+        "have finished reduction in the prior iteration", "module has parameters that were not used in producing",
+        says="some parameters got no gradient in the step before",
+    ),
+    decisive("which did not receive grad for rank", says="the reducer lists the parameters that got no gradient"),
+    decisive(
+        "mark a variable ready only once", "marked as ready twice", "gradient computed twice for this partition",
+        says="a parameter got its gradient twice in one step",
+    ),
+    strong("finished reduction in the prior", "parameters that were not used in producing",
+           says="some parameters got no gradient"),
+)  # fmt: skip
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Unused and twice-used parameters want opposite remedies."""
+    if any(words in line.lowered for line in case.log.lines for words in TWICE):
+        yield Fix(
+            "Checkpoint without reentrance",
+            "exact",
+            "`checkpoint(..., use_reentrant=False)`, HF: gradient_checkpointing_kwargs={'use_reentrant': False}; "
+            "find_unused_parameters "
+            "must be off; static_graph=True where the graph never changes",
+            settings={"distributed.unused_parameters": False},
+        )
+        return
+    yield Fix(
+        "Freeze what is not used, or let DDP look for it",
+        "exact",
+        "requires_grad_(False) before wrapping is free; find_unused_parameters=True walks the graph in each step",
+        settings={"distributed.unused_parameters": True},
+    )
+
+
+experiment = Experiment(
+    title="Run three steps with TORCH_DISTRIBUTED_DEBUG=DETAIL, which names the parameters",
+    change={"environment": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}},
+    start_from="the beginning",
+    stop_after="three steps",
+    confirms="the parameters it names belong to a branch that this batch does not use, or that is used twice",
+    refutes="one process without DDP fails as well: then the error is in the model",
+)

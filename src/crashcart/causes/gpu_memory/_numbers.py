@@ -1,0 +1,132 @@
+"""Arithmetic on out-of-memory messages that the causes of this family share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Memory, Metrics
+
+GIB = 1 << 30
+CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
+VALIDATING = (
+    r"\b(?:valid|validation|validating|val|eval|evaluating|evaluation|test|testing|sampling)\b[^|]{0,60}\d+%|mAP@|"
+    r"^\s*Class\s+Images|\bRunning (?:validation|evaluation)\b"
+)
+LONG_AFTER = 10  # step lines after a stack that show the program alive, even where other ranks may write them
+# torch's own functions between torch.load or load_state_dict and the allocation.
+LOADING = frozenset({
+    "default_restore_location", "restore_location", "persistent_load", "load_tensor", "_cuda_deserialize", "_deserialize",
+    "load_state_dict", "_load_from_state_dict",
+})  # fmt: skip
+QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"
+RETRIED = r"\b(?:halving|retrying|re-trying|will retry|trying again)\b"
+SKIPPED = r"skip|recover|re-?try|retry|fall(?:ing)? back|reduc|decreas|smaller|halv|to CPU|using CPU|batch removed"
+
+
+def deaths(case: Case) -> Iterator[Memory]:
+    """Out-of-memory messages that the program did not get over.
+
+    A warning is the end all the same when no step follows it and nothing says that the batch was skipped. Source lines and
+    lists of settings that hold the words are no messages.
+    """
+    for memory in _messages(case):
+        if case.log.goes_on_after(memory.line) or _retried(case, memory):
+            continue
+        if not memory.survived or _last_words(case, memory):
+            yield memory
+
+
+def survived(case: Case) -> Iterator[Memory]:
+    """Out-of-memory messages that the program got over."""
+    ended = {memory.line.order for memory in deaths(case)}
+    return (memory for memory in _messages(case) if memory.line.order not in ended)
+
+
+def _messages(case: Case) -> Iterator[Memory]:
+    return (memory for memory in case.log.memory if not compiled(QUOTED).search(memory.line.text))
+
+
+def _retried(case: Case, memory: Memory) -> bool:
+    """Whether a line beside it says that the work is tried again, or a message without a stack is followed by steps."""
+    if any(compiled(RETRIED).search(line.text) for line in case.log.around(memory.line, before=6)):
+        return True
+    metrics = [one for one in case.log.metrics if one.line.file == memory.line.file and _is_step(one)]
+    known = {one.shape for one in metrics if one.line.order < memory.line.order}
+    later = sum(one.line.order > memory.line.order and one.shape in known for one in metrics)
+    return later >= (LONG_AFTER if memory.functions else 1)
+
+
+def _is_step(one: Metrics) -> bool:
+    return one.step is not None or any("loss" in name for name, _ in one.values)
+
+
+def _last_words(case: Case, memory: Memory) -> bool:
+    if any(compiled(SKIPPED).search(line.text) for line in case.log.around(memory.line, after=2)):
+        return False
+    return not any(one.line.order > memory.line.order for one in case.log.metrics) and case.log.finished is None
+
+
+def phase(case: Case, memory: Memory) -> str | None:
+    """What the program was doing: the stack first, then the last bar that was drawn."""
+    if LOADING.intersection(memory.functions):
+        return "load"
+    if memory.phase not in {None, "train"} or memory.functions:
+        return memory.phase
+    steps = {one.line.order for one in case.log.metrics if any("loss" in name for name, _ in one.values)}
+    for line in reversed(case.log.around(memory.line, before=30)[:-1]):
+        if compiled(VALIDATING).search(line.text):
+            return "evaluate"
+        if line.order in steps:
+            break
+    return memory.phase
+
+
+def steps_before(case: Case, memory: Memory) -> int:
+    """How many steps of training the log shows before the message; 0 where it shows none."""
+    return max((one.step or 0 for one in case.log.metrics if one.line.order < memory.line.order), default=0)
+
+
+def capacity(memory: Memory) -> int | None:
+    """The size of the card, or the least it can be where the message does not say."""
+    if memory.capacity is None and memory.free is not None and memory.allocated is not None:
+        return memory.free + memory.allocated + (memory.unallocated or 0)
+    return memory.capacity
+
+
+def held_by_others(memory: Memory) -> int | None:
+    """Bytes on the card that are neither free nor held by this process."""
+    if memory.capacity is None or memory.free is None:
+        return None
+    if memory.process is not None:
+        return memory.capacity - memory.free - memory.process
+    own = _pool(memory)
+    return None if own is None else memory.capacity - memory.free - own - CONTEXT
+
+
+def _pool(memory: Memory) -> int | None:
+    """What PyTorch took from the card. Up to torch 1.3 "cached" is only what it holds beyond the allocated bytes."""
+    if memory.allocated is not None and memory.unallocated is not None:
+        return memory.allocated + memory.unallocated
+    if memory.reserved is None:
+        return None
+    beyond = memory.allocated is not None and memory.reserved < memory.allocated
+    return memory.reserved + (memory.allocated or 0) if beyond else memory.reserved
+
+
+def idle_in_pool(memory: Memory) -> int | None:
+    """Bytes that PyTorch holds and does not use."""
+    if memory.unallocated is not None:
+        return memory.unallocated
+    pool = _pool(memory)
+    return None if pool is None or memory.allocated is None else pool - memory.allocated
+
+
+def gib(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"

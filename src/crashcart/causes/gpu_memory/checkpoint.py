@@ -1,0 +1,55 @@
+"""Loading or saving a checkpoint needs more device memory than is left.
+
+What happens: the run dies right at a resume, or at the first save, with a card that was fine before.
+
+Why: ``torch.load`` without ``map_location`` puts the saved tensors where they were, so every rank loads onto
+``cuda:0``; the loaded copy stays beside the live model; gathering full weights or optimizer state for a save needs them
+whole on one rank.
+
+How it shows: out of memory with ``torch.load``, ``load_state_dict``, ``resume``, ``save_checkpoint`` or a state-dict
+gather on the stack.
+
+What to do: ``map_location="cpu"`` and delete the loaded dictionary before training; save sharded, or gather to the host
+(``offload_to_cpu=True``, ``rank0_only=True``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.causes.gpu_memory._numbers import deaths, phase
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Loading or saving a checkpoint does not fit into GPU memory"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An out-of-memory error whose stack or announced phase is loading or saving."""
+    for memory in deaths(case):
+        doing = {"load": "loading", "save": "saving"}.get(phase(case, memory) or "")
+        if doing:
+            says = f"the device ran out of memory while {doing} a checkpoint"
+            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+
+
+fixes = (
+    Fix(
+        "Load to the host first, gather to the host on save",
+        "by-hand",
+        'torch.load(path, map_location="cpu"), then load_state_dict, then `del` the dictionary; for FSDP save sharded or with '
+        "StateDictOptions(full_state_dict=True, cpu_offload=True)",
+    ),
+)
+experiment = Experiment(
+    title="Resume once with map_location='cpu' and watch every card's memory during the load",
+    start_from="the checkpoint that it died on",
+    stop_after="the first optimizer step after the load",
+    confirms="memory on cuda:0 no longer holds one copy for each rank, and the step passes",
+    refutes="memory at the load is the same and it still dies there",
+)

@@ -1,0 +1,66 @@
+"""Training fits into device memory; evaluating, sampling or logging images does not.
+
+What happens: every few hundred steps the program evaluates, generates samples or logs images. That phase uses another
+batch size, longer outputs, a second copy of a model (EMA, a whole pipeline), or keeps all logits of the evaluation set
+on the device, beside the training state that stays in memory.
+
+Why: nobody measures this phase, since it first comes long after the start. Without gradients no activations are kept,
+so a larger batch alone need not be too much: ask what stays in memory when the phase begins, and what it adds.
+
+How it shows: an out-of-memory error with ``evaluate``, ``validation``, ``sample``, ``log_images`` or ``generate`` on
+the stack, or right after a line that announces the phase, though training steps passed before.
+
+What to do: smaller evaluation and sampling batch, fewer images, move results to the host as they come
+(``eval_accumulation_steps``), ``torch.no_grad()``, free the training-only parts first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.causes.gpu_memory._numbers import deaths, phase
+from crashcart.log import evidence
+from crashcart.model import Evidence, Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Evaluation or sampling does not fit into GPU memory, though training does"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An out-of-memory error whose stack or last announced phase is evaluation or sampling."""
+    for memory in deaths(case):
+        doing = phase(case, memory)
+        if doing in {"evaluate", "sample"}:
+            says = f"the device ran out of memory in the phase '{doing}'"
+            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """A batch for evaluation or sampling that is larger than the one for training."""
+    train = case.number("train.batch_size")
+    for name in ("eval.batch_size", "sample.batch_size"):
+        other = case.number(name)
+        if train and other and other > train:
+            says = f"{name} is {other:g}, {other / train:g} times the training batch of {train:g}"
+            items: tuple[Evidence, ...] = (case.facts[name].evidence, case.facts["train.batch_size"].evidence)
+            yield Sign("weak", says, items, fatal=False)
+
+
+fixes = (
+    Fix(
+        "A smaller batch for evaluation and sampling",
+        "same-recipe",
+        "the weights see the same training; only the phase that died gets smaller",
+        settings={"eval.batch_size": "quarter", "sample.batch_size": "quarter"},
+    ),
+)
+experiment = Experiment(
+    title="Resume with the phase switched off, and once more with its batch cut to a quarter",
+    change={"sample.period": -1, "eval.period": -1},
+    confirms="without the phase it passes the step of death and the next step where the same work meets; with it, it dies",
+    refutes="it dies without the phase too, or a control run with the old settings passes",
+)

@@ -1,0 +1,101 @@
+"""Device memory grows from step to step until the card is full.
+
+What happens: the same batch size that worked for thousands of steps no longer fits.
+
+Why: something keeps tensors alive: ``total_loss += loss`` without ``.item()`` keeps each step's graph, a list of
+outputs or losses, a cache on the device, ``retain_graph=True``, hooks that store activations.
+
+How it shows: the memory column of the log rises steadily; the error comes late, in an ordinary training step, with most
+of the card allocated by this process.
+
+What to do: ``.detach()`` or ``.item()`` whatever is kept over steps; look at the memory snapshot of two steps and
+compare.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+from crashcart.causes.gpu_memory._numbers import deaths
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "GPU memory leaks: it grows step by step"
+GROWTH = 1.15
+EVEN = 1.5
+FEWEST = 3
+# A column of a step line, a column of a table ("38/299  15.3G"), or a line of its own ("nvidia-smi GPU-0 memory (MB) 2796").
+COLUMN = (
+    r"(?P<name>(?:gpu|cuda|max|peak|vram)?[ _]?mem(?:ory)?(?:[ _](?:allocated|reserved|usage|"
+    r"used))?(?: \(\w+\))?)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
+)
+TABLE = r"^\s*\d+/\d+\s+(?P<value>\d+(?:\.\d+)?)G\b(?P<name>)"
+DEVICE = r"gpu|cuda|vram|nvidia|hip|\bmem(?:ory)?:|\d/\d+\s+[\d.]+G"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A memory column that rises through the run: until the device was full, or evenly from step to step."""
+    death = next(deaths(case), None)
+    end = death.line.order if death else None
+    for name, series in _columns(case, end).items():
+        if len(series) < FEWEST:
+            continue
+        (first, low), (last, high) = series[0], series[-1]
+        seen = (evidence(first), evidence(last))
+        if death is not None and _rises([value for _, value in series]):
+            says = f"{name} rose from {low:g} to {high:g} before the device was full"
+            yield Sign("decisive", says, (*seen, evidence(death.line)), order=death.line.order)
+        elif death is None and _even([value for _, value in series]):
+            says = f"{name} rises by the same amount each time it is printed, from {low:g} to {high:g}"
+            yield Sign("strong", says, seen, fatal=False, order=first.order)
+
+
+def _columns(case: Case, end: int | None) -> dict[str, list[tuple[Line, float]]]:
+    columns: dict[str, list[tuple[Line, float]]] = {}
+    for line in case.log.lines:
+        if ("mem" not in line.lowered and "/" not in line.text) or (end is not None and line.order >= end):
+            continue
+        match = compiled(TABLE).match(line.text) or compiled(COLUMN).search(line.text)
+        if match and compiled(DEVICE).search(line.text) and "host" not in line.lowered:
+            # Numbers before the value belong to the name: GPU-0 and GPU-1 are two columns.
+            name = (match["name"] or "the memory column").strip().lower()
+            device = compiled(r"(?:gpu|cuda)[-: #]?(\d+)").search(line.text)
+            columns.setdefault(f"{name} of gpu {device[1]}" if device else name, []).append((line, float(match["value"])))
+    return columns
+
+
+def _rises(values: list[float]) -> bool:
+    """More ups than downs, and in the end clearly more; a maximum so far that rises a little at the start is none."""
+    steps = list(pairwise(values))
+    ups = sum(later > earlier for earlier, later in steps)
+    late = values[len(values) // 2 :]
+    return ups >= 0.7 * len(steps) and values[-1] > GROWTH * values[0] > 0 and late[-1] > late[0]
+
+
+def _even(values: list[float]) -> bool:
+    steps = [later - earlier for earlier, later in pairwise(values)]
+    return min(steps) > 0 and max(steps) <= EVEN * min(steps)
+
+
+fixes = (
+    Fix(
+        "Detach what is kept over steps",
+        "exact",
+        "`losses.append(loss.item())` instead of `losses.append(loss)`; clear lists of outputs at the end of each phase",
+    ),
+)
+experiment = Experiment(
+    title="Train 200 steps on one repeated batch and read torch.cuda.memory_allocated() each 20 steps",
+    start_from="the beginning",
+    stop_after="200 steps",
+    confirms="allocated memory rises by about the same amount each time",
+    refutes="it is flat after the second step",
+)

@@ -1,0 +1,73 @@
+"""The memory of the card is held by another process.
+
+What happens: the run asks for little and holds little, yet the card is full.
+
+Why: an earlier run that was not quite killed (orphaned loader workers, a hung rank, a notebook kernel), another user,
+or all ranks of the job sitting on the same card because ``CUDA_VISIBLE_DEVICES`` or ``torch.cuda.set_device`` is
+missing.
+
+How it shows: the numbers tell, not the words: capacity minus free minus what this process holds is large. Newer
+messages name the other processes (``Process 123 has 70 GiB memory in use``).
+
+What to do: ``nvidia-smi`` shows who holds it; end stale processes of your own, or take another card; check that each
+rank sets its device.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong
+from crashcart.causes.gpu_memory._numbers import GIB, deaths, gib, held_by_others
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Another process holds the GPU's memory"
+SHARE = 0.3
+phrases = (
+    strong(
+        "busy or unavailable",
+        says="another process has the card to itself (exclusive mode), or holds all of it",
+        pattern=r"CUDA-capable device\(?s?\)? (?:is/are|are|is) busy or unavailable",
+    ),
+    decisive(
+        "is less than desired gpu memory utilization",
+        says="the card was partly taken before this process began",
+    ),
+)
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Capacity minus free, against what this process holds."""
+    for memory in deaths(case):
+        held = held_by_others(memory)
+        if held is None or memory.capacity is None:
+            continue
+        says = f"{gib(max(0, held))} of {gib(memory.capacity)} on the card belong to other processes"
+        if held > max(SHARE * memory.capacity, 1.5 * GIB):
+            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+        elif held < 0.05 * memory.capacity:
+            yield Sign("against", says, (evidence(memory.line),), order=memory.line.order)
+
+
+fixes = (
+    Fix(
+        "Find and end the process that holds the card",
+        "by-hand",
+        "`nvidia-smi` and `fuser -v /dev/nvidia*` list the holders; end stale processes of your own, or choose a free "
+        "card with "
+        "CUDA_VISIBLE_DEVICES",
+    ),
+)
+experiment = Experiment(
+    title="Start the same command on a card that nvidia-smi shows as empty",
+    start_from="the beginning",
+    stop_after="20 steps",
+    confirms="it runs there with the same settings",
+    refutes="it dies there too: then the run itself is too large",
+)

@@ -1,0 +1,91 @@
+"""One batch is far larger than the rest.
+
+What happens: the run trains for hours and dies of device memory at a random step; started again, it dies at another
+one.
+
+Why: dynamic shapes. One very long sequence, an image with hundreds of boxes, a graph with a giant neighbourhood: the
+memory of a step is decided by its largest sample.
+
+How it shows: hundreds of steps passed at the same settings before it; or the stack is in work that grows with the
+content of a sample (box overlaps, label assignment, pairwise costs); or the framework says that it skips single
+batches.
+
+What to do: cap the length, batch by tokens instead of samples, put the largest batch first so that it fails at once,
+skip and count samples above a limit. Under several ranks skip on all of them together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.gpu_memory._numbers import capacity, deaths, gib, phase, steps_before, survived
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Memory
+
+title = "One batch is far larger than the rest"
+SHARE = 0.5
+MANY_STEPS = 300
+BY_CONTENT = (
+    r"bbox_overlaps|box_iou|pair_?wise|(?:^|[_.\s])(?:sim)?ota(?:$|[_.\s(])|_?assign(?:er|ments)?\b|dynamic_k|hungarian|"
+    r"matcher|build_targets|mask_iou|paste_masks|copy_attn|rnnt|transducer_loss|all_pairs|neighbou?r_sampl"
+)
+SKIPS = r"skip|batch removed"
+
+phrases = (
+    decisive(
+        "failing criterion:",
+        says="the scan before training found the batch that does not fit",
+        pattern=r"Failing criterion: \w*(?:longest|largest|max|single|most)",
+    ),
+    weak("would cause oom", "skipping batch", "batch removed", says="batches are tried for their size", fatal=False),
+)
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Work that grows with a sample's content, a long history of steps that fitted, or batches that are skipped."""
+    for memory in deaths(case):
+        if phase(case, memory) in {"evaluate", "sample", "load", "save"}:
+            continue
+        for strength, says in _reasons(case, memory):
+            yield Sign(strength, says, (evidence(memory.line),), order=memory.line.order)  # type: ignore[arg-type]
+    for memory in survived(case):
+        near = case.log.around(memory.line, after=2)
+        if any(compiled(SKIPS).search(line.text) for line in near):
+            says = "single batches do not fit and are skipped, the others pass"
+            yield Sign("strong", says, (evidence(memory.line),), fatal=False, order=memory.line.order)
+
+
+def _reasons(case: Case, memory: Memory) -> Iterator[tuple[str, str]]:
+    near = [line.text for line in case.log.around(memory.line, before=4)[:-1] if not line.text.lstrip().startswith("File")]
+    if any(compiled(BY_CONTENT).search(text) for text in (*memory.functions[-4:], *near)):
+        yield "decisive", "the work that asked for memory grows with the content of a sample (boxes, pairs, lengths)"
+    steps = steps_before(case, memory)
+    if steps >= MANY_STEPS:
+        yield "decisive", f"{steps} steps fitted into the card before this one"
+    card = capacity(memory)
+    if steps and memory.tried and card and memory.tried > SHARE * card:
+        yield "decisive", f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"
+
+
+fixes = (
+    Fix(
+        "Cap the size of a sample, or batch by size",
+        "changes-training",
+        "samples above the cap are cut or left out; report how many",
+        settings={"train.sequence_length": "half"},
+    ),
+)
+experiment = Experiment(
+    title="Run one pass over the data that only records the shape of each batch, then train on the largest one",
+    start_from="the beginning",
+    stop_after="one step on the largest batch",
+    confirms="the largest batch alone dies at once, batches below it pass",
+    refutes="the largest batch passes: then something grows (leak) or the card was shared",
+)

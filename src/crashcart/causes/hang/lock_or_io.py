@@ -1,0 +1,100 @@
+"""The program waits for a file lock that nobody gives up, or for a file system that does not answer.
+
+What happens: start-up stops without an error, mostly at an extension build, a model or data cache, or a network folder.
+
+Why: an interrupted build left its ``lock`` file in the extension cache; the cache lies on a file system without working
+locks (NFS without lockd, object-store mounts); another rank holds the lock and died; a server does not answer.
+
+How it shows: the stack is in ``file_baton.wait``, ``filelock``'s ``acquire`` or ``flock``; ``Lock ... not acquired ...,
+waiting 0.05 seconds`` again and again; ``No locks available``; the last line is ``Using ... as PyTorch extensions
+root...``; the kernel reports tasks blocked for more than 120 seconds.
+
+What to do: make sure that no build runs, then delete the lock file it names; put caches on a local disk
+(``TORCH_EXTENSIONS_DIR``, ``HF_HOME``, ``TRITON_CACHE_DIR``); build once before the ranks start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.hang._stacks import frame_in, standing
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Waiting for a file lock or a file system"
+phrases = (
+    decisive("no locks available", unless=r"HDF5|H5|h5py|unable to (?:lock|open) file|MDB_",
+             says="the file system has no working locks"),
+    strong("the file lock", pattern=r"could not be acquired", says="a file lock could not be taken in time"),
+    strong("waited on lock file", "blocked for more than", pattern=r"lock file|task python\S*:?\d* blocked|"
+           r"task \S+:\d+ blocked", any_level=True,
+           says="a task waits for the file system"),
+    weak("stale file handle", "still waiting to acquire lock", "not acquired on", "pytorch extensions root", "file_baton",
+         "filelock", "fcntl.flock", "nfs: server", "lock file exists in build",
+         says="locks and caches on a network folder", fatal=False),
+)  # fmt: skip
+FILE = r"file_baton|filelock|portalocker|fasteners|lockfile|lockutils"
+LOCK = r"wait|acquire|lock|__enter__|sleep"
+WAITING = r"not acquired on (\S+?),? |Still waiting to acquire lock on (\S+)"
+TAKEN = r"acquired on|acquired lock|released on"
+LAST_WORDS = (
+    r"Lock file exists in build directory|not responding, still trying|as PyTorch extensions root\.\.\.\s*$|"
+    r"^\s*Loading extension module \S+\.\.\.\s*$|Waiting for (?:the )?(?:file )?lock"
+)
+AT_END = 6
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A stack in a lock, a lock that is asked for again and again, or a build whose announcement is the last word."""
+    for raised in standing(case):
+        frame = frame_in(raised, FILE, LOCK) or next(
+            (one for one in raised.frames if compiled(r"fcntl\.(?:flock|lockf)|baton\.wait|FileLock\(").search(one.code)),
+            None,
+        )
+        if frame is not None:
+            says = f"the program stood in {frame.file}, waiting for a lock"
+            yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
+    lines = case.log.lines
+    asked = [line for line in lines if "acquire" in line.lowered and compiled(WAITING).search(line.text)]
+    if asked and not any(
+        compiled(TAKEN).search(line.text) and "not acquired" not in line.lowered for line in lines[-AT_END:]
+    ):
+        near_end = asked[-1].order >= lines[-min(AT_END, len(lines))].order
+        says = f"a lock was asked for {len(asked)} time(s) and not given"
+        yield Sign(
+            "decisive" if near_end and len(asked) > 1 else "weak", says, (evidence(asked[-1]),), order=asked[-1].order
+        )
+    if lines and compiled(LAST_WORDS).search(lines[-1].text):
+        says = "the log ends where an extension is built or loaded or a file server is asked: this waits without a word"
+        yield Sign("strong", says, (evidence(lines[-1]),), order=lines[-1].order)
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Tasks that the kernel saw waiting, and file servers that did not answer."""
+    for event in case.kernel:
+        if event.kind in {"hung-task", "nfs"} and event.ours is not False:
+            says = "the kernel saw the program wait for a file system"
+            yield Sign("strong" if event.ours else "weak", says, (event.evidence,))
+
+
+fixes = (
+    Fix(
+        "Delete the stale lock, move the cache to a local disk",
+        "exact",
+        "check with `fuser` that nobody builds; then remove the `lock` file in the folder that the log names",
+        environment={"TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions", "TRITON_CACHE_DIR": "/tmp/triton_cache"},  # noqa: S108
+    ),
+)
+experiment = Experiment(
+    title="Start once with an empty cache folder on a local disk",
+    start_from="the beginning",
+    stop_after="the first step",
+    confirms="it passes the place at once; with the old cache folder it stops there again",
+    refutes="it stops at the same place with the new folder: then py-spy dump shows what it waits for",
+)

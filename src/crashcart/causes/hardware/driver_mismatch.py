@@ -1,0 +1,65 @@
+"""Driver, CUDA runtime, NVML or cuDNN are of versions that do not go together.
+
+What happens: CUDA or cuDNN refuses to start, or the program silently runs on the CPU.
+
+Why: the driver is older than the CUDA build of torch; the driver package was upgraded while the old module is still
+loaded; a container brings compatibility libraries that the card does not allow; ``LD_LIBRARY_PATH`` puts another cuDNN
+before the one that comes with torch; the machine has no driver at all.
+
+How it shows: ``driver ... is too old``, ``CUDA driver version is insufficient``, ``Driver/library version mismatch``,
+``Error 803`` or ``804``, ``cuDNN version incompatibility``, ``compiled with an unsupported toolchain``.
+
+What to do: compare ``nvidia-smi`` (driver and the newest CUDA it can) with ``torch.version.cuda``; reboot after a
+driver upgrade; take a torch build for an older CUDA, or a newer driver; unset ``LD_LIBRARY_PATH`` and try again.
+"""
+
+from __future__ import annotations
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.model import Experiment, Fix
+
+title = "Driver, CUDA or cuDNN versions do not go together"
+_TENSORFLOW = r"dynamic library|tensorflow|dso_loader|cuda_diagnostics|cuda_driver\.cc"
+phrases = (
+    decisive("driver on your system is too old", "driver version is insufficient", "cudaerrorinsufficientdriver",
+             "installed cuda driver", "cudaerrorcallrequiresnewerdriver", says="the driver is too old for this CUDA runtime",
+             any_level=True, unless=r"is not supported on this platform"),
+    decisive("driver/library version mismatch", "nvml/rm version mismatch", "librmversionmismatch", "nvrm: api mismatch",
+             "system_driver_mismatch", says="the loaded driver and its libraries are of different versions", any_level=True),
+    decisive("display driver / cuda driver combination", "forward compatibility was attempted",
+             "compat_not_supported_on_device",
+             says="the libraries do not fit the driver or the card", any_level=True),
+    decisive("cudnn version incompatibility", "cudnn version mismatch", "incompatible version of cudnn",
+             "cudnn_status_version_mismatch", "cudnn_status_sublibrary_version_mismatch",
+             says="the cuDNN that was found is not the one torch was built with"),
+    decisive("unsupported toolchain", says="the kernels were compiled for a newer driver", pattern="PTX was compiled"),
+    strong("found no nvidia driver", says="there is no driver, or the container does not see it"),
+    strong("driver initialization failed", "incorrectly set up environment", says="the driver could not be started",
+           pattern="CUDA"),
+    strong("mps client failed to connect", says="the process expects a CUDA MPS service that is not there"),
+    strong("cuda setup failed despite gpu", "could not load library libcudnn", "unable to load any of {libcudnn",
+           says="a CUDA library could not be loaded"),
+    strong("libcud", "libcublas", "libnvrtc", "libnccl", "libcusparse", "libnvjitlink", "libcuda.so",
+           says="a CUDA library is missing or of another version",
+           pattern=r"lib(?:cud\w*|cublas\w*|nvrtc\w*|nccl|cusparse\w*|nvJitLink)\.so[\w.]*:? .{0,60}(?:cannot open "
+                   r"shared object|undefined "
+                   r"symbol|version `)|undefined symbol: \w*(?:nvJitLink|cudnn|cublas|nccl)\w*", unless=_TENSORFLOW),
+    weak("mismatches the version that was used to compile", says="the installed CUDA is not the one torch was built with"),
+    weak("no cuda-capable device is detected", "no cuda gpus are available", "torch not compiled with cuda enabled",
+         says="CUDA finds no card: no driver, another build of torch, or no visible device", fatal=False),
+)  # fmt: skip
+fixes = (
+    Fix(
+        "Bring driver and torch build together",
+        "by-hand",
+        "reboot after a driver upgrade; a newer driver, or a torch wheel for an older CUDA; no system cuDNN in "
+        "LD_LIBRARY_PATH",
+    ),
+)
+experiment = Experiment(
+    title='On the same node: python -c "import torch; print(torch.version.cuda, torch.zeros(1).cuda())", beside nvidia-smi',
+    start_from="nothing: no training is needed",
+    stop_after="one tensor on the card",
+    confirms="it fails in the same way, and passes with a torch build for the CUDA version that nvidia-smi shows",
+    refutes="it passes: then the job's own environment (container, modules, LD_LIBRARY_PATH) differs",
+)

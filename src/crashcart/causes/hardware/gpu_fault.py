@@ -1,0 +1,112 @@
+"""The GPU, its memory or its bus failed.
+
+What happens: the driver loses the card or finds damaged memory, and every process that uses it dies.
+
+Why: worn or faulty memory (uncorrectable ECC errors), a card that falls off the PCIe bus (power, heat, riser, slot), a
+hung micro-controller. No setting of the training causes these.
+
+How it shows: ``uncorrectable ECC error``, ``GPU has fallen off the bus``, ``GPU is lost``, ``Unable to determine the
+device handle``; in the kernel log an Xid. The number decides: 48, 64, 79, 94, 95 and 140 are the card; 13, 31, 43, 45
+and 68 are mostly the program (an index out of range, an assertion, a kill), unless one card shows them under many
+different programs.
+
+What to do: drain the node, read ``nvidia-smi -q`` (ECC, retired pages, row remapping) and ``dmesg | grep -i xid``,
+reset the GPU or reboot, run on other cards meanwhile; if it comes back, have the card replaced. Resume from the last
+checkpoint elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.causes.hardware._xid import APPLICATION, HARDWARE, LINK, NOTICES, Told, xids
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Strength
+
+title = "The GPU itself failed"
+_NONE = r":\s*0\b|\b0 uncorr|no uncorr|=\s*0\b|enabled|correctable_errors"
+phrases = (
+    decisive("uncorrectable ecc error", "ecc_uncorrectable", "eccuncorrectable", "double bit ecc", "uncontained ecc",
+             "contained ecc error", "multi-bit ecc", "uncorrectable hardware error", "errevent_athub",
+             says="memory of the accelerator is damaged", unless=_NONE, any_level=True),
+    decisive("fallen off the bus", "gpu is lost", "gpu_is_lost", "device handle for gpu", "surprise down error",
+             says="the card is gone from the bus", any_level=True),
+    decisive("hardware stack error", "device hardware exception", "cudaerrorhardwarestackerror", "nvml_error_reset_required",
+             "gpu requires reset", "gpu requires a reset", says="the card reports a fault of its own"),
+    strong("severity=uncorrected", "uncorrected (fatal) error received", "uncorrectable (fatal)",
+           says="the PCIe link to a device failed"),
+    strong("timeout waiting for rpc from gsp", "gsp rpc timeout", "gpu reset begin", "reason :gpu hang",
+           "hw exception by gpu",
+           says="the card's own processor stopped answering", any_level=True),
+    strong("err!", says="nvidia-smi cannot read the card", pattern=r"\|.*\bERR!"),
+    strong("is unhealthy", "hbm uncorrectable", "hbm ecc", says="the accelerator is reported unhealthy",
+           pattern=r"chip .{0,40}is unhealthy|HBM.{0,20}uncorrectable"),
+    weak("nvrm: xid", "xid (pci", "xid error", says="the driver reported an Xid", fatal=False),
+    weak("unspecified launch failure", "devices) is/are busy or unavailable",
+         says="a kernel failed for no reason that CUDA tells"),
+    weak("cuda error: unknown error", says="the driver gave no reason; a lost card looks like this"),
+)  # fmt: skip
+_PROGRAMS = 3
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """What the numbers of Xid lines in the log say."""
+    told = list(xids(case))
+    for one in told:
+        if one.code in APPLICATION | LINK | NOTICES:
+            continue
+        strength: Strength = "decisive" if one.code in HARDWARE else "strong"
+        says = f"the driver reported Xid {one.code}, which is the card or its driver and not the program"
+        yield Sign(strength, says, (evidence(one.line),), order=one.line.order)
+    repeated = _one_card_many_programs([one for one in told if one.code in APPLICATION])
+    if repeated:
+        says = f"one card ({repeated[0].pci}) faulted under {len({one.pid for one in repeated})} different processes"
+        yield Sign("strong", says, tuple(evidence(one.line) for one in repeated[:3]), order=repeated[0].line.order)
+
+
+def _one_card_many_programs(told: list[Told]) -> list[Told]:
+    for pci in dict.fromkeys(one.pci for one in told if one.pci):
+        here = [one for one in told if one.pci == pci and one.pid]
+        if len({one.pid for one in here}) >= _PROGRAMS:
+            return here
+    return []
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Xids of the kernel log: whose fault they mostly are, and whether they belong to this run."""
+    for event in case.kernel:
+        code = event.details.get("code")
+        if event.kind != "xid" or event.ours is False or code in LINK | NOTICES:
+            continue
+        fault = event.details.get("fault")
+        says = f"the driver reported Xid {code} ({event.details.get('name', 'unknown')})"
+        if fault == "application" or code in APPLICATION:
+            yield Sign("weak", f"{says}: mostly the program's own fault", (event.evidence,), fatal=False)
+        elif fault == "hardware" and event.ours:
+            yield Sign("decisive", f"{says}: no program can cause it", (event.evidence,))
+        else:
+            yield Sign("strong", says, (event.evidence,))
+
+
+fixes = (
+    Fix(
+        "Take the card out of service and resume elsewhere",
+        "by-hand",
+        "drain the node or leave the card out with CUDA_VISIBLE_DEVICES; nvidia-smi -r or a reboot; replace it if "
+        "it comes back",
+    ),
+)
+experiment = Experiment(
+    title="Run the same job on other cards, and a memory test (dcgmi diag -r 3 or gpu-burn) on the suspect",
+    start_from="the newest whole checkpoint",
+    stop_after="twice the time after which it died",
+    confirms="the test fails or the Xid returns on the suspect under another program, and the job passes elsewhere",
+    refutes="the job dies on other cards in the same way: then the program is at fault",
+)

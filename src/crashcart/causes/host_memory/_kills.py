@@ -1,0 +1,135 @@
+"""How a run out of host memory ends: a SIGKILL that nobody explains, a limit that is named, a refused allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line, Raised
+
+# Exceptions that processes raise because another one died: they stand before the launcher's report of the first death.
+ECHOES = frozenset({
+    "ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "CalledProcessError", "SystemExit", "Empty",
+    "SignalException", "DistNetworkError", "DistStoreError", "DistBackendError", "ConnectionResetError", "BrokenPipeError",
+    "EOFError", "ConnectionRefusedError", "RayActorError", "ActorDiedError", "WorkerCrashedError", "KeyboardInterrupt",
+    "BrokenProcessPool", "RemoteDisconnected", "NotFound",
+})  # fmt: skip
+_ECHO_WORDS = (
+    r"connection (?:closed|reset|refused)|broken pipe|DataLoader worker|worker\(?s?\)? .{0,40}exited "
+    r"unexpectedly|NCCL|gloo"
+)
+# A scheduler, a person or a launcher that clears up sends SIGKILL too; then the signal tells nothing about memory.
+_SENT = (
+    r"due to time limit|due to preemption|due to job requeue|due to node failure|walltime .{0,40}exceeded|TERM_RUNLIMIT|"
+    r"exceeded wallclock|forcefully exiting via SIGKILL|via Signals\.SIGKILL|death signal, shutting down|kill -9|"
+    r"preempted|GPU has fallen|missed too many heartbeats|watchdog caught collective|scancel|docker (?:kill|stop)"
+)
+_KILLED = (
+    r"(?:[\]\d%)>.]|it/s|s/it)\s?Killed\s*$|^\w*sh: (?:line \d+: )?(?:\d+ )?killed\b|^Killed: 9\s*$|tasks? "
+    r"[\d,\-]+: Killed\s*$"
+)
+_LIMIT = (
+    r"[1-9]\d* oom[-_]kill event|reason\W{1,4}OOMKilled|OOMKilled\W{1,4}true|tasks? [\d,\-]+: Out Of Memory|memory "
+    r"limit at some point|"
+    r"exceeded (?:job |step )?memory limit|TERM_MEMLIMIT|Memory cgroup out of memory"
+)
+_REFUSED = (
+    r"DefaultCPUAllocator: (?:can't allocate|not enough) memory|CPUAllocator.{0,60}(?:can't|cannot) allocate|"
+    r"Errno 12\] Cannot allocate memory|Cannot allocate memory \(12\)|paging file is too small|os error 1455|WinError 1455|"
+    r"(?:^|[\s.])(?:_Array)?MemoryError(?::|\s*$)|Unable to allocate [\d.]+ [KMGTP]iB for an array|"
+    r"Error code 12 \(Cannot allocate|not enough memory: you tried to allocate"
+)
+_WENT_ON = 3
+_NEAR = 20_000  # bytes of log
+_BAD_ALLOC = r"std::bad_alloc"
+_ON_DEVICE = r"cuda|device|thrust|</torch_"
+
+
+@dataclass(frozen=True)
+class End:
+    """A place where host memory, as far as the line tells, ended a process."""
+
+    line: Line
+    says: str
+    raised: Raised | None = None
+
+
+def kills(case: Case) -> Iterator[End]:
+    """The first SIGKILL of the log, unless something before it says who sent it and why."""
+    found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"]
+    found += [(line, "shell") for line in case.log.lines if "killed" in line.lowered and compiled(_KILLED).search(line.text)]
+    found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
+    if not found or explained(case, found[0][0]):
+        return
+    line, by = found[0]
+    who = "a shell" if by == "shell" else "the launcher" if by == "launcher" else "another process"
+    yield End(line, f"{who} saw a process end by SIGKILL, and nothing before it explains the signal")
+
+
+def over(case: Case, line: Line) -> bool:
+    """Whether training was done before the line, or simply went on after it (text of a sample, a restart)."""
+    finished = case.log.finished
+    if line.order < went_on_until(case):
+        return True
+    return finished is not None and went_on_until(case) < finished.order < line.order
+
+
+def went_on_until(case: Case) -> int:
+    """Where the third step line from the end stands: what comes before it did not end the run."""
+    steps = [one.line.order for one in case.log.metrics if "loss" in one.line.lowered]
+    return steps[-_WENT_ON] if len(steps) >= _WENT_ON else -1
+
+
+def explained(case: Case, line: Line) -> bool:
+    """Whether an error of the program itself, another death or a scheduler's word stands before the kill."""
+    log, since = case.log, went_on_until(case)
+    if any(since < one.line.order < line.order and _own(one) for one in log.raised):
+        return True
+    if any(since < one.line.order < line.order for one in log.collectives if one.timeout_seconds is not None):
+        return True
+    others = (one for one in log.deaths if since < one.line.order < line.order and one.exit_code)
+    if any(one.signal not in {"SIGKILL", "SIGTERM"} for one in others):
+        return True
+    near = (other for other in log.lines if other.order > since and abs(other.order - line.order) < _NEAR)
+    return any(compiled(_SENT).search(other.text) for other in near)
+
+
+def _own(raised: Raised) -> bool:
+    if not raised.kind or raised.survivable or raised.kind in ECHOES:
+        return False
+    return not compiled(_ECHO_WORDS).search(raised.message) and not compiled(_REFUSED).search(raised.line.text)
+
+
+def refused(case: Case) -> Iterator[End]:
+    """Allocations in host memory that the system did not grant."""
+    by_order = {one.line.order: one for one in case.log.raised}
+    for line in case.log.lines:
+        if "alloc" not in line.lowered and "memory" not in line.lowered and "1455" not in line.text:
+            continue
+        raised = by_order.get(line.order)
+        if raised is not None and raised.survivable:
+            continue
+        if compiled(_REFUSED).search(line.text) and not over(case, line):
+            yield End(line, "an allocation in host memory was refused", raised)
+        elif compiled(_BAD_ALLOC).search(line.text) and not compiled(_ON_DEVICE).search(line.text) and not over(case, line):
+            yield End(line, "C++ code could not get host memory (std::bad_alloc)", raised)
+
+
+def limits(case: Case) -> Iterator[End]:
+    """Lines in which a scheduler or a control group names the memory limit as the reason."""
+    for line in case.log.lines:
+        if ("oom" in line.lowered or "memory" in line.lowered or "memlimit" in line.lowered) and (
+            compiled(_LIMIT).search(line.text) and not over(case, line)
+        ):
+            yield End(line, "the job went over its memory limit")
+
+
+def ends(case: Case) -> Iterator[End]:
+    """Every end that host memory may explain, first one first."""
+    yield from sorted([*kills(case), *refused(case), *limits(case)], key=lambda end: end.line.order)

@@ -1,0 +1,83 @@
+"""The disk, or the quota on it, is full.
+
+What happens: a write fails: a checkpoint, a log, a cache, a download, a temporary file.
+
+Why: checkpoints that are never deleted (with optimizer state about three times the weights each), caches in the home
+folder, ``/tmp`` on a small partition, inodes used up (``df -i``), a quota for user or project that ``df`` does not
+show.
+
+How it shows: ``[Errno 28] No space left on device``, ``[Errno 122] Disk quota exceeded``; torch's zip writer only says
+``PytorchStreamWriter failed writing file`` or ``unexpected pos``, safetensors ``StorageFull``. The checkpoint that was
+being written is damaged: resume from the one before.
+
+What to do: ``df -h`` and ``df -i`` on the output folder, ``/tmp`` and the cache; ``quota -s``; keep only the last few
+checkpoints; move ``HF_HOME``, ``TMPDIR`` and the output folder to a larger volume.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory.shm import at_semaphore
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Strength
+
+title = "The disk or the quota is full"
+# The same words about shared memory, semaphores and file watches are not about the disk.
+_NOT_DISK = r"/dev/shm|</torch_|posix_fallocate|\bshm|semlock|inotify|joblib|file watch|shared memory|MDB_MAP_FULL"
+_SPACE = (
+    "no space left on device", "errno 28]", "os error 28", "storagefull", "code: 28", "kein speicherplatz mehr",
+    "设备上没有空间", "设备没有空间", "磁盘空间不足", "aucun espace disponible", "no queda espacio", "spazio esaurito",
+    "não há espaço", "не осталось свободного места", "空き領域がありません", "남은 공간이 없음",
+)  # fmt: skip
+phrases = (
+    weak(*_SPACE, says="something found no space left", unless=_NOT_DISK),
+    decisive("disk quota exceeded", "errno 122]", "超出磁盘限额", "os error 122", "quota exceeded",
+             says="the quota is used up",
+             unless=r"rate|request|api|gpu|429|project quota|drive\.google|download|gdown|too many"),
+    decisive("not enough space on the disk", "winerror 112", "database or disk is full", "not enough free disk space",
+             "not enough disk space", "low on resource: ephemeral-storage", "ephemeral local storage usage exceeds",
+             says="the disk has no room", unless=r"^\s*#"),
+    strong("pytorchstreamwriter failed writing",
+           says="torch's writer could not write, which mostly means a full disk or quota"),
+    strong("unexpected pos", says="torch's writer got out of place, which mostly means a full disk or quota",
+           pattern=r"inline_container.{0,60}unexpected pos"),
+    strong("requested and", says="numpy wrote less than it wanted", pattern=r"\d+ requested and \d+ written"),
+    strong("no usable temporary directory", says="no temporary folder can be written"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """No space left, where the frames and the words do not speak of shared memory."""
+    elsewhere = {one.line.order for one in case.log.raised if at_semaphore(one)}
+    survived = {one.line.order for one in case.log.raised if one.survivable}
+    shared = next((line.order for line in case.log.lines if compiled(r"</torch_|posix_fallocate").search(line.text)), None)
+    for line in case.log.lines:
+        if not any(words in line.lowered for words in _SPACE) or compiled(_NOT_DISK).search(line.text):
+            continue
+        if line.order in elsewhere | survived or compiled(r"\bWARN(?:ING)?\b|Warning:").search(line.text[:200]):
+            continue
+        strength: Strength = "decisive" if shared is None or line.order < shared else "weak"
+        yield Sign(strength, "a write found no space left on the device", (evidence(line),), order=line.order)
+        return
+
+
+fixes = (
+    Fix("Make room, then resume from the last whole checkpoint", "by-hand",
+    "the one that was being written is cut off: delete it"),
+    Fix("Keep fewer checkpoints", "exact", "older ones are removed as new ones come", settings={"save.keep": 2}),
+)
+experiment = Experiment(
+    title="Write a file as large as one checkpoint into the same folder, as the same user (dd or fallocate)",
+    start_from="nothing: no training is needed",
+    stop_after="the file is written",
+    confirms="it fails with the same errno, and passes after room is made",
+    refutes="it passes: then look at /tmp, the cache folders and at write errors of the file system",
+)

@@ -1,0 +1,77 @@
+"""The process ran out of file descriptors.
+
+What happens: a call that needs one more descriptor fails: opening a file, a pipe for a new worker, a lock, or the
+tensor that a loader worker hands over.
+
+Why: with torch's default way of sharing (``file_descriptor``) every tensor that a worker sends takes a descriptor until
+it is freed; data sets that return many small tensors or keep references hold thousands. Open HDF5, LMDB or image files
+in every worker, workers created anew each epoch, and sockets of many ranks come on top. ``ulimit -n`` is often 1024.
+
+How it shows: ``[Errno 24] Too many open files``, ``received 0 items of ancdata``, ``unable to open shared memory object
+</torch_...> in read-write mode``.
+
+What to do: raise the limit (``ulimit -n 65536`` before the launch), close files, return one tensor per sample instead
+of many, or ``torch.multiprocessing.set_sharing_strategy("file_system")`` (then mind ``/dev/shm``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Too many open files: the process is out of file descriptors"
+_WATCHES = r"inotify|watchdog\.observers"
+phrases = (
+    decisive("too many open files", "errno 24]", "errno = 24", "打开的文件过多", "打开文件过多", "开启太多文件",
+             "zu viele offene dateien",
+             "trop de fichiers ouverts", "demasiados archivos abiertos", "слишком много открытых файлов",
+             "troppi file aperti",
+             "muitos arquivos abertos", "開いているファイルが多すぎ", says="the limit of open files is reached",
+             unless=_WATCHES),
+    decisive("items of ancdata", says="a tensor of a worker came without its descriptor",
+             pattern=r"received \d+ items of ancdata"),
+    strong("unable to open shared memory object", says="a shared tensor could not be opened, mostly for want of descriptors",
+           unless=r"no such file|file exists|permission|no space"),
+    weak("pin memory thread exited", says="the pinning thread died, as it does without descriptors"),
+)  # fmt: skip
+_LIMIT = r"too many open files|errno 24\b|items of ancdata"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """The limit reached in a helper thread (pinning, queue feeder), after which the run itself died."""
+    for raised in case.log.raised:
+        if raised.survivable and compiled(_LIMIT).search(f"{raised.line.text} {raised.message[:200]}"):
+            later = (one for one in case.log.raised if one.line.order > raised.line.order)
+            after = any(one.kind and not one.survivable for one in later)
+            if after or case.log.deaths:
+                says = "a helper thread ran out of descriptors before the run died"
+                yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
+                return
+
+
+fixes = (
+    Fix("Raise the limit of open files", "exact",
+    "`ulimit -n 65536` in the launch script before the command, or in the container"),
+    Fix(
+        "Share tensors by file name",
+        "exact",
+        'torch.multiprocessing.set_sharing_strategy("file_system") at the start of the program: no descriptor per '
+        'tensor, but files '
+        "in /dev/shm stay behind when a process is killed",
+    ),
+)
+experiment = Experiment(
+    title="Count /proc/PID/fd of the main process and one worker every minute, with the limit as it is and raised",
+    start_from="the beginning",
+    stop_after="past the batch where it died",
+    confirms="the count climbs to `ulimit -n` where it dies, and the run with the raised limit passes that point",
+    refutes="the count is far below the limit when it dies; if it climbs without end under any limit, something leaks them",
+)

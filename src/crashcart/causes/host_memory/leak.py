@@ -1,0 +1,123 @@
+"""Host memory grows through the run until the process is killed.
+
+What happens: the run works for hours or epochs, then it is killed like any other process that asked for too much.
+
+Why: Python lists of objects in a data set are copied page by page into each forked worker, since reading them changes
+their reference counts; caches that never shrink; HDF5 or video handles that stay open; outputs or losses kept in a
+list; workers that are created anew each epoch and never joined.
+
+How it shows: resident memory, ``free`` or a memory column rises steadily (a saw-tooth by epoch is the copy-on-write
+kind), then ``Killed`` or ``-9``. Memory that rises in the first epoch only is the page cache or memory-mapped files: a
+plateau, no leak.
+
+What to do: keep the index in one numpy array, tensor or Arrow table instead of lists of objects; open files per worker
+and close them; bound caches. ``persistent_workers=False`` only hides it. Smaller batches do nothing when it leaks per
+sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+from crashcart.causes.host_memory._kills import ends
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Host memory leaks: it grows until the process is killed"
+_DEVICE = r"\bgpu|cuda|vram|nvidia|\bhbm\b"
+_HOST = r"\bcpu\b|\bhost\b|\bram\b|\brss|psutil|system[_ .]memory|proc\.memory"
+_SERIES = (
+    ("available", -1, r"\bavail(?:able)?(?:[_ ]mem\w*)?\W{1,4}([\d.]+)"),
+    ("used", 1, r"^\s*Mem:\s+[\d.]+\w*\s+([\d.]+)"),
+    ("resident memory", 1, r"\brss\w*\W{1,4}([\d.]+)"),
+    ("used", 1, r"\bused\W{1,4}([\d.]+)"),
+    ("memory", 1, (r"(?:\bram|host[_ ]?mem\w*|cpu[_ ]?(?:virtual[_ ])?(?:mem\w*|ram)|memory[_ ]percent|"
+                   r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
+)  # fmt: skip
+_POINTS = 4
+_GROWTH = 1.1
+_LONG = 1000
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Host memory that rises from line to line, then an end that memory explains; or a kill after a long healthy run."""
+    end = next(ends(case), None)
+    rising = _rising(case, end.line.order if end else None)
+    if rising is not None:
+        name, first, last, before, after = rising
+        says = f"{name} of the host went from {before:g} to {after:g}"
+        quotes = (evidence(first), evidence(last)) + ((evidence(end.line),) if end else ())
+        if end is not None:
+            yield Sign("decisive", f"{says}, then: {end.says}", quotes, order=first.order)
+        elif _while_training(case, first, last):
+            yield Sign("strong", f"{says} while training went on", quotes, fatal=False, order=first.order)
+    elif end is not None and (case.log.progress.step or 0) >= _LONG:
+        says = f"it ran for {case.log.progress.step} steps before host memory ended it"
+        yield Sign("weak", says, (evidence(end.line),), order=end.line.order)
+
+
+def _rising(case: Case, until: int | None) -> tuple[str, Line, Line, float, float] | None:
+    for name, direction, pattern in _SERIES:
+        points: list[tuple[Line, float]] = []
+        for line in case.log.lines:
+            if until is not None and line.order >= until:
+                break
+            value = _value(line, pattern)
+            if value is not None:
+                points.append((line, value))
+        if len(points) >= _POINTS and _steady([value for _, value in points], direction):
+            (first, before), (last, after) = points[0], points[-1]
+            return name, first, last, before, after
+    return None
+
+
+def _value(line: Line, pattern: str) -> float | None:
+    lowered = line.lowered
+    if "mem" not in lowered and "rss" not in lowered and "ram" not in lowered:
+        return None
+    if compiled(_DEVICE).search(lowered) or not (lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered)):
+        return None
+    match = compiled(pattern).search(line.text)
+    try:
+        return float(match[1]) if match else None
+    except ValueError:
+        return None
+
+
+def _steady(values: list[float], direction: int) -> bool:
+    moves = [direction * (later - earlier) for earlier, later in zip(values, values[1:])]
+    if sum(move > 0 for move in moves) < 0.8 * len(moves) or values[0] <= 0:
+        return False
+    return direction < 0 or values[-1] >= _GROWTH * values[0]
+
+
+def _while_training(case: Case, first: Line, last: Line) -> bool:
+    """Steps are reported between the first and the last number, so that it is not the start-up that fills memory."""
+    between = [one for one in case.log.metrics if first.order < one.line.order < last.order and "loss" in one.line.lowered]
+    return len(between) >= _POINTS - 1
+
+
+fixes = (
+    Fix(
+        "Keep the index out of Python objects",
+        "exact",
+        "one numpy array, tensor or Arrow table instead of lists of strings and dictionaries: forked workers then "
+        "share its pages",
+    ),
+    Fix("Fewer workers, so that it takes longer", "same-recipe", "a stop-gap: each worker leaks",
+    settings={"loader.workers": "half"}),
+)
+experiment = Experiment(
+    title="Iterate over the loader alone, without a model, and beside it train on one repeated batch; record memory of both",
+    start_from="the beginning",
+    stop_after="as many batches as show the rise in the log, at least one epoch",
+    confirms="one of the two rises by about the same amount per epoch: that side leaks",
+    refutes="both are flat after the first epoch: it was a plateau, look at the peak",
+)

@@ -1,0 +1,147 @@
+"""The kernel, a control group or the scheduler killed the run because host memory ran out.
+
+What happens: a process gets SIGKILL. It cannot catch it, so there is no traceback: the shell says ``Killed``, the
+launcher ``exitcode: -9`` or ``return code = -9``, a container ``137``.
+
+Why: loader workers times prefetch times batch, an index or data set copied into each worker, pinned buffers, offloaded
+optimizer state, every rank holding the whole data set. What counts is the limit of the job (``--mem``, the container's
+limit), not the memory of the node: a node with free memory kills too. Batches on their way lie in shared memory, which
+no process shows as its own.
+
+How it shows: Slurm's ``oom-kill event``, Kubernetes' ``OOMKilled``, Ray's memory monitor, or the kernel log name it. A
+bare SIGKILL mostly means this, but a person, a time limit or a launcher that clears up sends the same signal: ``dmesg
+-T | grep -i oom`` or the control group's ``memory.events`` settles it.
+
+What to do: fewer workers and less prefetch, no pinned memory, read lazily or memory-mapped, ask for more memory. A
+smaller batch with more accumulation keeps the training nearly the same; it does nothing when memory leaks per sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.host_memory._kills import ECHOES, kills, over, refused
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Host memory ran out and the process was killed"
+phrases = (
+    decisive(
+        "oom-kill event", "oom_kill event", "oom killed", "out-of-memory handler", "exceeded step memory limit",
+        "exceeded job memory limit", "exceeded memory limit", "exceeded virtual memory limit", "term_memlimit",
+        "exceeded h_vmem", "gone over memory limit", "over memory limit", "memory usage exceeded request_memory",
+        says="the scheduler says that the job went over its memory limit",
+        unless=r"\b0 oom|cuda|gpu",
+    ),
+    decisive("out of memory", "out_of_me", says="the scheduler's state is out of memory",
+             pattern=r"tasks? [\d,\-]+: Out Of Memory|\bOUT_OF_ME(?:\+|MORY)\s+\d+:\d+|\bState\W+OUT_OF_MEMORY"),
+    decisive("job killed: ", says="PBS killed the job for its memory", pattern=r"job killed: p?v?mem\b.{0,60}exceeded"),
+    decisive("oomkilled", "exceeded the request memory", "low on resource: memory", "memory limit of the container",
+             says="the container was killed for its memory limit", unless=r"oomkilled\W{0,4}(?:false|0\b|no\b)"),
+    decisive("using all available ram", "more memory than is available. it has restarted", "kernel died: out of memory",
+             says="the notebook's machine ran out of host memory"),
+    decisive("killed due to memory pressure", "node running low on memory", "the memory usage threshold",
+             "rayoutofmemoryerror", "of the memory on node", says="Ray's memory monitor killed a worker", any_level=True,
+             pattern=r"[1-9]\d* workers? .{0,40}killed due to memory pressure|running low on memory|exceeds the "
+                     r"memory usage "
+                     r"threshold|More than \d+% of the memory|RayOutOfMemoryError"),
+    decisive("exceeds threshold", says="Ray's memory monitor killed a task",
+             pattern=r"memory.{0,90}exceeds threshold.{0,40}kill",
+             any_level=True),
+    weak("killed process", "kill process", "invoked oom-killer", "oom-kill:constraint", "due to memory pressure",
+         "oom_reaper: reaped", says="the kernel killed some process for memory", fatal=False,
+         pattern=r"out of memory|oom|anon-rss|memory pressure"),
+    weak("can't allocate memory", "cannot allocate memory", "not enough memory: you tried", "std::bad_alloc", "memoryerror",
+         "unable to allocate", "paging file is too small", "os error 1455", "buy new ram",
+         says="an allocation in host memory was refused", unless=r"cuda|device|thrust"),
+    weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one reason", pattern="DataLoader worker"),
+)  # fmt: skip
+_VICTIM = r"Kill(?:ed)? process (\d+),? (?:UID \d+, )?\(([^)]*)\)|task=([^,]+),pid=(\d+)"
+_OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyter|ipykernel"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A kill that nothing explains, a refused allocation, or a kernel's report pasted into the log."""
+    for end in kills(case):
+        yield Sign("strong", f"{end.says}; the kernel log would settle it", (evidence(end.line),), order=end.line.order)
+    for end in refused(case):
+        yield Sign("strong", end.says, (evidence(end.line),), order=end.line.order)
+    for line in case.log.lines:
+        if ("kill process" in line.lowered or "killed process" in line.lowered or "oom-kill:" in line.lowered) and (
+            _is_ours(line, case) and not over(case, line)
+        ):
+            yield Sign("decisive", "the kernel's report of the kill stands in the log", (evidence(line),), order=line.order)
+            return
+
+
+def _is_ours(line: Line, case: Case) -> bool:
+    """Whether the victim is the run: its pid stands in the log too, or it is a Python program and something died."""
+    match = compiled(_VICTIM).search(line.text)
+    if match is None or not compiled(r"out of memory|oom-kill|anon-rss").search(line.text):
+        return False
+    pid, name = match[1] or match[4], match[2] or match[3] or ""
+    mentioned = rf"\bpid\W{{0,5}}{pid}\b|\b{pid}\W{{0,3}}Killed"
+    if any(other is not line and _reports(other) and compiled(mentioned).search(other.text) for other in case.log.lines):
+        return True
+    return bool(compiled(_OURS).search(name)) and (bool(case.log.deaths) or _mostly_kernel(case))
+
+
+def _reports(line: Line) -> bool:
+    return "pid" in line.lowered or "killed" in line.lowered
+
+
+def _mostly_kernel(case: Case) -> bool:
+    """A log that ends with the kernel's words was pasted to show them."""
+    errors = any(one.kind and not one.survivable and one.kind not in ECHOES for one in case.log.raised)
+    return not errors and any("kill" in line.lowered for line in case.log.lines[-6:])
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """The kernel's own report of the kill, or an exit status of SIGKILL."""
+    for event in case.kernel:
+        if event.kind == "oom-kill" and event.ours is not False:
+            victim = event.details.get("process", "a process")
+            sure = event.ours is True
+            why = f" ({event.why_ours})" if event.why_ours else ""
+            yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
+        elif event.kind == "oom-kill":
+            why = event.why_ours or "time or process differ"
+            yield Sign("against", f"the kernel's victim was not this run ({why})", (event.evidence,))
+    if case.exit is not None and case.exit.signal == "SIGKILL" and not _errors(case) and not case.log.collectives:
+        yield Sign("strong", "the command ended by SIGKILL; the kernel log would settle who sent it", (case.exit.evidence,))
+
+
+def _errors(case: Case) -> bool:
+    return any(one.kind and not one.survivable and one.kind not in ECHOES for one in case.log.raised)
+
+
+fixes = (
+    Fix(
+        "Half the loader workers and less prefetch",
+        "same-recipe",
+        "each worker holds its own copies and prefetched batches; the training sees the same data in another random order",
+        settings={"loader.workers": "half", "loader.prefetch": 2},
+    ),
+    Fix("Without pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False}),
+    Fix(
+        "Ask for more host memory",
+        "exact",
+        "Slurm: --mem; Kubernetes: resources.limits.memory; the limit of the job counts, not the node's memory",
+    ),
+)
+experiment = Experiment(
+    title="Run the same command with half the workers beside an unchanged control and record memory.current of the "
+          "control group",
+    change={"loader.workers": "half"},
+    start_from="the beginning",
+    stop_after="twice the time after which it died",
+    confirms="the control's memory reaches the limit and it is killed; the changed run levels off below it",
+    refutes="memory stays far below the limit in both, or memory.events shows no oom_kill though it was killed",
+)

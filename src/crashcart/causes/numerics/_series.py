@@ -1,0 +1,112 @@
+"""The losses of step lines as series: where one stops being a number, and whether it comes back.
+
+Lines that name the same losses belong to one series, whatever else stands in them. A loss of an evaluation is not a
+loss of training: a validation set without a class gives NaN in healthy runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line, Metrics
+
+LOSS = r"loss|^(?:ce|nll|nll_loss|ppl|objective|rpn_\w+|rcnn_\w+)$"
+NO_LOSS = r"scale|lossy|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|no_loss|skip|best|min_"
+LOWERED = r"(?:reducing (?:loss scale )?to|setting loss scale to:?)\s*([\d.]+(?:e[-+]?\d+)?)"
+GRADIENT = r"^(?:grad|gradient|g|total)[_ ]?norm$|^grad[_ ]norm\b|^grad$|^norm$"
+HUGE = 50
+NO_SANE_LOSS = 1e4
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One series of losses with a value that is no number: its first such line and what stood before and after."""
+
+    first: Metrics
+    before: Metrics | None
+    last: Metrics
+    bad: tuple[str, ...]
+    fine: tuple[str, ...]
+    lines: int
+    recovered: bool
+
+    @property
+    def jumped(self) -> bool:
+        """Whether a loss was infinite, or grew by far before the end."""
+        values = [*_losses(self.first).values()]
+        if self.before is not None:
+            then = _losses(self.before)
+            values_then = [value for value in then.values() if isfinite(value) and value > 0]
+            values_now = [value for value in values if isfinite(value)]
+            if values_then and values_now and max(values_now) > HUGE * max(values_then):
+                return True
+        return any(isfinite(value) and abs(value) > NO_SANE_LOSS for value in values)
+
+
+def broken(case: Case) -> Iterator[Broken]:
+    """Each series of training losses that holds a value that is no number."""
+    series: dict[tuple[str, ...], list[Metrics]] = {}
+    for one in case.log.metrics:
+        names = tuple(sorted(_losses(one)))
+        if names:
+            series.setdefault(names, []).append(one)
+    for lines in series.values():
+        bad = [index for index, one in enumerate(lines) if _bad(one)]
+        if bad:
+            first = lines[bad[0]]
+            now = _losses(first)
+            yield Broken(
+                first=first,
+                before=lines[bad[0] - 1] if bad[0] else None,
+                last=lines[bad[-1]],
+                bad=tuple(name for name, value in now.items() if not isfinite(value)),
+                fine=tuple(name for name, value in now.items() if isfinite(value)),
+                lines=len(bad),
+                recovered=bad[-1] < len(lines) - 1,
+            )
+
+
+def gradients(case: Case) -> tuple[list[Metrics], bool, bool]:
+    """Step lines at the end whose gradient norm is no number; whether the loss reads 0 there; whether it was fine before."""
+    lines = [(one, value) for one in case.log.metrics for value in [_gradient(one)] if value is not None]
+    tail: list[Metrics] = []
+    for one, value in reversed(lines):
+        if isfinite(value):
+            break
+        tail.insert(0, one)
+    zero = any(value == 0 for one in tail for value in _losses(one).values())
+    return tail, zero, len(lines) - len(tail) > len(tail)
+
+
+def _gradient(one: Metrics) -> float | None:
+    return next((value for name, value in one.values if compiled(GRADIENT).search(name)), None)
+
+
+def _losses(one: Metrics) -> dict[str, float]:
+    if compiled(r"^\W*(?:val(?:id(?:ation)?)?|eval(?:uation)?|test)\b").match(one.line.text):
+        return {}
+    pattern, veto = compiled(LOSS), compiled(NO_LOSS)
+    return {name: value for name, value in one.values if pattern.search(name) and not veto.search(name)}
+
+
+def _bad(one: Metrics) -> bool:
+    return any(not isfinite(value) for value in _losses(one).values())
+
+
+def scales(case: Case) -> list[tuple[Line, float]]:
+    """Loss scales that an optimizer went down to, in order."""
+    found = []
+    for line in case.log.lines:
+        if "scale" in line.lowered and ("overflow" in line.lowered or "loss scale" in line.lowered):
+            match = compiled(LOWERED).search(line.text)
+            if match:
+                found.append((line, float(match[1].rstrip("."))))
+    return found

@@ -1,0 +1,94 @@
+"""A sample brings the NaN in.
+
+What happens: the loss, or one of its terms, is NaN or infinite on certain batches, whatever the learning rate.
+
+Why: NaN or infinity in the files, a box of no width, a statistic with zero deviation to divide by, a transcript longer
+than its audio (CTC gives infinity), an image without a label where the loss divides by their number, the logarithm of
+silence.
+
+How it shows: one term of the loss is NaN while the others are fine and the rate is small; or the value is infinite on
+single lines and finite on the next; or a check names the sample. It comes at the same sample again with another seed or
+rate.
+
+What to do: scan the data set once for values that are not finite and for degenerate labels, leave those samples out and
+count them. Skipping the batch in the training loop hides it: report the share, and under several ranks skip on all
+together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.causes.numerics._series import broken
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A sample brings NaN or infinity into training"
+SMALL_RATE = 1e-3
+DATA = (
+    r"(?:input|sample|batch|data|dataset|image|label|target|feature|obs(?:ervation)?|action|state|token|frame|waveform|"
+    r"audio|box|annotation)s?"
+)
+
+phrases = (
+    decisive("positive height and width", "found invalid box", says="a label box has no width or height"),
+    decisive("nan in ", "nan values", "nans in ", "inf in ", "non-finite", "contains nan", "contain nan", "has nan", "found nan",
+             "nan found in",
+             says="a sample holds values that are not finite", any_level=True, unless=r"input tensor|grad|loss|weight|param",
+             pattern=rf"\b{DATA}\b[^.]{{0,40}}\b(?:contains?|has|have|with|holds?)\b[^.]{{0,12}}(?:nan|inf\b|non-?finite)|"
+                     rf"(?:nan|inf|non-?finite)s?(?: values?)? (?:found )?in (?:the )?{DATA}\b|\d+ nans? in\b"),
+    strong("input contains nan", "input x contains nan", "input contains infinity", says="an array that was handed over "
+                                                                                         "holds NaN"),
+    strong("std is zero", "zero std", "standard deviation is zero", says="a statistic to divide by is zero", any_level=True),
+    weak("invalid value encountered in", "divide by zero encountered in", says="preparing a sample divides by zero or "
+                                                                               "takes the "
+         "logarithm of zero", fatal=False, any_level=True),
+    weak("degenerate", "non-positive w/h", "boxes with non-positive", says="labels are degenerate", fatal=False, any_level=True,
+         pattern=r"box|label|annot"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A loss of which only one term is no number, without a jump before it."""
+    for one in broken(case):
+        terms = [name for name in one.bad if name != "loss" and "total" not in name]
+        if one.jumped or not terms or not one.fine or len(terms) > len(one.fine):
+            if not one.recovered and one.before is not None and not one.jumped:
+                says = "the loss turned NaN from one line to the next, without growing before"
+                yield Sign("weak", says, (evidence(one.before.line), evidence(one.first.line)), order=one.first.line.order)
+            continue
+        says = f"only {', '.join(terms)} is no number while {', '.join(one.fine[:3])} stay finite"
+        strength = "strong" if one.recovered or not _small_rate(case) else "decisive"
+        items = (evidence(one.first.line),)
+        yield Sign(strength, says, items, fatal=not one.recovered, order=one.first.line.order)  # type: ignore[arg-type]
+
+
+def _small_rate(case: Case) -> bool:
+    rates = [
+        value for one in case.log.metrics for name, value in one.values if name in {"lr", "learning_rate", "learning rate"}
+    ]
+    return bool(rates) and max(rates) <= SMALL_RATE
+
+
+fixes = (
+    Fix(
+        "Scan the data for values that are not finite, and leave those samples out",
+        "by-hand",
+        "one pass with `torch.isfinite(x).all()` over inputs and targets, boxes with x2 > x1 and y2 > y1, transcripts "
+        "shorter than "
+        "their audio; write down the ids and how many there are",
+    ),
+)
+experiment = Experiment(
+    title="Feed the batch of the first NaN alone to the weights before it, in float32, and once more a batch beside it",
+    start_from="the newest whole checkpoint before the first NaN",
+    stop_after="one forward and backward pass for each of the two batches",
+    confirms="the batch gives NaN with finite weights in float32, its neighbour does not",
+    refutes="it is finite: then the weights or the precision are at fault (numerics/diverged)",
+)

@@ -1,0 +1,141 @@
+"""Loss or gradients become NaN or infinite.
+
+What happens: from one step on the loss is NaN, or gradients overflow on every step until the loss scale is at its
+minimum. The weights are lost from that step on; everything computed later is waste.
+
+Why: the learning rate is too high for this batch or precision, warm-up or clipping is missing, half precision overflows
+(attention logits, a large loss, a small epsilon in Adam), a division by zero or the logarithm of zero in the loss. A
+library that damages gradients looks the same.
+
+How it shows: the loss jumps or turns ``nan`` and stays so; frameworks stop with their own sentence. A few overflows at
+the start, while the scaler looks for its scale, are healthy, and so is a single step that was skipped.
+
+What to do: go back to a checkpoint before the first NaN (a later one is useless), lower the rate or lengthen the
+warm-up, clip gradients, train in bfloat16 instead of float16. If the first NaN comes at the same batch whatever the
+rate, look at that batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.numerics._series import broken, gradients, scales
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "Training diverged: the loss or the gradients are not finite"
+SMALLEST_SCALE = 1.0
+SMALLEST_FAIRSEQ = 0.01
+ROW = r"^\s*\d+/\d+\s+[\d.]+G\s+\S+"  # epoch, memory, losses: the table of the YOLO family
+BROKEN_ROW = r"^\s*\d+/\d+\s+[\d.]+G(?:\s+(?:nan|inf)){2,}"
+GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\?|disabled|policy|->|\braise\b"
+NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
+
+phrases = (
+    decisive(
+        "loss became infinite or nan", "loss scale already at minimum", "minimum loss scale reached", "model diverged "
+                                                                                                      "with loss",
+        says="the framework stopped because the loss or its scale is no longer finite",
+    ),
+    decisive("loss is nan", "loss is inf", "loss is not finite", "loss is non", says="the program stopped because the "
+                                                                                     "loss is not finite",
+             pattern=r"loss is \W?(?:nan|inf|non-?finite|not finite)\b.{0,30}(?:stop|exit|abort|terminat)"),
+    decisive("found nan in", "found inf in", "nan/inf in local", "nan or inf in local", says="a gradient or the loss is "
+                                                                                             "not finite",
+             pattern=r"found \W?(?:nan|inf)(?:/inf)?\W? in (?:local |the )?(?:grad|forward loss|loss|param|weight|model)"),
+    decisive("returned nan values in its", says="anomaly detection found the operation whose gradient is NaN"),
+    decisive("is non-finite, so it cannot be clipped", says="the norm of the gradients is not finite"),
+    decisive("gradients are nan/inf", "loss is probably exploding", says="gradients are not finite"),
+    decisive("detected nan", "detected inf", "encountered nan", "nan encountered", "nan detected", "non-finite loss", "nan loss",
+             says="the program found that the loss or the weights are not finite", unless=GOES_ON,
+             pattern=r"(?:Error|Exception|stop|abort|exit|terminat|diverg)"),
+    strong("loss returned in `training_step`", "loss returned in training_step", says="the loss of a step is not finite"),
+    strong("nan grad norm occurs", "nan gradient norm", "inf grad norm", says="the norm of the gradients is not finite",
+           any_level=True, unless=GOES_ON),
+    strong("probability tensor contains either", says="the model gives probabilities that are not finite"),
+    strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.*invalid values"),
+    strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",
+           "array must not contain infs or nans", says="predictions are not finite"),
+    strong("boxes1[:, 2:] >= boxes1[:, :2]", says="the model predicts boxes that are NaN", pattern=r"Assert|assert"),
+    strong("cannot convert float nan to integer", "cannot convert float infinity to integer", says="a value that should "
+                                                                                                   "be a "
+           "number is NaN"),
+    strong("loss is nan", "loss is inf", "loss is non", "loss is not finite", "loss became nan", "loss was nan", "loss diverged", "training diverged", "has diverged", "nan loss", "loss exploded",
+           says="the program says that the loss is not finite", unless=GOES_ON + "|" + NOT_OURS, any_level=True,
+           pattern=r"loss (?:is|became|was|=)\W*(?:nan|inf|non-?finite|not finite|exploding)\b|(?:loss|training|has|"
+                   r"model) diverged"),
+    strong("inf avg,", "nan avg,", says="the loss is not finite", pattern=r"(?:^|\d: )-?(?:inf|nan), -?(?:inf|nan) avg"),
+    weak("nan or inf found in input tensor", says="a value that was logged is not finite", fatal=False, any_level=True),
+    weak("skipping step", "overflow detected", "gradient overflow", "grad overflow", says="a step was skipped for an "
+                                                                                          "overflow",
+         fatal=False, any_level=True, pattern=r"overflow"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Losses and gradients that end as NaN, and loss scales that went to the bottom."""
+    rows = [line for line in case.log.lines if "/" in line.text and compiled(ROW).match(line.text)]
+    if rows and compiled(BROKEN_ROW).match(rows[-1].text):
+        says = "the losses in the table are NaN and stay so"
+        yield Sign(_grade(case, sure=True), says, (evidence(rows[-1]),), order=rows[-1].order)  # type: ignore[arg-type]
+    for one in broken(case):
+        if one.recovered or case.log.goes_on_after(one.last.line):
+            says = f"{one.bad[0]} was {one.first.get(one.bad[0]):g} on {one.lines} lines and came back"
+            yield Sign("weak", says, (evidence(one.first.line),), fatal=False, order=one.first.line.order)
+            continue
+        items = tuple(evidence(metrics.line) for metrics in (one.before, one.first) if metrics)
+        sure = one.jumped or not one.fine or (one.bad[0] == "loss" and len(one.fine) < len(one.bad))
+        says = f"{', '.join(one.bad[:3])} stopped being a number and did not come back"
+        yield Sign(_grade(case, sure=sure), says, items, order=one.first.line.order)  # type: ignore[arg-type]
+    tail, zero, late = gradients(case)
+    if tail and (zero or len(tail) >= (2 if late else 3)):  # a scaler may need a step or two at the start
+        says = f"the gradient norm is no number on the last {len(tail)} step lines" + (", the loss reads 0" if zero else "")
+        yield Sign(_grade(case, sure=True), says, (evidence(tail[0].line),), order=tail[0].line.order)  # type: ignore[arg-type]
+    low = [(line, scale) for line, scale in scales(case) if scale <= _bottom(line.lowered)]
+    if low:
+        says = f"the loss scale went down to {low[-1][1]:g}: nearly every step overflows"
+        yield Sign("strong", says, (evidence(low[-1][0]),), order=low[0][0].order)
+
+
+def _grade(case: Case, *, sure: bool) -> str:
+    """Decisive where nothing else ended the run; beside another death it is one of two things that went wrong."""
+    other = [
+        one
+        for one in case.log.raised
+        if one.kind and not one.survivable and not compiled(r"nan|inf|finite").search(one.message)
+    ]
+    return "decisive" if sure and not other and not case.log.memory else "strong"
+
+
+def _bottom(lowered: str) -> float:
+    return SMALLEST_FAIRSEQ if "setting loss scale" in lowered else SMALLEST_SCALE
+
+
+fixes = (
+    Fix(
+        "Go back before the first NaN with half the learning rate, clipping and a longer warm-up",
+        "changes-training",
+        "weights after the first NaN are lost; half the rate keeps the steps below the edge",
+        settings={"train.learning_rate": "half", "train.clip": 1.0, "train.warmup": "double"},
+    ),
+    Fix(
+        "bfloat16 instead of float16",
+        "changes-training",
+        "the range of float32, so that nothing overflows and no scaler is needed; Ampere or later",
+        settings={"train.bf16": True, "train.fp16": False},
+    ),
+)
+experiment = Experiment(
+    title="From the last checkpoint before the NaN: once with half the rate and clipping, once unchanged with the same seed",
+    change={"train.learning_rate": "half"},
+    stop_after="twice as many steps as lie between the checkpoint and the first NaN",
+    confirms="only the unchanged run becomes NaN",
+    refutes="both become NaN at the same batch: look at that batch (numerics/bad-data) or at the kernels (float32 as a "
+    "control)",
+)

@@ -1,0 +1,73 @@
+"""The gradient scaler of mixed precision was called in an order, or on gradients, that it refuses.
+
+What happens: ``scaler.step``, ``scaler.unscale_`` or ``scaler.update`` raises an assertion.
+
+Why: the scaler keeps a small record for each optimizer between two updates. ``No inf checks were recorded`` means that
+no parameter of that optimizer had a gradient: the step was taken without a backward pass (a ``continue`` or ``return``
+between them after a NaN), all of them are frozen, or the loss is cut off from them. ``unscale_() has already been
+called`` means two unscales before one ``update()``: clipping in each micro-step of an accumulation. ``Attempting to
+unscale FP16 gradients`` means that the parameters themselves are half precision: a scaler needs float32 parameters.
+
+How it shows: the exact sentences of ``torch/amp/grad_scaler.py``.
+
+What to do: unscale and clip only on the micro-step that calls ``step``; when a batch is skipped, skip ``step`` and
+``update`` too and clear the gradients, on all ranks together; load weights in float32 and let autocast do the rest;
+with bfloat16 use no scaler at all.
+"""
+
+from __future__ import annotations
+
+from crashcart.cause import decisive, strong
+from crashcart.model import Experiment, Fix
+
+title = "GradScaler was called in the wrong order or on the wrong gradients"
+
+phrases = (
+    decisive(
+        "no inf checks were recorded",
+        says="the scaler stepped or updated though no gradient of this optimizer was unscaled",
+    ),
+    decisive("attempting to unscale fp16 gradients", says="the parameters under the scaler are half precision themselves"),
+    decisive("unscale_() has already been called", says="gradients were unscaled twice before one update()"),
+    decisive("unscale_() is being called after step()", says="gradients were unscaled after the step"),
+    decisive(
+        "step() has already been called since the last update()", says="the scaler stepped twice without an update() between"
+    ),
+    decisive("but _scale is none", says="the scaler was used before scaler.scale(loss)"),
+    decisive(
+        "_amp_foreach_non_finite_check_and_unscale",
+        says="the scaler cannot unscale gradients of this type",
+        pattern=r"not implemented for|Expected|RuntimeError",
+    ),
+    decisive(
+        "performs unscaling of gradients internally",
+        "closure use is not currently supported if gradscaler",
+        "lbfgs optimizer are not compatible",
+        "new_scale should be a float",
+        says="this optimizer or call cannot be used with the scaler",
+    ),
+    strong("current scale_growth_tracker is none", "_growth_tracker is none", says="the scaler's state is not set up"),
+)
+
+fixes = (
+    Fix(
+        "Unscale, clip, step and update once for each optimizer step",
+        "by-hand",
+        "inside `if (micro_step + 1) % accumulation == 0:` call unscale_, clip_grad_norm_, step, update, zero_grad; when "
+        "a batch "
+        "is left out, leave out step and update as well, on every rank",
+    ),
+    Fix(
+        "Train in bfloat16 without a scaler",
+        "changes-training",
+        "bfloat16 has the range of float32, so nothing has to be scaled; needs Ampere or later",
+        settings={"train.bf16": True, "train.fp16": False},
+    ),
+)
+experiment = Experiment(
+    title="Run 20 steps with the scaler disabled (GradScaler(enabled=False)) and print how many parameters have a gradient",
+    start_from="the beginning",
+    stop_after="20 steps",
+    confirms="it passes, and every parameter of the optimizer has a gradient: only the order of the calls was wrong",
+    refutes="parameters have no gradient: then the loss does not reach them (frozen, detached), scaler or not",
+)

@@ -1,0 +1,122 @@
+"""A scheduler ended the job: time limit, preemption, requeue, or a SIGTERM from outside.
+
+What happens: healthy ranks are told to stop, and are killed if they do not.
+
+Why: the time asked for is used up, a job of higher priority wants the node, a spot machine is taken back, a container
+is moved.
+
+How it shows: ``CANCELLED AT ... DUE TO TIME LIMIT`` or ``PREEMPTION``, ``this job is preempted``, ``walltime ...
+exceeded limit``, a spot notice; or the launcher itself received SIGTERM (``Received 15 death signal``) before any rank
+failed. The other way round, ``Sending process ... closing signal SIGTERM`` after a rank failed, is only the launcher
+clearing up.
+
+What to do: save on the signal and more often, ask for a warning before the end (``#SBATCH --signal=B:USR1@300``),
+requeue and resume automatically, ask for more time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.outside._signals import failed_before
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "A scheduler ended the job: time limit, preemption or SIGTERM from outside"
+phrases = (
+    decisive("due to time limit", "due to preemption", "due to job requeue", "this job is preempted",
+             "this job is timed-out",
+             "exceeded wallclock limit", "term_runlimit", "wall clock time limit", "job time limit",
+             says="the scheduler says that it ended the job", any_level=True),
+    decisive("job killed: walltime", "job killed: ncpus", "exceeded limit", says="PBS ended the job at its wall time",
+             pattern=r"(?:walltime|cput)\b.{0,60}exceeded limit"),
+    decisive("preempted by", "preempted to accommodate", "cluster is preempted", "has been preempted", "was preempted",
+             "got preempted", "instance preempted", says="the job was preempted", any_level=True,
+             unless=r"resum|if (?:the|this|your)|when "),
+    decisive("termination is imminent", "spot interruption", "spot instance interruption", "instance-action",
+             "spot termination",
+             "preemption notice", "maxruntimeexceeded", "rebalance recommendation",
+             says="the machine was about to be taken back, or the job's time was up", any_level=True,
+             unless=r"polling|watch(?:ing|er)|listen|handler|check(?:ing)? for|enabled|monitor"),
+    decisive(" timeout  ", " preempted  ", "state=timeout", "state: timeout",
+             "state=preempted", says="the scheduler's state of the job says it",
+             pattern=r"^\s*\d+(?:[_.]\w+)?\s+.*\s(?:TIMEOUT|PREEMPTED)\s+\d+:\d+|\bState\W+(?:TIMEOUT|PREEMPTED)\b"),
+    weak("death signal, shutting down", "got signal: 15", "received sigterm", "receiving sigterm", "sigtermexception",
+         "auto-requeue signal", "preemption signal", "got termination signal", "caught sigterm", "sigterm received",
+         "terminationbykubelet", "preemption detected", says="a process was told to stop", any_level=True, fatal=False),
+    weak("cancelled at", says="the scheduler cancelled the job or step", fatal=False),
+)  # fmt: skip
+_TOLD = (
+    r"Received 15 death signal|got signal: 15\b|Got termination signal: 15|(?:received|receiving|caught|got) (?:a )?SIGTERM|"
+    r"SIGTERM received|auto-requeue signal|preemption signal|Preemption detected|TerminationByKubelet"
+)
+_SPARED = r"bypassing|ignor|if |will |handler (?:installed|registered)|register"
+_MEMORY = r"oom|out of memory|out-of-memory|memory limit"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """The launcher or a rank was told to stop before anything failed."""
+    for line in case.log.lines:
+        if not _told(line):
+            continue
+        if not failed_before(case, line):
+            yield Sign("strong", "it was told to stop from outside before any rank failed", (evidence(line),),
+            order=line.order)
+        return
+    yield from _cancelled(case)
+    death = next(iter(case.log.deaths), None)
+    if death is not None and death.signal == "SIGTERM" and not failed_before(case, death.line) and _all_terminated(case):
+        yield Sign("strong", "the first process to end was ended by SIGTERM", (evidence(death.line),),
+        order=death.line.order)
+
+
+def _told(line: Line) -> bool:
+    if not any(word in line.lowered for word in ("signal", "sigterm", "preempt", "terminationbykubelet")):
+        return False
+    return bool(compiled(_TOLD).search(line.text)) and not compiled(_SPARED).search(line.text)
+
+
+def _cancelled(case: Case) -> Iterator[Sign]:
+    for line in case.log.lines:
+        if "cancelled at" in line.lowered and "due to" not in line.lowered:
+            memory = any(compiled(_MEMORY).search(other.text) for other in case.log.around(line, 40, 10))
+            if not memory and not failed_before(case, line):
+                says = "the job or step was cancelled before any task failed"
+                yield Sign("strong", says, (evidence(line),), order=line.order)
+            return
+
+
+def _all_terminated(case: Case) -> bool:
+    return all(death.signal == "SIGTERM" for death in case.log.deaths) and not case.log.collectives
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """An exit status of SIGTERM with a clean log."""
+    status = case.exit
+    if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
+        yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
+
+
+fixes = (
+    Fix(
+        "Save on the signal and resume by itself",
+        "by-hand",
+        "#SBATCH --signal=B:USR1@300 and --requeue; a handler that sets a flag, one save at the next step that all "
+        "ranks agree on",
+    ),
+    Fix("Ask for more time", "exact", "--time, or fewer steps per job; the speed in the log tells how long the rest takes"),
+)
+experiment = Experiment(
+    title="Ask the scheduler: sacct -j JOB -o State,ExitCode,Elapsed,Timelimit, or kubectl describe pod",
+    start_from="nothing: no training is needed",
+    stop_after="the answer",
+    confirms="the state is TIMEOUT, PREEMPTED or REQUEUED, or Elapsed equals Timelimit",
+    refutes="the state is FAILED, OUT_OF_MEMORY or NODE_FAIL: then the signal was a consequence",
+)

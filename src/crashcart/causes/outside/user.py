@@ -1,0 +1,107 @@
+"""A person ended the run: Ctrl-C, a closed terminal, a cancelled job.
+
+What happens: the launcher or the program receives SIGINT or SIGHUP while everything was healthy.
+
+Why: someone pressed Ctrl-C; or the terminal or SSH session was closed. ``nohup`` does not protect ``torchrun``: it
+installs its own handler for SIGHUP and passes the signal on.
+
+How it shows: ``Received 1 death signal`` (SIGHUP) or ``2`` (SIGINT), ``closing signal SIGHUP``, ``Hangup``,
+``KeyboardInterrupt``, ``^C``, exit 129 or 130. A ``KeyboardInterrupt`` is often only how a person got out of a hang:
+then the interrupted frame (a queue, a lock, a barrier) and the silence before it tell the cause.
+
+What to do: run under ``tmux``, ``screen``, ``systemd-run`` or the scheduler instead of ``nohup`` with a terminal;
+resume from the last checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.outside._signals import failed_before
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Raised
+
+title = "A person ended the run (Ctrl-C or a closed terminal)"
+breadth = 1
+phrases = (
+    decisive("received 1 death signal", "closing signal sighup", "via signal sighup", "killed by signal: hangup",
+             "got signal: 1",
+             says="the launcher got SIGHUP: the terminal was closed", any_level=True, unless=r"got signal: 1\d"),
+    decisive("received 2 death signal", "closing signal sigint", "via signal sigint", says="the launcher got SIGINT",
+             any_level=True),
+    decisive("interrupted by user", "canceled by user", "cancelled by user", "stopped by user", "aborted by user",
+             "interrupted by the user", says="the program says that a person stopped it", any_level=True),
+    weak("keyboardinterrupt", "keyboard interrupt", "keyboard interruption", says="someone pressed Ctrl-C", any_level=True),
+    weak("hangup", "^c", "got signal: 2", says="a hang-up or an interrupt", any_level=True,
+         pattern=r"^\W*Hangup\W*$|\d Hangup\b|^\W*\^C|\^C\s*$|got signal: 2\b"),
+    weak("cancelled by", says="the scheduler's state is cancelled by a user", pattern=r"CANCELLED by \d+"),
+)  # fmt: skip
+# Where a person interrupts what did not move on; causes of the hang family read these stacks.
+_WAITING = frozenset({
+    "_try_get_data", "_get_data", "_next_data", "_recv_bytes", "_recv", "get", "acquire", "wait", "wait_for", "poll",
+    "select",
+    "barrier", "all_reduce", "all_gather", "broadcast", "monitored_barrier", "flock", "_shutdown", "_exit_function", "join",
+    "_wait_for_tstate_lock", "destroy_process_group", "init_process_group", "synchronize", "_verify_params_across_processes",
+    "recv", "recv_into", "read", "finish", "_store_based_barrier", "rendezvous", "communicate", "_shutdown_workers",
+})  # fmt: skip
+# A launcher always waits for its children, so these frames tell nothing.
+_LAUNCHER = r"torchrun|elastic|/launch\.py|/launcher|spawn\.py|subprocess\.py|popen_fork|accelerate/commands"
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An interrupt of ordinary work, with nothing failed before it."""
+    for raised in case.log.raised:
+        if raised.kind == "KeyboardInterrupt" and not raised.worker and not failed_before(case, raised.line):
+            stuck = _stuck(case)
+            says = "someone pressed Ctrl-C" + (" where the program waited: a hang ended by hand?" if stuck else "")
+            yield Sign("weak" if stuck else "strong", says, (evidence(raised.line),), order=raised.line.order)
+            break
+    for line in case.log.lines:
+        told = compiled(r"Detected KeyboardInterrupt|^\W*Hangup\W*$|\d Hangup\b|CANCELLED by [1-9]\d*|interrupted "
+                        r"by signal 2")
+        if ("interrupt" in line.lowered or "hangup" in line.lowered or "cancelled by" in line.lowered) and (
+            told.search(line.text) and not failed_before(case, line)
+        ):
+            yield Sign("strong", "an interrupt or a hang-up reached a healthy run", (evidence(line),), order=line.order)
+            break
+    for death in case.log.deaths:
+        if death.signal in {"SIGINT", "SIGHUP"} and not failed_before(case, death.line) and not _stuck(case):
+            yield Sign("strong", f"a process ended by {death.signal}", (evidence(death.line),), order=death.line.order)
+            break
+
+
+def _stuck(case: Case) -> bool:
+    interrupts = [one for one in case.log.raised if one.kind == "KeyboardInterrupt" or one.stack_only]
+    return any(_waits(one) for one in interrupts)
+
+
+def _waits(raised: Raised) -> bool:
+    frames = [frame for frame in raised.frames if not compiled(_LAUNCHER).search(frame.file)]
+    return bool(frames) and bool({frame.function for frame in frames[-4:]} & _WAITING)
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """An exit status of SIGINT or SIGHUP."""
+    status = case.exit
+    if status is not None and status.signal in {"SIGINT", "SIGHUP"} and not _stuck(case):
+        yield Sign("strong", f"the command was ended by {status.signal}", (status.evidence,))
+
+
+fixes = (
+    Fix("Run it where no terminal can end it", "exact",
+    "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun"),
+)
+experiment = Experiment(
+    title="Start it in tmux, detach, close the terminal and look again after some minutes",
+    start_from="the newest whole checkpoint",
+    stop_after="the time after which it died",
+    confirms="it goes on after the terminal is closed",
+    refutes="it receives the signal again in tmux: then something else on the machine sends it",
+)

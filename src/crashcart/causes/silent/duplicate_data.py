@@ -1,0 +1,89 @@
+"""Ranks, workers or epochs see the same samples.
+
+What happens: the job uses a fraction of its data, or the same random augmentation again and again, and overfits early.
+
+Why: no ``DistributedSampler`` (every rank draws the whole set in the same order), no ``set_epoch`` (the same order each
+epoch), an ``IterableDataset`` that is not split among workers, NumPy's random state copied into each forked worker
+(before torch 1.9 all of them draw the same numbers).
+
+How it shows: more samples fetched than the data set has; the same ids or random numbers printed by several workers or
+in each epoch. The same *reduced* loss on all ranks is right.
+
+What to do: a sampler or ``split_dataset_by_node`` for ranks, ``get_worker_info()`` for workers,
+``sampler.set_epoch(epoch)``, a ``worker_init_fn`` that seeds NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.silent._lines import grade
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Ranks, workers or epochs see the same data"
+NUMBERS_ONLY = r"^(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
+FEWEST = 8
+REPEATED = 0.6
+LARGE = 100
+
+phrases = (
+    decisive("samples have been fetched", says="more samples were fetched than the data set has: each worker gives all "
+                                               "of them",
+             pattern=r"reported to be|__len__", any_level=True, fatal=False),
+    strong("add an explicit nodesplitter", "every worker will see the same", "each rank will see the same", "duplicate "
+                                                                                                            "samples across",
+           "same data on every", "same data on each", says="the data set is not split among ranks or workers", any_level=True,
+           fatal=False, unless=r"avoid|prevent|no duplicate"),
+    weak("`__len__` defined", "avoid having duplicate data", "has no attribute 'set_epoch'", "set_epoch", says="a warning about "
+         "data that may be the same for each worker", fatal=False, any_level=True, pattern=r"__len__|duplicate|"
+                                                                                           r"not called|no attribute"),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Random numbers or ids that were printed as such and repeat."""
+    drawn = [(line, _drawn(line)) for line in case.log.lines if compiled(NUMBERS_ONLY).match(line.text.strip())]
+    drawn = [(line, values) for line, values in drawn if values]
+    if len(drawn) < FEWEST or len(drawn) < len(case.log.lines) // 4:
+        return
+    times: dict[tuple[int, ...], int] = {}
+    for _, values in drawn:
+        times[values] = times.get(values, 0) + 1
+    again = sum(count for count in times.values() if count > 1)
+    if len(times) > 1 and again >= REPEATED * len(drawn):
+        says = f"{len(drawn)} printed draws hold only {len(times)} different ones"
+        yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[1][0])), order=drawn[0][0].order)
+
+
+def _drawn(line: Line) -> tuple[int, ...]:
+    """The numbers of a printed row that can be random; an index that counts up in front is left out."""
+    numbers = [int(number) for number in compiled(r"(?<![.\d])\d+(?![.\d])").findall(line.text)]
+    row = tuple(numbers)
+    if len(row) == 2:
+        row = row[1:] if row[1] >= LARGE else ()
+    return row if len(set(row)) > 1 or (len(row) == 1 and row[0] >= LARGE) else ()
+
+
+fixes = (
+    Fix(
+        "Split by rank and worker, seed each worker",
+        "by-hand",
+        "DistributedSampler with set_epoch(epoch), or split_dataset_by_node; in an IterableDataset use get_worker_info(); "
+        "worker_init_fn=lambda i: numpy.random.seed(torch.initial_seed() % 2**32)",
+    ),
+)
+experiment = Experiment(
+    title="Print the ids of the first 20 batches of each rank and worker in two epochs",
+    start_from="the beginning",
+    stop_after="20 batches in each of two epochs",
+    confirms="the same ids, or the same random numbers, come more than once in an epoch or in the same order in both",
+    refutes="all ids differ and their order changes",
+)

@@ -1,0 +1,145 @@
+"""The evaluation saw nothing.
+
+What happens: metrics are -1, 0 or constant, or missing, though training goes well; the best checkpoint and early
+stopping follow a number that means nothing.
+
+Why: the validation set is empty, has no labels, or labels that do not belong to its images; a batch larger than the set
+with ``drop_last``; a split that was filtered away; the name of the metric is never logged.
+
+How it shows: COCO averages of -1.000 for all areas (no ground truth); ``no labels found in val set``; 0 labels in the
+table of the detector; ``Num examples = 0``; early stopping on a metric that is not there; the same value to the last
+digit each time. One area of -1.000 beside valid ones is healthy, and so is 0 after the first epoch.
+
+What to do: print the number of batches, samples and labels of the validation loader; evaluate the training set for a
+moment: it must not be 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.silent._lines import grade, lines_with
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "The evaluation saw no data, or none that fits"
+ZEROS = r"^[\w\s@.:/*-]{1,30}\|(?:\s*0\.0+\s*\|){4,}\s*(?:0\.0+)?\s*$"
+NO_LABELS = r"^\s*all\s+[1-9]\d*\s+0(?:\s+(?:0(?:\.0*)?|nan)){3,}"
+NO_TRUE = r"\(TP = 0, FP = [1-9]\d*\)"
+NO_HITS = r"^\s*all\s+\d+\s+[1-9]\d*(?:\s+0(?:\.0*)?){4}\s*$"
+ANY_HITS = r"^\s*all\s+\d+\s+\d+(?:\s+[\d.e-]+){4}"
+SEVERAL = 10
+SAME = 5
+LATE = 1000
+TRAIN_LOSS = frozenset({"loss", "train_loss", "train loss", "train/loss"})
+METRIC = (
+    r"^(?:val|valid|validation|eval|test)[_/ ].*(?:acc|map|f1|auc|iou|bleu|success|score|wer|cer|loss|precision|recall)|"
+    r"^(?:precision|recall|f1|success_rate|\S*bbox_map\S*)$"
+)
+
+phrases = (
+    decisive("average precision  (ap)", "average precision (ap)", says="no ground truth was met: the average over all "
+                                                                       "areas is -1",
+             pattern=r"area=\s*all\b.*=\s*-1(?:\.0+)?\s*$", any_level=True),
+    decisive("no labels found in val", "unique_truth_count = 0", "no validation data", "validation set is empty",
+             "empty validation", "val_dataloader contains 0", "0 batches in the validation", says="the validation set "
+                                                                                                  "has nothing to "
+             "compare with", any_level=True),
+    decisive("num examples = 0", "eval_samples_per_second': 0.0,", says="the evaluation ran over no sample", any_level=True),
+    decisive("scanning", says="the validation folder holds images without a single label", any_level=True,
+             pattern=r"val\w*:? .*\b0 images, [1-9]\d* backgrounds"),
+    strong("total length of `dataloader` across ranks is zero", "total length of `combinedloader` across ranks is zero",
+           says="a loader is empty", any_level=True),
+    decisive("conditioned on metric", "could not find the monitored key", says="a metric of the evaluation is waited "
+                                                                               "for, and only those "
+             "of training were logged", any_level=True, unless=r"(?:following:[^.]*|metrics: ?\[[^\]]*)(?:val|eval|test|"
+                                                               r"dev)",
+             pattern=r"(?:metric|monitor=)\W*(?:val|valid|eval|dev)\w*.*(?:which is not available|"
+                     r"could not find the monitored key)"),
+    strong("conditioned on metric", "could not find the monitored key", says="the metric to watch was never logged",
+           pattern=r"which is not available|could not find the monitored key", any_level=True,
+           unless=r"(?:following:[^.]*|metrics: ?\[[^\]]*)(?:val|eval|test|dev)"),
+    decisive("results of the whole dataset is empty", says="the evaluation got no result", fatal=False, any_level=True),
+    strong("no valid predictions for", "caused by empty gts", "evaluation results empty", says="the evaluation got no "
+                                                                                               "result",
+           fatal=False, any_level=True),
+    weak("mean of empty slice", "skipping val loop", "no true samples", "only one class present in y_true",
+         says="a warning that fits an empty evaluation", fatal=False, any_level=True),
+    weak("tp = 0, fp = ", "validation map", "calculating map", says="an evaluation without a hit", fatal=False),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Tables of nothing but zeros late in a run, detections without one true, a metric that never moves."""
+    classes = [line for line in lines_with(case, "tp = ") if "ap = " in line.lowered]
+    if classes and all(compiled(NO_TRUE).search(line.text) for line in classes):
+        says = "not one of many detections is true: labels and images do not belong together"
+        yield Sign(grade(case, "strong"), says, (evidence(classes[0]),), fatal=False, order=classes[0].order)
+    for line in lines_with(case, "all "):
+        if compiled(NO_LABELS).match(line.text):
+            says = "the detector's table counts images and not one label in the validation set"
+            yield Sign(grade(case, "decisive"), says, (evidence(line),), order=line.order)
+            break
+    hopeless = [line for line in lines_with(case, "all ") if compiled(NO_HITS).match(line.text)]
+    if len(hopeless) >= SEVERAL and len(hopeless) == sum(
+        compiled(ANY_HITS).match(line.text) is not None for line in lines_with(case, "all ")
+    ):
+        says = f"not one hit in {len(hopeless)} evaluations"
+        yield Sign(grade(case, "strong"), says, (evidence(hopeless[-1]),), fatal=False, order=hopeless[0].order)
+    tables = [line for line in lines_with(case, "|") if compiled(ZEROS).match(line.text)]
+    if tables and _late(case):
+        says = "every metric of the evaluation is 0, long after the start"
+        yield Sign(grade(case, "strong"), says, (evidence(tables[0]),), fatal=False, order=tables[0].order)
+    yield from _constant(case)
+
+
+def _late(case: Case) -> bool:
+    told = [
+        int(number)
+        for line in lines_with(case, "||", "iter", "step")
+        for number in compiled(r"\b(\d{4,})\b").findall(line.text)
+    ]
+    return max([case.log.progress.step or 0, *told]) > LATE
+
+
+def _constant(case: Case) -> Iterator[Sign]:
+    metric = compiled(METRIC)
+    values: dict[str, list[tuple[str, float]]] = {}
+    lines: dict[str, Line] = {}
+    for one in case.log.metrics:
+        for name, value in one.values:
+            if metric.search(name):
+                values.setdefault(name, []).append((one.line.file, value))
+                lines.setdefault(name, one.line)
+    moving = {value for one in case.log.metrics for name, value in one.values if name in TRAIN_LOSS}
+    if len(moving) < SAME:
+        return
+    for name, series in values.items():
+        numbers = [value for _, value in series]
+        if len(numbers) >= SAME and len(set(numbers)) == 1 and not (numbers[0] == 1 or "best" in name):
+            says = f"{name} is {numbers[0]:g} to the last digit on {len(numbers)} lines"
+            yield Sign(grade(case, "strong"), says, (evidence(lines[name]),), fatal=False, order=lines[name].order)
+            return
+
+
+fixes = (
+    Fix(
+        "Count what the validation loader gives",
+        "by-hand",
+        "print len(loader), len(dataset) and the number of labels before the first epoch, and stop if one of them is 0; "
+        "drop_last=False for evaluation",
+    ),
+)
+experiment = Experiment(
+    title="Evaluate 100 training samples with the same code, then 100 validation samples",
+    stop_after="both evaluations",
+    confirms="the training samples give a sensible metric and the validation samples none",
+    refutes="both are 0: then the model learns nothing, or the metric is wrong",
+)

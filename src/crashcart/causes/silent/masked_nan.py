@@ -1,0 +1,103 @@
+"""The log shows 0 or an old value where the loss was NaN.
+
+What happens: training looks perfect (``loss: 0.0``) or unchanged while every step is lost.
+
+Why: some frameworks replace what is not finite before they average it for the log (``logging_nan_inf_filter`` of the
+Hugging Face Trainer counts NaN as 0), leave the field out (Megatron), or set the loss to 0 and go on. The run ends with
+0 and a useless checkpoint.
+
+How it shows: a loss that is exactly 0.0 from one line to the next, mostly with ``grad_norm: nan``; a rate that no
+longer moves, since the scaler skips each step; ``eval_loss: nan`` beside a fine training loss; "setting loss value to
+0".
+
+What to do: treat the run as diverged from the first such line; switch the filter off (``--logging_nan_inf_filter
+false``) so that the next one shows, and stop on it. An honest 0 has a finite gradient norm.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, weak
+from crashcart.causes.silent._lines import grade
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Metrics
+
+title = "The log hides NaN: it shows 0 or an old value instead"
+FAR_FROM_ZERO = 0.05
+GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm", "total_norm")
+LOSSES = ("loss", "train/loss", "train_loss", "lm loss")
+RATES = ("learning_rate", "lr", "train/learning_rate")
+
+phrases = (
+    decisive("setting loss value to 0", "setting loss to 0", "loss set to 0", "loss to zero",
+             says="the program puts 0 where the loss or the data was NaN", any_level=True, pattern=r"nan|inf"),
+    weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced", fatal=False, any_level=True),
+    weak("'loss': 0.0,", '"loss": 0.0,', says="the loss reads exactly 0", fatal=False),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Step lines whose loss is exactly 0 while their gradient, other fields or the step before say that it was not."""
+    before: Metrics | None = None
+    for one in case.log.metrics:
+        loss = next((one.get(name) for name in LOSSES if one.get(name) is not None), None)
+        if loss is None:
+            if before is not None and _left_out(one):
+                says = "the line gives a gradient norm that is no number, and leaves the loss out"
+                yield Sign(grade(case, "strong"), says, (evidence(before.line), evidence(one.line)), order=one.line.order)
+                return
+            continue
+        why = _masked(one, before) if loss == 0 else None
+        if why:
+            items = tuple(evidence(item.line) for item in (before, one) if item)
+            yield Sign(grade(case, "strong"), f"the loss reads exactly 0 while {why}", items, order=one.line.order)
+            return
+        before = one
+
+
+def _left_out(one: Metrics) -> bool:
+    gradient = next((one.get(name) for name in GRADIENTS if one.get(name) is not None), None)
+    return (
+        gradient is not None
+        and not isfinite(gradient)
+        and not any("loss" in name and "scale" not in name for name, _ in one.values)
+    )
+
+
+def _masked(one: Metrics, before: Metrics | None) -> str | None:
+    gradient = next((one.get(name) for name in GRADIENTS if one.get(name) is not None), None)
+    if gradient is not None:
+        return None if isfinite(gradient) else "the gradient norm is no number"
+    if any(not isfinite(value) for _, value in one.values):
+        return "other values of the line are no numbers"
+    if before is None:
+        return None
+    old = next((before.get(name) for name in LOSSES if before.get(name) is not None), None)
+    if old is None or old < FAR_FROM_ZERO:
+        return None
+    frozen = any(one.get(name) is not None and one.get(name) == before.get(name) != 0 for name in RATES)
+    return f"it was {old:g} one line before" + (" and the learning rate no longer moves" if frozen else "")
+
+
+fixes = (
+    Fix(
+        "Let the log show NaN, and stop on it",
+        "exact",
+        "the training is the same; the next NaN is seen at once",
+        arguments={"--logging_nan_inf_filter": "false"},
+    ),
+)
+experiment = Experiment(
+    title="Resume from the last checkpoint before the first 0.0 with the filter off, and once unchanged",
+    stop_after="50 steps after the first 0.0",
+    confirms="with the filter off the loss reads nan where the unchanged run reads 0",
+    refutes="it reads 0 with a finite gradient norm: then no label is left in the loss (silent/not-learning)",
+)

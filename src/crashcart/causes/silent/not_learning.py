@@ -1,0 +1,127 @@
+"""The run goes on, but nothing is learned.
+
+What happens: steps pass, checkpoints are written, and the weights hardly change.
+
+Why: the learning rate is 0, no parameter is trainable or in the optimizer, gradients are detached or cleared, all
+labels are masked (-100: a template that does not match, samples cut before their answer), every step is skipped.
+
+How it shows: ``grad_norm`` or ``learning_rate`` is exactly 0 line after line; loss and gradient are exactly 0;
+``trainable params: 0``; a loss that stays at chance (the logarithm of the number of classes) with an accuracy at
+chance. A rate of 0 on the first line (warm-up) or the last one (end of decay) is right, and losses of GRPO, GANs and
+PPO hover by nature.
+
+What to do: print for ten steps how many parameters have a gradient, its norm, the rate of each group, and how many
+labels count; overfit one batch: a model that cannot do that is wired wrongly.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import TYPE_CHECKING
+
+from crashcart.cause import decisive, strong, weak
+from crashcart.causes.silent._lines import grade, lines_with
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Metrics
+    from crashcart.model import Strength
+
+title = "The run goes on but nothing is learned"
+GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
+RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
+HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin")
+SEVERAL = 3
+LONG = 8
+FLAT = 0.03
+CHANCE = tuple(log(classes) for classes in (2, 10, 100, 1000))
+AT_CHANCE = 0.005
+LOW_ACCURACY = 0.05
+
+phrases = (
+    decisive("trainable params: 0 ", "trainable parameters: 0 ", "number of trainable parameters: 0",
+             says="no parameter is trainable", any_level=True, pattern=r"trainable param\w*: 0(?!\d|[.,]\d)"),
+    strong("training_step` returned `none`", "training_step returned none", says="the training step returns no loss",
+           fatal=False, any_level=True),
+    weak("none of the inputs have requires_grad", "will be ignored in loss calculation", "before `optimizer.step()`",
+         "could not find response key", says="a warning that fits a run without gradients", fatal=False, any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
+    lines = [one for one in case.log.metrics if not _hovers(one)]
+    yield from _zero(case, lines, GRADIENTS, "the gradient norm")
+    yield from _zero(case, lines[1:-1], RATES, "the learning rate")
+    both = [one for one in lines if _value(one, ("loss",)) == 0 == _value(one, GRADIENTS)]
+    if both:
+        says = "loss and gradient norm are exactly 0: no label counts, or nothing is connected"
+        yield Sign(grade(case, "strong"), says, (evidence(both[0].line),), order=both[0].line.order)
+    ignored = list(lines_with(case, "will be ignored in loss calculation"))
+    if len(ignored) > SEVERAL * 2:
+        says = "sample after sample has no label that counts"
+        yield Sign(grade(case, "strong"), says, (evidence(ignored[0]),), fatal=False, order=ignored[0].order)
+    yield from _flat(case, lines)
+
+
+def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -> Iterator[Sign]:
+    known = [one for one in lines if _value(one, names) is not None]
+    zero = [one for one in known if _value(one, names) == 0]
+    if len(zero) >= SEVERAL and len(zero) > len(known) // 2:
+        strength: Strength = grade(case, "strong")
+        yield Sign(
+            strength, f"{what} is exactly 0 on {len(zero)} step lines", (evidence(zero[0].line),), order=zero[0].line.order
+        )
+
+
+def _flat(case: Case, lines: list[Metrics]) -> Iterator[Sign]:
+    for name in sorted({name for one in lines for name, _ in one.values if "loss" in name and "scale" not in name}):
+        series = [(one, value) for one in lines if (value := one.get(name)) is not None and value > 0]
+        values = [value for _, value in series]
+        if len(values) < LONG or max(values) - min(values) > FLAT * max(values):
+            continue
+        middle = sum(values) / len(values)
+        chance = next((level for level in CHANCE if abs(middle - level) < AT_CHANCE * level), None)
+        if chance is None and not _low_accuracy([one for one, _ in series]):
+            continue
+        says = f"{name} stays at {middle:.4g} over {len(values)} lines, at the level of guessing"
+        pair = (evidence(series[0][0].line), evidence(series[-1][0].line))
+        yield Sign(grade(case, "strong"), says, pair, fatal=False, order=series[0][0].line.order)
+        return
+
+
+def _low_accuracy(lines: list[Metrics]) -> bool:
+    told = [
+        value for one in lines for name, value in one.values if name.startswith("acc") or name.endswith(("acc", "accuracy"))
+    ]
+    return len(told) >= LONG and max(told) < LOW_ACCURACY
+
+
+def _hovers(one: Metrics) -> bool:
+    return any(word in name for name, _ in one.values for word in HOVERING)
+
+
+def _value(one: Metrics, names: tuple[str, ...]) -> float | None:
+    return next((value for name in names if (value := one.get(name)) is not None), None)
+
+
+fixes = (
+    Fix(
+        "Count gradients and labels for ten steps",
+        "by-hand",
+        "print the rate of each group, `sum(p.grad is not None for p in group)`, the norm, and `(labels != -100).sum()`; "
+        "the one that "
+        "is 0 is the place",
+    ),
+)
+experiment = Experiment(
+    title="Overfit one batch of 8 samples for 200 steps without schedule and augmentation",
+    start_from="the beginning",
+    stop_after="200 steps",
+    confirms="the loss does not fall even there",
+    refutes="it falls towards 0: then rate, schedule or data of the full run are to blame",
+)

@@ -1,0 +1,126 @@
+"""Weights were loaded only in part, and nobody stopped.
+
+What happens: training starts (nearly) from scratch though a checkpoint was given; the loss begins at the level of
+guessing.
+
+Why: ``strict=False`` with names that do not match: a prefix more or less (``module.``, ``backbone.``, ``model.``,
+``_orig_mod.``), a file for another architecture, a wrapper around the state dict; or the path is wrong and the code
+goes on.
+
+How it shows: lists of missing and unexpected keys that hold the body of the model, not only its head; the same names on
+both lists but for a prefix; ``Transferred 0/349 items``. A new head, ``num_batches_tracked``, position ids or tied
+weights on the list are healthy.
+
+What to do: compare the two lists; strip or add the prefix; fail when more than the head is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.silent._lines import grade, parameters
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Weights were loaded only in part"
+MISSING = (
+    "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized", "missing parameters",
+    "not initialized from", "parameters not loaded",
+)  # fmt: skip
+UNEXPECTED = ("unexpected key", "unexpected_keys=", "were not used when initializing", "not used by the model")
+HARMLESS = (
+    r"head|classifier|pooler|cls\.|lm_head|num_batches_tracked|position_ids|inv_freq|anchor|fpn|rpn|roi_|score|(?:^|"
+    r"\.)fc\d*\.|"
+    r"fc_norm|lora_|adapter|projector|decoder|pred|logit|mask_token|relative_position|attn_mask|pos_embed|"
+    r"norm\.(?:weight|bias)$"
+)
+BODY = 3
+PREFIXED = 2
+
+phrases = (
+    decisive("transferred ", says="few of the checkpoint's weights fit the model", any_level=True,
+             pattern=r"transferred (?:0/\d+|(\d)/\d{3,}|(\d\d)/\d{3,}) items"),
+    decisive("loaded 0 ", "load 0 ", "0 weights loaded", "0 keys loaded", "0 parameters loaded", "0 params loaded", "loading 0 ",
+             says="not one weight was loaded", any_level=True,
+             pattern=r"\bload(?:ed|ing)? 0 (?:\w+ )?(?:keys?|params?|parameters?|weights?|tensors?|layers?|items?)|"
+                     r"(?<!\d)0 \w+ loaded"),
+    strong("=> no checkpoint found at", "model checkpoint at none", "pretrained model path is none",
+           says="no weights were found, and the program goes on without", any_level=True, fatal=False),
+    strong("found missing adapter keys", says="the adapter's weights are not in the checkpoint", any_level=True),
+    strong("copying from a non-meta parameter", says="weights were not copied: the model is still without storage",
+           any_level=True),
+    weak(*MISSING, *UNEXPECTED, says="names of weights that did not fit were listed", fatal=False, any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Lists of missing and unexpected names: the body of the model among them, or the same names but for a prefix."""
+    if any(
+        "loading state_dict" in one.message.lower() or "loading state_dict" in one.line.lowered for one in case.log.raised
+    ):
+        return
+    missing, unexpected = _listed(case, MISSING), _listed(case, UNEXPECTED)
+    twins = {name for name in unexpected for other in missing if name != other and _same_tail(name, other)}
+    if len(twins) >= PREFIXED and len(twins) >= len(missing) // 4:
+        line = missing[next(iter(missing))]
+        says = f"{len(twins)} names are missing and unexpected at once, but for a prefix ({next(iter(sorted(twins)))})"
+        yield Sign(grade(case, "decisive"), says, (evidence(line),), order=line.order)
+        return
+    body = [name for name in missing if not compiled(HARMLESS).search(name)]
+    if len(body) >= BODY and len(body) > len(missing) // 2:
+        line = missing[body[0]]
+        says = f"{len(body)} weights of the model's body are not in the checkpoint ({body[0]}, {body[1]}, ...)"
+        yield Sign(grade(case, "strong"), says, (evidence(line),), order=line.order)
+
+
+def _same_tail(one: str, other: str) -> bool:
+    return one.endswith("." + other) or other.endswith("." + one)
+
+
+def _listed(case: Case, words: tuple[str, ...]) -> dict[str, Line]:
+    """Names in lines with the words, and in the lines below them that hold nothing else."""
+    names: dict[str, Line] = {}
+    for line in case.log.lines:
+        if not any(word in line.lowered for word in words):
+            continue
+        text = line.text
+        if words is MISSING and "unexpected_keys=" in text:
+            text = text.split("unexpected_keys=")[0]
+        elif words is UNEXPECTED and "missing_keys=" in text:
+            text = text.split("unexpected_keys=")[-1]
+        for name in parameters(text):
+            names.setdefault(name, line)
+        for after in case.log.around(line, after=60)[1:]:
+            found = parameters(after.text)
+            if (
+                not found
+                or len(after.text.split()) > 2 * len(found) + 3
+                or any(w in after.lowered for w in (*MISSING, *UNEXPECTED))
+            ):
+                break
+            for name in found:
+                names.setdefault(name, line)
+    return names
+
+
+fixes = (
+    Fix(
+        "Map the names, and fail when more than the head is missing",
+        "by-hand",
+        "strip or add the prefix that differs, load with strict=False, then raise unless the missing keys are those of "
+        "the new head",
+    ),
+)
+experiment = Experiment(
+    title="Load the checkpoint with strict=True, and compare the loss of the first batch with that of random weights",
+    stop_after="one batch without training for both",
+    confirms="strict loading raises, and the first loss is that of random weights",
+    refutes="the first loss is far below random: then what is missing does not matter",
+)

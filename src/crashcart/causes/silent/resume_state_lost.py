@@ -1,0 +1,102 @@
+"""After a resume something started anew: optimizer, schedule, average weights, sampler or step.
+
+What happens: the weights are back, but the loss jumps, the rate warms up again, the average restarts, or the same
+samples come first again.
+
+Why: only the model was saved or found; a key has another name; a flag says not to load the optimizer; the schedule is
+built for the rest of the steps; the file for the trainer is missing and the code only warns.
+
+How it shows: a warning at the resume that names what was not restored; a step or epoch counter that begins at 0 after a
+checkpoint of a later step; a loss clearly above the last one before.
+
+What to do: compare rate, step and loss of the first line after the resume with the last line before the checkpoint;
+they must meet. Save and load model, optimizer, schedule, scaler, average, random states and the sampler's position
+together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, strong, weak
+from crashcart.causes.silent._lines import grade
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "A resume did not restore everything: something started anew"
+STATE = (
+    r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
+)
+RESUMED = r"\b(?:resum(?:ed|ing)|restor(?:ed|ing)|loaded checkpoint|continuing from)\b"
+COUNT = r"(?:step|iteration|iter|epoch|update|checkpoint|ckpt)s?\W{0,3}(\d+)"
+FAR = 100
+JUMP = 1.5
+
+phrases = (
+    strong("skip resuming", "failed to find state_dict_ema", "starting from loaded model weights", "state wasn't restored",
+           "state was not restored", "could not load the optimizer", "could not load optimizer", "could not load the "
+                                                                                                 "scheduler",
+           "could not load scheduler", "optimizer state not found", "no optimizer state", "without optimizer state",
+           "optimizer not loaded", "optimizer state was not loaded", "unable to load optimizer", "not loading optimizer",
+           "fail to load optimizer", "failed to load optimizer",
+           "dataloader is not resumable", "for module trainer, no file matches", "not a single sample in your "
+                                                                                 "epoch_iterator",
+           says="the program says that part of the state was not restored", any_level=True,
+           unless=r"--no-load-optim|finetun|fine-tun"),
+    strong("not found in checkpoint", "not in checkpoint", "missing from checkpoint", "not restored", "not be restored",
+           says="the checkpoint lacks part of the state", any_level=True, pattern=rf"\b{STATE}"),
+    weak("didn't manage to set back the rng", "do not match the ones in the `trainer_state.json`", "resetting optimizer",
+         "reset_optimizer", "will start from random", "resuming from a checkpoint that ended before", says="a warning at "
+                                                                                                           "the resume", fatal=False,
+         any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A counter that begins again, or a loss that jumps, right after a line that announces a resume."""
+    for line in case.log.lines:
+        if compiled(RESUMED).search(line.text) is None:
+            continue
+        told = compiled(COUNT).search(line.text.rsplit("/", 1)[-1])
+        after = [one for one in case.log.metrics if one.line.order > line.order]
+        first = next((one.step for one in after if one.step is not None), None)
+        if (
+            told
+            and "epoch" not in told[0].lower()
+            and first is not None
+            and int(told[1]) > FAR
+            and first < int(told[1]) // 10
+        ):
+            says = f"the checkpoint is of {told[0]}, and the first step after it is {first}"
+            yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
+            return
+        old = [one.get("loss") for one in case.log.metrics if one.line.order < line.order]
+        new = [one.get("loss") for one in after]
+        before, now = next((v for v in reversed(old) if v is not None), None), next((v for v in new if v is not None), None)
+        if before and now and now > JUMP * before > 0 and len(old) > 2:
+            says = f"the loss was {before:g} before the resume and is {now:g} after it"
+            yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
+            return
+
+
+fixes = (
+    Fix(
+        "Save and load the whole state together, and check it at the resume",
+        "by-hand",
+        "model, optimizer, schedule, scaler, average weights, random states, sampler position and step; raise when one "
+        "is missing; "
+        "print rate, step and loss on both sides of the resume",
+    ),
+)
+experiment = Experiment(
+    title="Train 100 steps, save, train 100 more; then resume from the save and train the same 100",
+    start_from="the beginning",
+    stop_after="200 steps, and 100 after the resume",
+    confirms="rate or loss of the resumed steps differ from the unbroken ones right at the first step",
+    refutes="they meet: then the jump comes from the data or the averaging window of the log",
+)

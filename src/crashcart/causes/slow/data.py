@@ -1,0 +1,102 @@
+"""The training step waits for the loader.
+
+What happens: the accelerator is idle for a large part of each step, or for a long moment every few steps.
+
+Why: decoding and augmentation need more processor time than there are workers or cores, workers are started anew each
+epoch, ``num_workers=0``, all workers finish a batch at the same moment, threads of NumPy or OpenCV fight for the same
+cores.
+
+How it shows: ``data_time`` is a good part of ``time``; a burst of fast steps, as many as were prefetched, then a wait;
+a profile with ``enumerate(DataLoader)`` on top. The first step of a run always waits: that alone is nothing.
+
+What to do: measure the loader alone; more workers up to the cores that the job really has, ``persistent_workers``,
+prefetch, smaller or pre-decoded images, augmentation on the accelerator. If the loader is slow with one worker reading,
+not decoding, it is the storage.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.causes.slow._pace import grade, lines_with, speeds
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "The training step waits for data"
+SHARE = 0.4
+NOTICEABLE = 0.1
+DROP = 3.0
+TIME = r"(?<![a-z_])(?:(?:batch|iter|step)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)"
+WAIT = r"(?<![a-z_])data(?:[_ ]?(?:loading)?[_ ]?time)?\W{1,3}([\d.]+)"
+NET = r"\bnet\W{1,3}([\d.]+)s"
+PROFILED = r"(?:enumerate\(DataLoader\)|train_dataloader_next|fetch_next|dataloader_iter)"
+
+phrases = (
+    weak("enumerate(dataloader)", "train_dataloader_next", "mb_qsize: 0", says="a profile or a queue shows the loader",
+         fatal=False, any_level=True),
+    weak("this dataloader will create", "which may be a bottleneck", "input-bound", "input_bound", "data-bound",
+         "data loading is slow", "dataloader is slow", "waiting for data", says="a warning about the loader", fatal=False,
+         any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """The loader's share of the step time, a profile, or a speed that falls once the prefetched batches are used up."""
+    waits = list(_waits(case))
+    total, waited = sum(time for _, time, _ in waits), sum(wait for _, _, wait in waits)
+    if len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SHARE * total:
+        worst = max(waits, key=lambda item: item[2])[0]
+        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
+        yield Sign(grade(case, "strong"), says, (evidence(worst),), fatal=False, order=waits[0][0].order)
+    for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
+        share = compiled(r"([\d.]+) ?%").search(line.text)
+        if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
+            says = f"{share[1]} % of the profiled time is the loader"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+    yield from _fell_early(case)
+
+
+def _waits(case: Case) -> Iterator[tuple[Line, float, float]]:
+    """Line, step time and wait of each step line but the first one, which always waits."""
+    first = True
+    for line in lines_with(case, "data"):
+        wait, time = compiled(WAIT).search(line.text), compiled(TIME).search(line.text) or compiled(NET).search(line.text)
+        if wait and time:
+            if not first:
+                waited = float(wait[1].rstrip(".") or 0)
+                yield line, max(float(time[1].rstrip(".") or 0), waited), waited
+            first = False
+
+
+def _fell_early(case: Case) -> Iterator[Sign]:
+    found = speeds(case)
+    early = [item for item in found if compiled(r"epoch\W{0,3}[01]\b").search(item[0].text)]
+    if len(early) > 4 and early == found:
+        best, last = max(early, key=lambda item: item[1]), early[-1]
+        if best[0].order < last[0].order and last[1] * DROP < best[1]:
+            says = f"the speed fell from {best[1]:g} to {last[1]:g} in the first epoch: what was prefetched is used up"
+            yield Sign(grade(case, "strong"), says, (evidence(best[0]), evidence(last[0])), fatal=False, order=last[0].order)
+
+
+fixes = (
+    Fix(
+        "More loader workers that stay alive",
+        "same-recipe",
+        "as many as the job has cores for each rank; persistent workers are not started anew each epoch",
+        settings={"loader.workers": "double", "loader.persistent": True},
+    ),
+)
+experiment = Experiment(
+    title="Time 200 steps on one batch kept on the device, and 200 batches of the loader without training",
+    start_from="the beginning",
+    stop_after="200 steps each",
+    confirms="steps on the kept batch are much faster than in training, and the loader alone is as slow as training",
+    refutes="the loader alone is faster than the step: then look at compilation, collectives or clocks",
+)

@@ -1,0 +1,97 @@
+"""Graphs are compiled again and again.
+
+What happens: steps take seconds instead of milliseconds, at random or on each one, and after some compilations the
+function falls back to eager for good.
+
+Why: a guard of ``torch.compile`` fails: a shape that changes (sequence length, last batch), a Python number that is
+part of the graph (a step counter, a length), an object made anew each step. CUDA graphs are recorded for each new size.
+Under XLA every new shape is a new program.
+
+How it shows: ``torch._dynamo hit config.cache_size_limit`` (``recompile_limit`` since 2.6), many ``Recompiling
+function`` lines under ``TORCH_LOGS=recompiles``, a ``CompileTime`` counter that grows with the steps. One or two
+recompilations in the first steps are normal: torch learns which sizes change.
+
+What to do: read the last reason; pad to few lengths, mark the size as dynamic (``torch._dynamo.mark_dynamic``,
+``dynamic=True``), make counters tensors, drop the last short batch. A higher limit only moves the cost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.causes.slow._pace import grade, lines_with
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Graphs are compiled again and again"
+LIMITS = (
+    "hit config.cache_size_limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
+    "hit config.accumulated_recompile_limit", "recording too many cudagraphs", "tf.function retracing",
+    "dynamo recompile limit reached",
+)  # fmt: skip
+AGAIN = "recompiling function"
+
+phrases = (weak(*LIMITS, AGAIN, "metric: compiletime", says="a graph was compiled once more", fatal=False, any_level=True),)
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A limit that was hit, the same function compiled several times, or a counter of compilations that grows."""
+    for line in lines_with(case, *LIMITS):
+        says = "torch gave up compiling a function again" if "config." in line.lowered else "each new size is compiled anew"
+        yield Sign(grade(case, "decisive"), says, (evidence(line),), fatal=False, order=line.order)
+        break
+    for name, lines in _again(case).items():
+        if len(lines) > 1:
+            says = f"{name} was compiled {len(lines)} times or more"
+            yield Sign(
+                grade(case, "strong"), says, tuple(evidence(line) for line in lines[:2]), fatal=False, order=lines[0].order
+            )
+    counts = list(_xla(case))
+    if len(counts) > 1 and counts[-1][1] > counts[0][1]:
+        says = f"XLA compiled {counts[0][1]} programs, later {counts[-1][1]}"
+        yield Sign(grade(case, "strong"), says, (evidence(counts[-1][0]),), fatal=False, order=counts[0][0].order)
+
+
+def _again(case: Case) -> dict[str, list[Line]]:
+    functions: dict[str, list[Line]] = {}
+    for line in lines_with(case, AGAIN):
+        match = compiled(r"recompiling function (\S+)").search(line.text)
+        times = compiled(r"\[\d+/(\d+)\]").search(line.text)
+        if match:
+            functions.setdefault(match[1], []).extend([line] * (2 if times and int(times[1]) > 2 else 1))
+    return functions
+
+
+def _xla(case: Case) -> Iterator[tuple[Line, int]]:
+    for line in lines_with(case, "metric: compiletime"):
+        for after in case.log.around(line, after=2):
+            match = compiled(r"TotalSamples: (\d+)").search(after.text)
+            if match:
+                yield line, int(match[1])
+
+
+fixes = (
+    Fix(
+        "Keep sizes few, or say which ones change",
+        "by-hand",
+        "pad to multiples of 64 or 128, drop_last=True, torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for "
+        "the size that "
+        "the last reason names; keep Python numbers that change out of the compiled function",
+    ),
+    Fix("Train without compilation", "exact", "eager is slower than a compiled step and faster than compiling each",
+        settings={"train.compile": False}),
+)  # fmt: skip
+experiment = Experiment(
+    title="200 steps with TORCH_LOGS=recompiles on one repeated batch, and 200 on the data",
+    start_from="the beginning",
+    stop_after="200 steps each",
+    confirms="no recompilation and steady steps on the repeated batch, recompilations on the data with slow steps at each",
+    refutes="the repeated batch is as slow, or slow steps come without a recompilation",
+)

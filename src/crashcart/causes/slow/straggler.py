@@ -1,0 +1,123 @@
+"""One rank is steadily slower than the others, and all wait for it.
+
+What happens: the job runs at the pace of its slowest rank.
+
+Why: one card is hot or faulty, one node has a slow disk or a busy processor, work is not spread evenly (lengths,
+pipeline stages), one rank does logging or saving for all.
+
+How it shows: a detector names ranks; minimum and maximum over ranks lie apart; the same rank has the longest time of
+its own again and again. In a synchronous job all step times are equal: the late rank is the one with the SHORTEST time
+inside the collective, since it comes last and the others wait.
+
+What to do: measure compute and waiting of each rank apart; swap the suspect's node; balance lengths; look at its
+clocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.causes.slow._pace import grade, lines_with
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "One rank is steadily slower than the others"
+APART = 1.05
+LONGER = 1.3
+FAR = 3.0
+FEWEST_RANKS = 3
+NAMED = (
+    r"\b(?:input|compute|h2d|wait)[_ ]straggler|straggler detection warning|straggler\w* (?:detected|found|ranks?|"
+    r"nodes?)|affected ranks: \[\d|slow(?:est)? (?:ranks?|nodes?)\b.{0,40}\d"
+)
+NO_NAME = (
+    r"\.{4}|log_straggler|no stragglers?|not? (?:found|detected)|straggler_|detection (?:enabled|disabled|interval|is)|"
+    r": \[\]|: none"
+)
+SPREAD = r"MnRtt/Rnk: ([\d.]+)ms/\d+ \| MxRtt/Rnk: ([\d.]+)ms/(\d+)"
+RANK = r"\brank[ =:#]?(\d+)|(?:cuda|gpu|device)[ =:#]?(\d+)"
+TIME = (
+    r"([\d.]+) ?(?:s|sec|ms)/(?:step|it|iter|batch)\b|(?<![a-z_])(?:(?:step|iter|batch)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)"
+)
+
+phrases = (
+    weak("straggler", "slowest ranks", "affected ranks", "worst performing", "mxrtt/rnk", "performance dropped",
+         says="ranks are compared", unless=NO_NAME, fatal=False, any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """Words of a detector, a spread between ranks, or one rank that is the slowest each time."""
+    for line in lines_with(case, "straggler", "affected ranks", "slowest rank", "slow rank", "slowest node", "slow node"):
+        if compiled(NAMED).search(line.text) and not compiled(NO_NAME).search(line.text):
+            yield Sign(
+                grade(case, "strong"),
+                "a detector names ranks that are slower",
+                (evidence(line),),
+                fatal=False,
+                order=line.order,
+            )
+            break
+    for line in lines_with(case, "mxrtt/rnk"):
+        match = compiled(SPREAD).search(line.text)
+        if match and float(match[2]) > APART * float(match[1]):
+            says = f"rank {match[3]} needs {float(match[2]) / float(match[1]):.2f} times as long as the fastest"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            break
+    yield from _slowest(case)
+
+
+def _slowest(case: Case) -> Iterator[Sign]:
+    rounds = _rounds(case)
+    if not rounds:
+        return
+    worst = [max(one, key=lambda rank: one[rank][1]) for one in rounds]
+    apart = [
+        max(time for _, time in one.values()) / max(sorted(time for _, time in one.values())[len(one) // 2 - 1], 1e-9)
+        for one in rounds
+    ]
+    steady = len(rounds) > 1 and len(set(worst)) == 1 and min(apart) > LONGER
+    once = len(rounds) == 1 and apart[0] > FAR
+    if steady or once:
+        line = rounds[0][worst[0]][0]
+        says = f"rank {worst[0]} takes the longest each time" if steady else "the times of the ranks lie far apart"
+        yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+
+
+def _rounds(case: Case) -> list[dict[int, tuple[Line, float]]]:
+    """Times by rank, one round for each step: a rank that comes again begins the next round."""
+    rounds: list[dict[int, tuple[Line, float]]] = []
+    for line in case.log.lines:
+        if line.rank is None and not any(word in line.lowered for word in ("rank", "cuda", "gpu", "device")):
+            continue
+        who, time = compiled(RANK).search(line.text), compiled(TIME).search(line.text)
+        if time is None or (who is None and line.rank is None):
+            continue
+        rank = line.rank if line.rank is not None else int(next(group for group in who.groups() if group)) if who else 0
+        if not rounds or rank in rounds[-1]:
+            rounds.append({})
+        rounds[-1][rank] = (line, float(next(group for group in time.groups() if group).rstrip(".") or 0))
+    most = max((len(one) for one in rounds), default=0)
+    return [one for one in rounds if len(one) == most >= FEWEST_RANKS]
+
+
+fixes = (
+    Fix(
+        "Take the slow rank's node out, or balance the work",
+        "by-hand",
+        "run the job without that node; if another rank is slow then, the work is uneven, not the machine",
+    ),
+)
+experiment = Experiment(
+    title="The same job with the suspect's node exchanged, and compute time of each rank measured before the collective",
+    stop_after="200 steps",
+    confirms="with the other node the ranks are even and the step is faster",
+    refutes="the same rank number is slow on the new node: then it is the work that this rank gets",
+)

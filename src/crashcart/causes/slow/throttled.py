@@ -1,0 +1,107 @@
+"""The clocks are held down by heat, power or a neighbour.
+
+What happens: steps of the same size take longer than before, steadily or after some time of full load.
+
+Why: cooling fails or air is blocked, a power cap or power brake is active, a driver limit is set low, a shared or
+virtual machine gives less than it did. Processors are throttled as well.
+
+How it shows: ``HW Thermal Slowdown : Active``, a health check that names a thermal or power violation, ``cpu clock
+throttled``; or a speed that falls late in a run whose batches have not changed. ``SW Power Cap : Active`` at full load
+is normal on many cards, and so is ``Idle : Active``.
+
+What to do: ``nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK`` under load; compare clocks with those of a card
+that is fine; cooling, power limit (``nvidia-smi -pl``), another node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.causes.slow._pace import grade, lines_with, speeds
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The accelerator's clocks are held down"
+DROP = 2.5
+HALF = 1.8
+QUICK = 2.0  # steps in a second of runs too small to be held up
+FEWEST = 6
+NEAR_LIMIT = 3
+ACTIVE = (
+    r"(?:HW (?:thermal |power brake )?slowdown|SW thermal slowdown|power brake slowdown)\s*:\s*active|"
+    r"clocks? (?:event|throttle)\w*[^.]{0,30}(?:due to|thermal|power)[^.]{0,30}violation|"
+    r"(?:thermal|power) violation|(?:gpu|cpu|clocks?|thermal\w*|power)\b[^.]{0,40}\bthrottl(?:ed|ing)\b|"
+    r"throttl(?:ed|ing) (?:due to|because of|detected)|hw slowdown events|temperature above threshold"
+)
+NO_CLOCK = r"http|request|rate.?limit|quota|\bapi\b|throttling ?exception|not (?:throttl|active)|no throttl|: 0\b|api[_ ]"
+MASK = r"throttle_reasons\S*\W+0x([0-9a-f]+)|event_reasons\S*\W+0x([0-9a-f]+)"
+HELD = 0x8 | 0x20 | 0x40 | 0x80  # hardware slowdown, thermal by software, thermal by hardware, power brake
+
+phrases = (
+    weak("thermal slowdown", "power brake slowdown", "hw slowdown", "thermal violation", "power violation", "throttl",
+         "above threshold", "throttle_reasons", "event_reasons", "max operating temp", says="clocks are spoken of",
+         pattern=ACTIVE + "|" + MASK, unless=NO_CLOCK, fatal=False, any_level=True),
+)  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A reason that is active, a card at its limit, or a speed that fell late and stays low."""
+    for line in lines_with(case, "slowdown", "violation", "throttl", "above threshold", "_reasons"):
+        mask = compiled(MASK).search(line.text)
+        held = mask is not None and int(mask[1] or mask[2], 16) & HELD
+        if held or (compiled(ACTIVE).search(line.text) and not compiled(NO_CLOCK).search(line.text)):
+            yield Sign(grade(case, "strong"), "a reason that holds the clocks down is active", (evidence(line),), fatal=False,
+                       order=line.order)  # fmt: skip
+            break
+    yield from _at_limit(case)
+    yield from _fell(case)
+
+
+def _at_limit(case: Case) -> Iterator[Sign]:
+    for line in lines_with(case, "max operating temp"):
+        limit = compiled(r"operating temp\w*\s*:\s*(\d+)").search(line.text)
+        near = "\n".join(other.text for other in case.log.around(line, before=6, after=2))
+        now = compiled(r"current temp\w*\s*:\s*(\d+)").search(near)
+        if limit and now and int(now[1]) >= int(limit[1]) - NEAR_LIMIT:
+            says = f"the card is at {now[1]} C and its operating limit is {limit[1]} C"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+
+
+def _fell(case: Case) -> Iterator[Sign]:
+    found = speeds(case)
+    late = [item for item in found if not compiled(r"epoch\W{0,3}[01]\b").search(item[0].text)]
+    if len(late) < FEWEST:
+        return
+    half = sorted(speed for _, speed in late[: len(late) // 2])
+    usual = half[len(half) // 2]
+    ends = [speed for _, speed in late[-2:]]
+    quick = ends[-1] > QUICK and "samples" not in late[-1][0].lowered and "speed" not in late[-1][0].lowered
+    if not quick and ends[-1] * DROP < usual and ends[0] * HALF < usual:
+        says = f"the speed fell from {usual:.3g} to {ends[-1]:.3g} long after the start and stays there"
+        yield Sign(
+            grade(case, "strong"), says, (evidence(late[0][0]), evidence(late[-1][0])), fatal=False, order=late[-1][0].order
+        )
+
+
+fixes = (
+    Fix(
+        "Look at clocks, heat and power under load",
+        "by-hand",
+        "`nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK`; clean the air path, raise the power limit to its "
+        "default, or take "
+        "the node out",
+    ),
+)
+experiment = Experiment(
+    title="The same 500 steps on this card and on a card of the same kind elsewhere, with clocks logged each second",
+    start_from="the same checkpoint and batch on both",
+    stop_after="500 steps",
+    confirms="clocks fall under load on this card only, and step time with them",
+    refutes="clocks are the same on both: then look at data, recompilation or collectives",
+)

@@ -1,0 +1,42 @@
+"""Whose code a stack ended in: the tracker's own, or something below it that only carries bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+
+if TYPE_CHECKING:
+    from crashcart.case import Case
+    from crashcart.log import Line, Raised
+
+TRACKER = (
+    r"[/\\](?:wandb|mlflow|tensorboardX?|comet_ml|neptune|clearml|swanlab|trackio|aim|dvclive)[/\\]|"
+    r"loggers[/\\](?:wandb|mlflow|mlf?ow_logger|tensorboard|comet|neptune)|torch[/\\]utils[/\\]tensorboard"
+)
+BELOW = (
+    r"[/\\](?:requests|urllib3|http|tenacity|backoff|retrying|botocore|boto3|google|grpc|tensorflow_stub|gql)[/\\]|"
+    r"lib[/\\]python[\d.]+[/\\](?!site-packages|dist-packages)|^<|[/\\](?:threading|queue|socket|ssl|subprocess|"
+    r"contextlib|functools)\.py"
+)
+HOSTS = r"wandb\.ai|/api/2\.0/(?:preview/)?mlflow|mlflow|comet\.(?:ml|com)|neptune\.ai|clear\.ml|swanlab"
+
+
+def in_tracker(raised: Raised) -> bool:
+    """Whether the innermost frame that is not plumbing belongs to a tracker."""
+    frames = raised.frames if not raised.stack_only or _outermost_first(raised) else tuple(reversed(raised.frames))
+    for frame in reversed(frames):
+        if compiled(TRACKER).search(frame.file):
+            return True
+        if not compiled(BELOW).search(frame.file):
+            return False
+    return False
+
+
+def _outermost_first(raised: Raised) -> bool:
+    return raised.frames[0].function in {"<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main"}
+
+
+def went_on(case: Case, line: Line) -> bool:
+    """Whether step lines follow: then the program got over it."""
+    return any(one.line.order > line.order and one.step is not None for one in case.log.metrics)

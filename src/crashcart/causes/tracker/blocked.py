@@ -1,0 +1,102 @@
+"""The program is blocked in an experiment tracker: a call, an upload or the wait at the end.
+
+What happens: training stands still, or is done and does not end, while the tracker waits for its server, its service
+process or its own queue.
+
+Why: the server is slow or away and the client retries for minutes to hours; ``finish()`` waits for uploads (artifacts,
+checkpoints); the writer was made before a fork, so its thread is missing in the child and its queue is full; the service
+process died.
+
+How it shows: stacks in ``wandb/sdk``, ``mlflow/utils/rest_utils`` or ``event_file_writer``; ``Network error (...),
+entering retry loop`` with nothing after it; an upload bar that repeats the same number; ``Retrying (...)`` lines for the
+tracker's address.
+
+What to do: ``WANDB_MODE=offline`` and ``wandb sync`` later (calls that need the server will raise); fewer and smaller
+uploads; a time-out on the client (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``); make the writer after the fork. Then check that
+the hang did not move to ``finish()`` at exit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, weak
+from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.log import Line
+
+title = "Blocked in the experiment tracker"
+phrases = (
+    weak("entering retry loop", "waiting for w&b process to finish", "mb uploaded", "graphql request initiated by",
+         "waiting for the remaining", "api/2.0/mlflow", "mlflowretry", "jitteredretry",
+         says="the tracker waits for its server", fatal=False),
+)  # fmt: skip
+PENDING = (
+    r"entering retry loop|waiting for w&b process to finish|waiting for wandb\.init|MB(?: of [\d.]+ ?MB)? uploaded|"
+    r"graphql request initiated by .* timed out|waiting for the remaining \d+ operations|"
+    r"retrying \((?:mlflow|jittered)?retry\(|uploading artifact|retrying in .*(?:wandb|mlflow)"
+)
+SETTLED = r"resolved after|Synced \d|View run|View project|Run summary|Run history|find logs at|sync this run|Syncing run"
+WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")
+AT_END = 15
+BEFORE = 40
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A stack that stands in the tracker, or a log whose last words are the tracker's waiting."""
+    for raised in case.log.raised:
+        if raised.kind != "KeyboardInterrupt" and not raised.stack_only:
+            continue
+        if in_tracker(raised) or (not raised.frames and _pasted(case, raised.line)):
+            yield Sign(
+                "decisive", "the program stood in the tracker's code", (evidence(raised.line),), order=raised.line.order
+            )
+    yield from _last_words(case)
+
+
+def _pasted(case: Case, line: Line) -> bool:
+    """A notebook's stack, whose frames have another form."""
+    return any(
+        compiled(r"\bFile |\.py in |\.py:\d+").search(near.text) and compiled(TRACKER).search(near.text)
+        for near in case.log.around(line, before=BEFORE)
+    )
+
+
+def _last_words(case: Case) -> Iterator[Sign]:
+    lines = [line for line in case.log.lines if line.text.strip()]
+    ends = lines[-AT_END:]
+    pending = [line for line in ends if any(word in line.lowered for word in WORDS) and compiled(PENDING).search(line.text)]
+    pending = [line for line in pending if "Retry(" not in line.text or compiled(HOSTS).search(line.text)]
+    if not pending or went_on(case, pending[-1]) or case.log.deaths:
+        return
+    if any(raised.kind and not raised.survivable for raised in case.log.raised):
+        return
+    if any(compiled(SETTLED).search(line.text) and line.order > pending[0].order for line in ends):
+        return
+    says = "the log ends while the tracker waits for its server"
+    yield Sign("strong", says, (evidence(pending[0]), evidence(pending[-1])), order=pending[0].order)
+
+
+fixes = (
+    Fix(
+        "Log offline, send later",
+        "exact",
+        "the training does not change; `wandb sync` the folder afterwards. Calls that need the server (restore, "
+        "use_artifact) raise",
+        environment={"WANDB_MODE": "offline"},
+        settings={"tracker.mode": "offline"},
+    ),
+)
+experiment = Experiment(
+    title="Run past the place with the tracker switched off, and once more with it on",
+    change={"environment": {"WANDB_MODE": "disabled"}},
+    confirms="without the tracker the next epoch begins and the process exits; with it, it stands still in the "
+    "tracker's frames",
+    refutes="it stands still without the tracker too",
+)

@@ -1,0 +1,118 @@
+"""The experiment tracker raised, and took the run with it.
+
+What happens: training was fine; a call that only logs failed, and nobody caught it.
+
+Why: no login, no permission or no network at the start; a server that answers with an error for longer than the client
+retries; a service process that died; a parameter that was logged before with another value, or is too long; a folder that
+is gone.
+
+How it shows: ``wandb.errors.CommError``, ``UsageError``, ``ServiceStartTimeoutError``, ``MailboxClosedError``;
+``MlflowException`` or ``RestException``; an exception whose innermost frames are the tracker's; ``BrokenPipeError`` in
+its threads, and then no steps.
+
+What to do: log in or log offline (``WANDB_MODE=offline``), catch the tracker's errors around the call, give each attempt
+its own run id. Logging must never be able to end training.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The experiment tracker raised and ended the run"
+phrases = (
+    decisive(
+        "run initialization has timed out", "api_key not configured", "servicestarttimeouterror", "servicestartprocesserror",
+        "wandbservicenotownederror", "wandbserviceconnectionerror", "mailboxclosederror", "wandb service process exited",
+        "wandb backend process has shutdown", "wandb service is not running", "problem starting the wandb service",
+        says="the tracker could not start or lost its service",
+    ),
+    decisive("wandb.errors", "wandb.sdk", "commerror:", "wandb.apis",
+             pattern=r"(?:^|[\s:\]])(?:wandb\.[\w.]+|)(?:CommError|UsageError|AuthenticationError|MailboxError|Error|"
+             r"WandbException)\b: ?\S",
+             unless=r"File \"|import ", says="the tracker raised"),
+    decisive("mlflowexception:", "restexception:", "mlflow.exceptions.", unless=r"import |async_logging",
+             says="the tracking server refused a call"),
+    decisive("neptune.exceptions", "neptune.new.exceptions", "cometrestapiexception", "comet_ml.exceptions",
+             "clearml.errors",
+             unless=r"import ", says="the tracker raised"),
+    weak("error while calling w&b api", "wandb: error", says="the tracker reports an error", fatal=False),
+    weak("netstatthr", "intmsgthr", "chkstopthr", "event_file_writer", "already been logged",
+         says="the tracker's threads are on a stack",
+         fatal=False),
+)  # fmt: skip
+REFUSED = r"W&B API|permission|api.?key|not found|denied|abnormal|login|timed? ?out|invalid"
+HARMLESS = r"failed to (?:sample|serialize) metric|Dropped streaming|Failed to detect|Unable to log|resolved|retry"
+OTHER_CAUSE = r"No space left|quota|out of memory|Too many open files|No module named|cannot import"
+WEB = frozenset(
+    {
+        "ConnectionError",
+        "HTTPError",
+        "ReadTimeout",
+        "ConnectTimeout",
+        "ProtocolError",
+        "MaxRetryError",
+        "SSLError",
+        "ProxyError",
+    }
+)
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """An exception that was raised in the tracker's own code, and whether the program got over it."""
+    for raised in case.log.raised:
+        if not raised.kind or raised.kind in {"KeyboardInterrupt", "ModuleNotFoundError", "ImportError"}:
+            continue
+        theirs = in_tracker(raised) or (raised.kind in WEB and compiled(HOSTS).search(raised.message))
+        if not theirs or compiled(OTHER_CAUSE).search(raised.message):
+            continue
+        if raised.survivable:
+            over = went_on(case, raised.line) or case.log.finished is not None
+            says = "a thread of the tracker died" + (", and training went on" if over else ", and no step followed")
+            yield Sign("weak" if over else "strong", says, (evidence(raised.line),), fatal=not over, order=raised.line.order)
+        else:
+            says = f"{raised.kind} was raised in the tracker's code"
+            yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
+    yield from _reported(case)
+
+
+def _reported(case: Case) -> Iterator[Sign]:
+    """An error that the tracker prints itself, where nothing follows."""
+    for line in case.log.lines:
+        if (
+            "wandb: error" in line.lowered
+            and compiled(REFUSED).search(line.text)
+            and not compiled(HARMLESS).search(line.text)
+        ):
+            last = not went_on(case, line) and case.log.finished is None
+            yield Sign(
+                "strong" if last else "weak", "the tracker reports an error", (evidence(line),), fatal=last, order=line.order
+            )
+            return
+
+
+fixes = (
+    Fix(
+        "Log offline, send later",
+        "exact",
+        "without the server nothing can fail there; sync the folder afterwards",
+        environment={"WANDB_MODE": "offline"},
+        settings={"tracker.mode": "offline"},
+    ),
+    Fix("Catch the tracker's errors", "by-hand", "wrap log calls so that an exception is printed once and training goes on"),
+)
+experiment = Experiment(
+    title="Run the same command with the tracker disabled",
+    change={"environment": {"WANDB_MODE": "disabled", "MLFLOW_TRACKING_URI": "file:./mlruns"}},
+    confirms="it passes the place where it died",
+    refutes="it dies there with another exception",
+)

@@ -1,0 +1,56 @@
+"""The evidence does not settle why the run ended.
+
+What happens: the log is lost, cut, or shows only that something ended: ``exitcode: 1`` with ``error_file: <N/A>``, a last
+progress bar, ``Aborted``. Several causes fit, none is shown.
+
+Why: the launcher's table says which rank exited first, not why; the rank's own traceback is elsewhere or was never written.
+
+How it shows: no exception, no kernel event, no numbers: only echoes.
+
+What to do: do not change three settings at once. Collect what is missing (below), or start the next run under
+``crashcart run``, which keeps every rank's output, exit status and memory. Candidates are listed with level ``may``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
+title = "The evidence does not settle it"
+breadth = 2
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """What is there: the last sign of life, and how the end was seen from outside."""
+    log = case.log
+    for death in log.deaths[:2]:
+        how = death.signal or f"exit code {death.exit_code}"
+        yield Sign("weak", f"a process ended with {how}, without a word why", (evidence(death.line),), order=death.line.order)
+    if log.lines and not log.deaths:
+        last = log.lines[-1]
+        yield Sign("weak", "the last line that was written", (evidence(last),), fatal=False, order=last.order)
+
+
+fixes = (
+    Fix(
+        "Collect what is missing",
+        "by-hand",
+        "each rank's own output (`torchrun --log-dir logs --tee 3`), the exit status (`echo $?`), the kernel log "
+        "(`dmesg -T | tail -100`, `journalctl -k`), `sacct -j JOB --format=State,ExitCode,MaxRSS,ReqMem`; then "
+        "`crashcart why` on all of them together",
+    ),
+)
+experiment = Experiment(
+    title="Run the same command once more under `crashcart run`, or with each rank's output kept",
+    start_from="the newest whole checkpoint before the death",
+    stop_after="the step of death, and as long again",
+    confirms="it dies again, and the first failing rank's own output names the cause",
+    refutes="it passes: then look for what was different outside the job (node, neighbour, file system)",
+)

@@ -1,0 +1,68 @@
+"""How a run ended, told from its log and exit status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.model import Ending
+
+if TYPE_CHECKING:
+    from crashcart.case import Case
+    from crashcart.log import Log, Raised
+    from crashcart.model import State
+
+__all__ = ["ending_of", "fatal"]
+
+_STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
+
+
+def fatal(log: Log) -> list[Raised]:
+    """Exceptions that ended a process, as far as the log tells, first one first."""
+    return [raised for raised in log.raised if raised.kind and not raised.survivable]
+
+
+def ending_of(case: Case) -> Ending:
+    """State, exit code, signal, step and phase at the end."""
+    log = case.log
+    state, code, signal = _state(case)
+    raised = fatal(log)
+    step = log.progress.step
+    return Ending(
+        state=state,
+        exit_code=code,
+        signal=signal,
+        step=step,
+        phase=next((one.phase for one in raised if one.phase), log.phase),
+        first_rank=next((one.line.rank for one in raised if one.line.rank is not None), None),
+    )
+
+
+def _state(case: Case) -> tuple[State, int | None, str | None]:
+    log = case.log
+    if case.exit is not None:
+        state: State = "killed" if case.exit.signal else "finished" if case.exit.code == 0 else "crashed"
+        return state, case.exit.code, case.exit.signal
+    signal = next((death.signal for death in log.deaths if death.signal and death.signal != "SIGTERM"), None)
+    code = next((death.exit_code for death in log.deaths if death.exit_code), None)
+    finished = log.finished
+    errors = fatal(log)
+    if finished is not None:
+        errors = [one for one in errors if one.line.order > finished.order]
+        after = any(death.line.order > finished.order for death in log.deaths)
+        if not errors and not after:
+            return "finished", None, None
+    if errors and log.goes_on_after(errors[-1].line):
+        return "running", None, None
+    if any("oom-kill" in line.lowered or "oom_kill" in line.lowered for line in log.lines[-400:]):
+        return "killed", None, signal or "SIGKILL"
+    if any(words in line.lowered for line in log.lines[-400:] for words in _STOPPED):
+        return "stopped", code, signal
+    if signal:
+        return "killed", None if signal else code, signal
+    if log.collectives:
+        return "hung", code, signal
+    if any(one.kind == "KeyboardInterrupt" for one in errors):
+        return "stopped", code, signal
+    if errors or code:
+        return "crashed", code, signal
+    return "unknown", None, None

@@ -1,0 +1,256 @@
+"""Asks every cause about a case, weighs what they say, and ranks.
+
+The only table of weights. A cause speaks in words (decisive, strong, weak, against); here they become an order:
+
+1. decisive before strong before weak;
+2. the specific before the general (``breadth``), so that ``code/bug`` explains only what nothing else does;
+3. what came first in the log before what followed from it, since ranks that wait die of the death of another.
+
+A sign on a line that the program survived (a warning, a retry, a thread, a run that reached its end later) is weak.
+Weak signs alone settle nothing: then the answer is ``unknown/not-enough-evidence`` with the candidates below it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crashcart.cause import Cause, Phrase, causes
+from crashcart.ending import ending_of
+from crashcart.errors import Missing
+from crashcart.log import Line, Log, evidence
+from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Level, Role, Strength
+
+__all__ = ["examine"]
+
+WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
+TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
+EACH_FURTHER_SIGN = 0.03
+_MOST_LINES_PER_PHRASE = 3
+_MOST_FINDINGS = 8
+_QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
+UNKNOWN = "unknown/not-enough-evidence"
+ECHO = "distributed/peer-died"
+CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", "silent/masked-nan"})
+
+
+def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
+    """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
+    asked = _Asked(case)
+    ending = ending_of(case)
+    weighed = sorted((_weigh(cause, signs) for cause, signs in asked.signs()), key=_Weighed.key)
+    findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
+    return Diagnosis(
+        verb=verb,
+        subject=subject,
+        ending=replace(ending, first_rank=_first_rank(findings, ending)),
+        findings=tuple(findings),
+        ruled_out=tuple(_ruled_out(weighed, findings)),
+        not_looked=(*case.not_looked, *asked.missing()),
+        notes=tuple(case.notes),
+    )
+
+
+class _Weighed:
+    """A cause with its signs and its place in the order."""
+
+    __slots__ = ("cause", "fatal", "order", "score", "signs", "strength", "tier")
+
+    def __init__(self, cause: Cause, signs: list[Sign]) -> None:
+        self.cause = cause
+        self.signs = sorted(signs, key=lambda sign: (-TIER[sign.strength], sign.order))
+        self.strength: Strength = self.signs[0].strength
+        supporting = [sign for sign in self.signs if sign.strength != "against"]
+        opposed = len(self.signs) - len(supporting)
+        self.fatal = any(sign.fatal for sign in supporting)
+        self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
+        self.order = min((sign.order for sign in supporting if sign.strength == self.strength), default=0)
+        extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
+        self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
+
+    def key(self) -> tuple[int, int, int, float]:
+        return (-self.tier, self.cause.breadth, self.order, -self.score)
+
+
+def _weigh(cause: Cause, signs: list[Sign]) -> _Weighed:
+    return _Weighed(cause, signs)
+
+
+class _Asked:
+    """All causes, asked about one case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.lines = _Lines(case.log)
+        self._missing: dict[str, list[str]] = {}
+        self._alive: dict[int, bool] = {}
+
+    def signs(self) -> Iterator[tuple[Cause, list[Sign]]]:
+        """Each cause that has anything to say, with its signs."""
+        for cause in causes():
+            signs = [sign for phrase in cause.phrases for sign in self.lines.signs(phrase)]
+            for part, ask in cause.parts.items():
+                signs += self._ask(cause, part, ask)
+            if signs:
+                yield cause, [self._survived(sign) for sign in signs]
+
+    def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
+        signs: list[Sign] = []
+        try:
+            signs.extend(ask(self.case))
+        except Missing as missing:
+            self._missing.setdefault(missing.name, []).append(f"{cause.id} ({part})")
+        return signs
+
+    def _survived(self, sign: Sign) -> Sign:
+        """A fatal line before the run reached its end, or went on with its steps, did not end it."""
+        if not sign.fatal or not sign.evidence or sign.evidence[0].source != "log":
+            return sign
+        finished = self.case.log.finished
+        if finished is not None and sign.order < finished.order and not self._died_after(finished):
+            return replace(sign, fatal=False)
+        return replace(sign, fatal=False) if self._went_on(sign.order) else sign
+
+    def _went_on(self, order: int) -> bool:
+        if order not in self._alive:
+            line = self.case.log.at(order)
+            self._alive[order] = line is not None and self.case.exit is None and self.case.log.goes_on_after(line)
+        return self._alive[order]
+
+    def _died_after(self, finished: Line) -> bool:
+        log = self.case.log
+        if self.case.exit is not None and self.case.exit.code != 0:
+            return True
+        return any(death.line.order > finished.order for death in log.deaths) or any(
+            raised.top and raised.line.order > finished.order for raised in log.raised
+        )
+
+    def missing(self) -> list[NotLooked]:
+        """What causes asked for and the case does not hold."""
+        return [
+            NotLooked(name, "nothing that was given tells it", f"would be asked by {', '.join(asked[:3])}")
+            for name, asked in sorted(self._missing.items())
+        ]
+
+
+class _Lines:
+    """All kept lines as one text, so that a phrase costs one search and not one for every line."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.starts: list[int] = []
+        position = 0
+        for line in log.lines:
+            self.starts.append(position)
+            position += len(line.lowered) + 1
+        self.text = "\n".join(line.lowered for line in log.lines)
+        self.survivable = _survivable_orders(log)
+
+    def signs(self, phrase: Phrase) -> list[Sign]:
+        """A sign for each of the first lines that say the phrase."""
+        found: list[Sign] = []
+        for line in self._saying(phrase):
+            found.append(self._sign(phrase, line))
+            if len(found) == _MOST_LINES_PER_PHRASE:
+                break
+        return found
+
+    def _saying(self, phrase: Phrase) -> Iterator[Line]:
+        indexes: set[int] = set()
+        for literal in phrase.literals:
+            position = self.text.find(literal)
+            while position >= 0:
+                index = bisect.bisect_right(self.starts, position) - 1
+                indexes.add(index)
+                following = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.text)
+                position = self.text.find(literal, following)
+        lines = (self.log.lines[index] for index in sorted(indexes))
+        return (line for line in lines if phrase.matches(line))
+
+    def _sign(self, phrase: Phrase, line: Line) -> Sign:
+        strength, fatal = phrase.strength, phrase.fatal
+        quiet = not phrase.any_level and _QUIET.search(line.text[:200]) is not None
+        if strength in {"decisive", "strong"} and (quiet or line.order in self.survivable):
+            strength, fatal = "weak", False
+        return Sign(strength, phrase.says, (evidence(line),), fatal, line.order)
+
+
+def _survivable_orders(log: Log) -> frozenset[int]:
+    """Lines of exceptions that the program got over, with their messages."""
+    orders: set[int] = set()
+    for raised in log.raised:
+        if raised.survivable:
+            orders.update(line.order for line in log.around(raised.line, after=raised.message.count("\n")))
+    return frozenset(orders)
+
+
+def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Callable[[Fix], Fix]) -> list[Finding]:
+    told = [one for one in weighed if one.tier > 0 and one.cause.id != UNKNOWN]
+    settled = bool(told) and told[0].tier >= TIER["strong"]
+    bad = ending.state in {"crashed", "killed", "hung", "stopped"}
+    if not settled and not bad:
+        told = [one for one in told if one.tier >= TIER["strong"]]
+    findings = [_finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])]
+    if not settled and (bad or ending.state == "unknown") and (bad or case.log.lines or case.facts):
+        findings.insert(0, _unknown(case, bad=bad))
+    return findings
+
+
+def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first: bool) -> Finding:
+    role: Role = "cause"
+    if one.cause.id == ECHO and not first:
+        role = "echo"
+    elif one.cause.id in CONTRIBUTING or not one.fatal or one.tier < TIER["strong"]:
+        role = "contributing"
+    level: Level = "did" if first and one.tier == TIER["decisive"] else "may"
+    return Finding(
+        cause=one.cause.id,
+        title=one.cause.title,
+        role=role,
+        level=level,
+        strength=one.strength,
+        score=round(one.score, 2),
+        signs=tuple(one.signs),
+        fixes=tuple(resolve(fix) for fix in one.cause.fix(case)),
+        experiment=one.cause.experiment,
+    )
+
+
+def _unknown(case: Case, *, bad: bool) -> Finding:
+    cause = next(cause for cause in causes() if cause.id == UNKNOWN)
+    signs = [sign for part in cause.parts.values() for sign in part(case)]
+    return Finding(
+        cause=cause.id,
+        title=cause.title,
+        role="cause" if bad else "contributing",
+        level="did" if bad else "may",
+        strength=signs[0].strength if signs else "weak",
+        score=0.0,
+        signs=tuple(signs),
+        fixes=tuple(cause.fix(case)),
+        experiment=cause.experiment,
+    )
+
+
+def _ruled_out(weighed: list[_Weighed], findings: list[Finding]) -> Iterator[RuledOut]:
+    told = {finding.cause for finding in findings}
+    for one in weighed:
+        if one.strength == "against" and one.cause.id not in told:
+            yield RuledOut(one.cause.id, one.cause.title, tuple(item for sign in one.signs for item in sign.evidence))
+
+
+def _first_rank(findings: list[Finding], ending: Ending) -> int | None:
+    if findings and findings[0].cause != UNKNOWN:
+        for sign in findings[0].signs:
+            for item in sign.evidence:
+                if item.rank is not None:
+                    return item.rank
+    return ending.first_rank

@@ -1,0 +1,202 @@
+"""What a training log says once it is read: lines, exceptions, deaths, collectives, memory numbers, progress.
+
+Only the types live here, so that causes can speak about logs without importing a reader. ``readers/logs`` fills them.
+A log of any size is represented by the lines that matter: its head, its tail, and a window around every line that any cause
+wants to know about. Line numbers count ``\\n`` only, as editors do; ``order`` grows through the whole input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from crashcart.model import Evidence
+
+__all__ = ["Collective", "Death", "Line", "Log", "Memory", "Metrics", "Progress", "Raised", "evidence"]
+
+
+GOES_ON_LINES = 3
+
+
+class Line:
+    """One line of output: what one process wrote between two line ends or carriage returns."""
+
+    __slots__ = ("file", "lowered", "number", "order", "rank", "text", "window")
+
+    def __init__(self, file: str, number: int, order: int, text: str, rank: int | None = None, window: int = 0) -> None:
+        self.file = file
+        self.number = number
+        self.order = order
+        self.text = text
+        self.lowered = text.lower()
+        self.rank = rank
+        self.window = window
+
+    def __repr__(self) -> str:
+        return f"{self.file}:{self.number}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One frame of a traceback, outermost first."""
+
+    file: str
+    line: int
+    function: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception as it was printed.
+
+    ``survivable`` is set where the surroundings say that the process went on: a thread, ``Exception ignored in``, a logged
+    warning, a retry. ``top`` is set when the traceback begins in the program's main module, so that it ended the process.
+    """
+
+    kind: str
+    message: str
+    line: Line
+    frames: tuple[Frame, ...] = ()
+    survivable: bool = False
+    top: bool = False
+    worker: bool = False
+    first_of_chain: bool = True
+    stack_only: bool = False
+    phase: str | None = None
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Names of the functions on the stack, outermost first."""
+        return tuple(frame.function for frame in self.frames)
+
+
+@dataclass(frozen=True)
+class Death:
+    """A process that some other process saw end."""
+
+    line: Line
+    exit_code: int | None
+    signal: str | None
+    rank: int | None
+    by: str
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective that a watchdog gave up on."""
+
+    line: Line
+    rank: int | None
+    sequence: int | None
+    operation: str
+    elements: int | None
+    timeout_seconds: float | None
+    last_enqueued: int | None = None
+    last_completed: int | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A device out-of-memory message: its numbers in bytes, the phase it fell into, whether the program went on."""
+
+    line: Line
+    tried: int | None = None
+    capacity: int | None = None
+    free: int | None = None
+    allocated: int | None = None
+    reserved: int | None = None
+    unallocated: int | None = None
+    process: int | None = None
+    others: tuple[int, ...] = ()
+    phase: str | None = None
+    survived: bool = False
+    functions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The numbers of one step line."""
+
+    line: Line
+    shape: str
+    step: int | None
+    values: tuple[tuple[str, float], ...]
+
+    def get(self, name: str) -> float | None:
+        """The value of a metric, if the line has it."""
+        return next((value for key, value in self.values if key == name), None)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the run came: the last step that was printed, of how many, and in which line."""
+
+    step: int | None = None
+    total: int | None = None
+    line: Line | None = None
+
+
+@dataclass
+class Log:
+    """Everything that was kept of one input."""
+
+    lines: list[Line] = field(default_factory=list)
+    raised: list[Raised] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
+    collectives: list[Collective] = field(default_factory=list)
+    memory: list[Memory] = field(default_factory=list)
+    metrics: list[Metrics] = field(default_factory=list)
+    progress: Progress = Progress()
+    finished: Line | None = None
+    phase: str | None = None
+    phase_line: Line | None = None
+    restarts: list[Line] = field(default_factory=list)
+    complete: bool = True
+    total_lines: int = 0
+
+    def goes_on_after(self, line: Line) -> bool:
+        """Whether whoever wrote the line went on with its step lines to the end of the log, as a process that died cannot.
+
+        Only lines of a shape that stood before it count, and of the same rank where ranks are told: other ranks go on
+        printing for a while when one has died.
+        """
+        known = {one.shape for one in self.metrics if one.line.order < line.order and one.line.file == line.file}
+        later = [
+            one
+            for one in self.metrics
+            if one.line.order > line.order and one.shape in known and one.line.rank == line.rank and one.line.file == line.file
+        ]
+        ends_later = any(death.line.order > line.order for death in self.deaths)
+        return len(later) >= GOES_ON_LINES and not ends_later
+
+    def around(self, line: Line, before: int = 0, after: int = 0) -> list[Line]:
+        """Neighbours of a line, as far as they were kept and stand in the same window."""
+        index = self._index(line.order)
+        near = self.lines[max(0, index - before) : index + after + 1]
+        return [other for other in near if other.window == line.window]
+
+    def at(self, order: int) -> Line | None:
+        """The line at a place in the input, if it was kept."""
+        index = self._index(order)
+        return self.lines[index] if index < len(self.lines) and self.lines[index].order == order else None
+
+    def _index(self, order: int) -> int:
+        low, high = 0, len(self.lines)
+        while low < high:
+            middle = (low + high) // 2
+            if self.lines[middle].order < order:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+def evidence(line: Line, quote: str | None = None) -> Evidence:
+    """Quote a line of a log so that it can be found again."""
+    text = line.text if quote is None else quote
+    return Evidence("log", _short(text.strip()), f"{line.file}:{line.number}", line.rank)
+
+
+def _short(text: str, limit: int = 400) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

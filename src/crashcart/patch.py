@@ -1,0 +1,186 @@
+"""Turns the settings of a fix into edits of the files where they are written.
+
+An edit replaces one span, so comments, order and quotes survive; a config that is loaded and dumped again would lose them.
+Nothing is trusted: after each edit the file is read again as its program reads it, the setting must then have the new value,
+and a script must still be the same commands. Numbers are written so that PyYAML reads them as numbers: half of ``1e-4`` is
+``5.0e-05``, never ``5e-05``, which it takes for a string. Nothing here writes a file; ``apply`` returns the new texts.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import math
+import os
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from crashcart.errors import CommandError
+from crashcart.model import Edit, Fix, Span
+from crashcart.names import canonical, spellings
+from crashcart.readers.command import typed
+from crashcart.readers.config import read_config_text
+from crashcart.readers.shell import BROKEN, lex, mend, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from crashcart.model import Fact
+
+__all__ = ["apply", "resolve"]
+
+RELATIVE = {"half": 0.5, "quarter": 0.25, "double": 2, "zero": 0}
+NOTHING = object()
+
+
+def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
+    """The fix with its settings turned into edits with a diff, arguments and variables, as far as the facts allow."""
+    edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
+    for name, wanted in fix.settings.items():
+        fact = _fact(name, facts)
+        value = _target(fact, wanted)
+        if value is NOTHING:
+            continue
+        if fact is not None and (edit := _edit(fact, value, edits)):
+            edits.append(edit)
+        elif fact is not None and fact.origin == "environment":
+            environment[fact.spelling] = _shell_text(value)
+        elif fact is None or fact.origin in {"flag", "default"}:
+            usual = [spelling.split(" ")[0] for spelling in spellings(name)]
+            spelling = fact.spelling if fact and fact.spelling else next(iter(usual), "")
+            arguments.update({spelling: _shell_text(value)} if spelling else {})
+    diff = _diff(edits) if edits else fix.diff
+    return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
+
+
+def apply(edits: Iterable[Edit]) -> dict[str, str]:
+    """The new text of every file that the edits touch; write it with ``errors="surrogateescape"`` and ``newline=""``."""
+    texts: dict[str, str] = {}
+    for edit in sorted(edits, key=lambda edit: (edit.span.file, -edit.span.start)):
+        path, span = edit.span.file, edit.span
+        text = texts.get(path)
+        text = text_of(path) if text is None else text
+        texts[path] = text[: span.start] + edit.text + text[span.end :]
+    return texts
+
+
+def _fact(name: str, facts: Mapping[str, Fact]) -> Fact | None:
+    """The fact of that name, or the flag whose value only the shell knows (``--train_batch_size=$BATCH``)."""
+    if name in facts:
+        return facts[name]
+    flags = (fact for fact in facts.values() if fact.name.startswith("flag."))
+    return next((fact for fact in flags if canonical(fact.spelling) == name), None)
+
+
+def _target(fact: Fact | None, wanted: Any) -> Any:  # noqa: ANN401 - a value of any type
+    """The new value; NOTHING where a relative one has nothing to relate to, or would change nothing."""
+    old = fact.value if fact else NOTHING
+    if not isinstance(wanted, str) or wanted not in RELATIVE:
+        return NOTHING if type(old) is type(wanted) and old == wanted else wanted
+    number = typed(old) if isinstance(old, str) else old
+    if wanted == "zero":
+        return NOTHING if fact is None or number in (0, False) else False if isinstance(number, bool) else 0
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number) or number <= 0:
+        return NOTHING
+    new = number * RELATIVE[wanted]
+    if isinstance(number, float):
+        return new
+    return NOTHING if max(1, int(new)) == number else max(1, int(new))
+
+
+def _edit(fact: Fact, value: Any, edits: list[Edit]) -> Edit | None:  # noqa: ANN401 - a value of any type
+    """The edit for one fact, if the file then says what it should."""
+    span = fact.span
+    if span is None:
+        return None
+    try:
+        text = text_of(span.file)
+        if fact.name == BROKEN:
+            edit = Edit(Span(span.file, 0, len(text), 1), mend(text))
+        else:
+            edit = Edit(span, _written(value, fact, text[span.start : span.end], text[span.start - 1 : span.start]))
+        if any(_overlap(edit.span, other.span) for other in edits):
+            return None
+        others = [other for other in edits if other.span.file == span.file]
+        return edit if _holds(fact, value, text, apply([*others, edit])[span.file]) else None
+    except (CommandError, ValueError, SyntaxError):
+        return None
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.file == other.file and one.start < other.end and other.start < one.end
+
+
+def _kind(fact: Fact) -> str:
+    """How the file of a fact is read: yaml, json, toml, python or shell."""
+    suffix = os.path.splitext(fact.span.file if fact.span else "")[1].lower()
+    if fact.evidence.source in {"command", "script"}:
+        return "shell"
+    return {".json": "json", ".toml": "toml", ".py": "python"}.get(suffix, "yaml")
+
+
+def _holds(fact: Fact, value: Any, old: str, new: str) -> bool:  # noqa: ANN401 - a value of any type
+    """Whether the changed file can be read, and differs in the one thing only."""
+    kind = _kind(fact)
+    if kind == "python":
+        return ast.dump(ast.parse(new)) != ast.dump(ast.parse(old))
+    if kind == "shell":
+        before, after = lex(old), lex(new)
+        if fact.name == BROKEN:
+            return not after.broken and len(after.commands) <= len(before.commands)
+        return [len(command.words) for command in before.commands] == [len(command.words) for command in after.commands]
+    read = [
+        found.value
+        for found in read_config_text(new, fact.span.file if fact.span else "")
+        if found.spelling == fact.spelling
+    ]
+    return bool(read) and read[-1] == value and type(read[-1]) is type(value)
+
+
+def _written(value: Any, fact: Fact, old: str, before: str) -> str:  # noqa: ANN401 - a value of any type
+    """A value in the language of its file and in the style of what stood there."""
+    kind = _kind(fact)
+    if kind in {"shell", "python"}:
+        return _shell_text(value, old, before) if kind == "shell" else repr(value)
+    if kind == "json" or not isinstance(value, (float, str)):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return _decimal(value)
+    if old[:1] == "'":
+        return "'" + value.replace("'", "''") + "'"
+    return value if kind == "yaml" and old[:1] != '"' and _is_plain(value) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_plain(text: str) -> bool:
+    found = read_config_text(f"x: {text}\n", "x.yaml")
+    return len(found) == 1 and found[0].value == text
+
+
+def _decimal(value: float) -> str:
+    """A float with a point, which YAML 1.1 wants before an exponent."""
+    return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+
+
+def _shell_text(value: Any, old: str = "", before: str = "") -> str:  # noqa: ANN401 - a value of any type
+    if isinstance(value, bool) and old.islower():
+        return str(value).lower()
+    if isinstance(value, str) and old:
+        return value if before in {'"', "'"} and not re.search(r"[\"'$`\\]", value) else shlex.quote(value)
+    return str(value)
+
+
+def _diff(edits: Iterable[Edit]) -> str:
+    """One unified diff over all files; paths below the current folder get the a/ and b/ that ``git apply`` expects."""
+    parts: list[str] = []
+    for path, new in apply(edits).items():
+        names = (path, path) if os.path.isabs(path) else (f"a/{path}", f"b/{path}")
+        lines = difflib.unified_diff(_lines(text_of(path)), _lines(new), *names)
+        parts.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return "".join(parts)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

@@ -1,0 +1,243 @@
+"""The launch command: which launcher, how many processes, and every setting that the command line gives.
+
+    accelerate launch --num_processes 8 --mixed_precision bf16 main.py --train_batch_size=16 --sample_period -1 --image_aug
+    srun -N 2 torchrun --nproc_per_node=8 train.py data.batch_size=32 +trainer.max_steps=1e4
+
+Options before the program belong to the launcher, those after it to the program. accelerate's ``--num_processes`` counts
+all machines, torchrun's ``--nproc_per_node`` one; ``launch.processes`` is always the sum. Of two facts with one name the
+later is the one that counts, as argparse has it. Values are given as a typed parser would: numbers as numbers. What the
+shell would only know on the day (``--lr=$LR`` with LR set outside) stays under ``flag.<name>`` as written.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from crashcart.model import Evidence, Fact, Span
+from crashcart.names import canonical, is_secret
+from crashcart.readers.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
+from crashcart.readers.shell import Command, Script, lex, text_of
+from crashcart.readers.words import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["read_command", "read_script", "typed"]
+
+FLAG = re.compile(r"--?[A-Za-z_]")
+OVERRIDE = re.compile(r"(?P<name>[+~]{0,2}[A-Za-z_][\w./@-]*)=")
+DETECTRON = re.compile(r"[A-Z_]+(?:\.[A-Z0-9_]+)+")
+CONFIG_FILE = re.compile(r".*\.(?:ya?ml|json|toml)")
+SBATCH = re.compile(r"^#SBATCH[ \t]+(?P<line>[^\n#]*)", re.MULTILINE)
+# What a login shell, Slurm or a container sets before the script runs.
+OUTSIDE = re.compile(
+    r"(?:SLURM|CONDA|CUDA|OMPI|PMI|BASH|SSH)_\w+|HOME|USER|PWD|PATH|PYTHONPATH|LD_LIBRARY_PATH|HOSTNAME|TMPDIR|RANDOM|SECONDS"
+)
+LIST_FLAGS = {"cfg_options", "options", "opts", "overrides", "set_cfgs"}
+BOOLEAN = ("train.bf16", "train.fp16", "train.amp", "train.compile", "train.grad", "loader.", "tracker.enabled", "resume.")
+HIDDEN = "[redacted]"
+# By allow-list: a launch script may export keys and passwords beside these.
+ENVIRONMENT = re.compile(
+    r"(?:CUDA|NCCL|TORCH|PYTORCH|OMP|MKL|GLOO|UCX|FI|SLURM|PET|DS|ACCELERATE|HDF5|PYTHON|MALLOC|KMP|TF|XLA|ROCR|HIP)_?[A-Z0-9_]*"
+    r"|MASTER_(?:ADDR|PORT)|WORLD_SIZE|N?NODE_?(?:S|RANK)|(?:LOCAL_)?RANK|WANDB_(?:MODE|DIR|SILENT)|HF_(?:HOME|HUB_OFFLINE)"
+    r"|HF_DATASETS_(?:CACHE|OFFLINE)|TRANSFORMERS_(?:CACHE|OFFLINE)|TOKENIZERS_PARALLELISM|LD_(?:PRELOAD|LIBRARY_PATH)|TMPDIR"
+)
+MPI = {
+    "np": "launch.processes", "n": "launch.processes",
+    "npernode": "launch.processes_per_node", "N": "launch.processes_per_node",
+}  # fmt: skip
+KINDS = {"use_deepspeed": "deepspeed", "use_fsdp": "fsdp", "use_megatron_lm": "megatron", "multi_gpu": "ddp"}
+
+
+def read_command(command: Sequence[str] | str, where: str = "command") -> list[Fact]:
+    """What a launch command says, given as text or as words; there is no file, so no fact has a span."""
+    if isinstance(command, str):
+        script = lex(command)
+    else:
+        words = tuple(Word(text, Span("", 0, 0, 0), places=(-1,) * len(text)) for text in command)
+        script = Script("", shlex.join(command), [Command(words)])
+    return _Reading(script, where).facts(certain=len(script.commands) == 1)
+
+
+def read_script(path: str) -> list[Fact]:
+    """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains."""
+    text = text_of(path)
+    script = lex(text, path)
+    reading = _Reading(script, path)
+    unset = [
+        Fact("script.unset_variable", name, reading.evidence(span, f"${name}"), "file", name, span)
+        for name, span in script.unset.items()
+        if not OUTSIDE.fullmatch(name)
+    ]
+    return [*script.broken, *unset, *reading.headers(), *reading.facts()]
+
+
+class _Reading:
+    """One script or command line, and where it stands."""
+
+    def __init__(self, script: Script, where: str) -> None:
+        self.script = script
+        self.where = where
+
+    def evidence(self, span: Span, quote: str) -> Evidence:
+        return Evidence("command", quote, f"{self.where}:{span.line}" if self.script.file else self.where)
+
+    def fact(self, name: str, value: Any, word: Word, quote: str = "", **more: Any) -> Fact:  # noqa: ANN401 - data
+        """A fact with its place; a value that came through a variable stands in another line than the word."""
+        span = more.pop("span", None)
+        if span and not self.script.file:
+            span = None
+        elif span:
+            span = replace(span, line=self.script.text.count("\n", 0, span.start) + 1)
+        evidence = self.evidence(span or word.span, quote or word.text)
+        return Fact(name, value, evidence, more.pop("origin", "flag"), span=span, **more)
+
+    def facts(self, *, certain: bool = False) -> list[Fact]:
+        """The facts of the command that trains: a launcher before plain python, the longest of several."""
+        found = [(launch, command) for command in self.script.commands if (launch := peel(command.words, certain=certain))]
+        if not found:
+            return list(self.environment(Command(()), Launch()))
+        launch, command = max(found, key=lambda both: (both[0].kind not in {"python", "program"}, len(both[0].program)))
+        facts = [*self.about(launch, command), *self.environment(command, launch)]
+        for option in launch.options:
+            facts.extend(self.option(option))
+        facts.extend(self.arguments(launch.program[1:]))
+        return [*facts, *self.processes(launch, [*self.headers(), *facts])]
+
+    def about(self, launch: Launch, command: Command) -> Iterator[Fact]:
+        first, text = command.words[0], _shown(command)
+        yield self.fact("command.text", text, first, text)
+        yield self.fact("launch.kind", launch.kind, first, text)
+        yield self.fact("launch.script", launch.program[0].text, launch.program[0])
+        if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b", self.script.text):
+            yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
+
+    def environment(self, command: Command, launch: Launch) -> Iterator[Fact]:
+        split = [(word.text.split("=", 1)[0], word, len(word.text.split("=", 1)[0]) + 1) for word in launch.environment]
+        given = [(name, word, 0) for name, word in (*self.script.exported.items(), *command.assignments)]
+        for name, word, begin in (*given, *split):
+            if word.known and ENVIRONMENT.fullmatch(name) and not is_secret(name):
+                value, more = word.text[begin:], {"origin": "environment", "spelling": name, "span": word.part(begin)}
+                yield self.fact(f"environment.{name}", value, word, f"{name}={value}", **more)
+                if name == "WANDB_MODE":
+                    yield self.fact("tracker.mode", value, word, f"{name}={value}", **more)
+
+    def option(self, option: Option) -> Iterator[Fact]:
+        """An option of a launcher, under the name that it has there."""
+        spelling = option.flag.text.split("=", 1)[0]
+        if option.launcher == "srun":
+            yield from self.slurm(option)
+        elif option.launcher == "mpirun" and option.name in MPI and option.value:
+            yield from self.setting(spelling, option.value, option.begin, MPI[option.name])
+        elif option.name in KINDS:
+            yield self.fact("distributed.kind", KINDS[option.name], option.flag, spelling=spelling)
+        elif option.launcher and option.value:
+            yield from self.setting(spelling, option.value, option.begin)
+
+    def arguments(self, words: Sequence[Word]) -> Iterator[Fact]:
+        """The program's own arguments: flags, overrides as Hydra writes them, config files."""
+        at = 0
+        while at < len(words):
+            word, at = words[at], at + 1
+            following = words[at] if at < len(words) else None
+            override = OVERRIDE.match(word.text)
+            if FLAG.match(word.text):
+                name, equals, _ = word.text.partition("=")
+                if equals:
+                    yield from self.setting(name, word, len(name) + 1)
+                elif following and _is_value(following.text) and name.lstrip("-").replace("-", "_") not in LIST_FLAGS:
+                    yield from self.setting(name, following, 0)
+                    at += 1
+                else:
+                    yield self.switch(name, word)
+            elif override:
+                yield from self.setting(override["name"], word, override.end())
+            elif following and DETECTRON.fullmatch(word.text):
+                yield from self.setting(word.text, following, 0)
+                at += 1
+            elif CONFIG_FILE.fullmatch(word.text):
+                yield self.fact("config.path", word.text, word, spelling="", span=word.part(0))
+
+    def setting(self, spelling: str, word: Word, begin: int, name: str | None = None) -> Iterator[Fact]:
+        """A flag or an override with its value, which begins somewhere in a word."""
+        text = word.text[begin:]
+        if is_secret(spelling):
+            yield self.fact(_flag(spelling), HIDDEN, word, f"{spelling}={HIDDEN}", spelling=spelling)
+            return
+        value = None if text == "null" else typed(text)
+        found = name or canonical(spelling)
+        quote = word.text if begin else f"{spelling} {text}"
+        if found is None or not word.known:
+            found, value = _flag(spelling), value if word.known else text
+        yield self.fact(found, value, word, quote, spelling=spelling, span=word.part(begin))
+        if found == "distributed.config_path":
+            yield self.fact("distributed.kind", "deepspeed", word, quote, spelling=spelling)
+
+    def switch(self, spelling: str, word: Word) -> Fact:
+        """A flag without a value; ``--no-pin-mem`` switches off what ``--pin-mem`` names."""
+        negative = re.match(r"--no[-_]", spelling)
+        found = canonical(spelling[negative.end() :] if negative else spelling)
+        known = found is not None and found.startswith(BOOLEAN)
+        return self.fact(found if found and known else _flag(spelling), not (negative and known), word, spelling=spelling)
+
+    def slurm(self, option: Option) -> Iterator[Fact]:
+        if option.name in SLURM and option.value:
+            text = option.value.text[option.begin :]
+            yield self.slurm_fact(option.name, text, option.value, option.value.part(option.begin))
+
+    def slurm_fact(self, option: str, text: str, word: Word, span: Span | None) -> Fact:
+        """A Slurm option; a span only where the number stands in the script as it is here."""
+        name, value = slurm_setting(option, text)
+        flag = f"--{option.replace('_', '-')}" if len(option) > 1 else f"-{option}"
+        return self.fact(name, value, word, f"{flag} {text}", spelling=flag, span=span if str(value) == text else None)
+
+    def headers(self) -> Iterator[Fact]:
+        """``#SBATCH`` lines, which count until the first command of the script."""
+        first = min((command.words[0].span.start for command in self.script.commands if command.words), default=None)
+        for header in SBATCH.finditer(self.script.text, 0, len(self.script.text) if first is None else first):
+            start, line = header.start("line"), self.script.text.count("\n", 0, header.start()) + 1
+            for found in re.finditer(r"(?<!\S)(--[a-z-]+|-[A-Za-z])(?:[= \t]*([^\s=-]\S*))?", header["line"]):
+                option, text = found.group(1).lstrip("-").replace("-", "_"), found.group(2)
+                if option in SLURM:
+                    span = Span(self.script.file, start + found.start(2), start + found.end(2), line) if text else None
+                    word = Word(header.group().strip(), Span(self.script.file, start, start, line))
+                    yield self.slurm_fact(option, text or "true", word, span)
+
+    def processes(self, launch: Launch, facts: list[Fact]) -> Iterator[Fact]:
+        """The number of processes in all, where the launcher is told the number on each node."""
+        last = {fact.name: fact for fact in facts}
+        each = last.get("launch.tasks_per_node" if launch.kind == "srun" else "launch.processes_per_node")
+        total = last.get("launch.tasks") if launch.kind == "srun" else last.get("launch.processes")
+        nodes = last["launch.nodes"].value if "launch.nodes" in last else 1
+        if total is None and each and isinstance(each.value, int) and isinstance(nodes, int):
+            span = each.span if nodes == 1 else None
+            yield Fact("launch.processes", each.value * nodes, each.evidence, each.origin, each.spelling, span)
+        elif launch.kind == "srun" and total:
+            yield Fact("launch.processes", total.value, total.evidence, total.origin, total.spelling, total.span)
+
+
+def _is_value(text: str) -> bool:
+    if text.startswith("-"):
+        return isinstance(typed(text), (int, float))
+    return not OVERRIDE.match(text)
+
+
+def _flag(spelling: str) -> str:
+    return f"flag.{spelling.lstrip('-+~')}"
+
+
+def _shown(command: Command) -> str:
+    """The command as it can be typed again, without secrets; words that are not known stay as written."""
+    shown: list[str] = []
+    for word in command.words:
+        name, equals, _ = word.text.partition("=")
+        if shown and is_secret(shown[-1].lstrip("-")) and shown[-1].startswith("-") and "=" not in shown[-1]:
+            shown.append(HIDDEN)
+        elif equals and is_secret(name.lstrip("-+~")):
+            shown.append(f"{name}={HIDDEN}")
+        else:
+            shown.append(shlex.quote(word.text) if word.known else word.text)
+    return " ".join(shown)

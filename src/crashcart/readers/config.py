@@ -1,0 +1,223 @@
+"""Config files as a program's loader will see them, every value with the place where it is written.
+
+    lr: 1e-4          PyYAML: the *string* "1e-4" (YAML 1.1 wants a dot and a signed exponent); OmegaConf: a number
+    steps: 1.0e4      PyYAML: a string as well
+    warmup: 1:30      PyYAML: the number 90
+    resume: None      a string in every loader
+
+YAML values are given as PyYAML gives them; whether the program's own loader differs is for the causes to weigh. JSON values
+are given as ``json`` gives them, TOML as ``tomllib``. Of two facts with one name the later is the one that counts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from crashcart.errors import CommandError
+from crashcart.model import Evidence, Fact, Span
+from crashcart.names import canonical, is_secret
+from crashcart.readers.shell import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import yaml
+
+__all__ = ["read_config", "read_config_text"]
+
+# A value with its path and the offsets where it stands; None where that cannot be told.
+Found = tuple[str, Any, "tuple[int, int] | None"]
+LIMIT_VALUES = 20_000
+HIDDEN = "[redacted]"
+SPACE = re.compile(r"[ \t\r\n]*")
+MERGE = "tag:yaml.org,2002:merge"
+TOML_TABLE = re.compile(r"^[ \t]*\[([^\[\]\n]+)\]", re.MULTILINE)
+TOML_LINE = re.compile(
+    r"^[ \t]*([\w.\"'-]+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^#\n\[{]*[^#\s\[{])", re.MULTILINE
+)
+
+
+def read_config(path: str) -> list[Fact]:
+    """Every value of a YAML, JSON or TOML file; raises ``CommandError`` with one sentence where it cannot be read."""
+    if not os.path.isfile(path):
+        raise CommandError(f"{path} is not a file.")
+    return read_config_text(text_of(path), path)
+
+
+def read_config_text(text: str, path: str) -> list[Fact]:
+    """The same for text that is at hand; the kind is told by the name."""
+    suffix = path.rsplit(".", 1)[-1].lower()
+    read = {"json": _json, "toml": _toml}.get(suffix, _yaml)
+    try:
+        found = _bounded(read(text), path)
+    except RecursionError:
+        raise CommandError(f"{path} is nested too deeply to be a config.") from None
+    except ValueError as error:
+        raise CommandError(f"{path} cannot be read as {suffix.upper()}: {_sentence(error)}.") from None
+    return _facts(found, text, path)
+
+
+def _bounded(found: Iterator[Found], path: str) -> list[Found]:
+    kept: list[Found] = []
+    for value in found:
+        kept.append(value)
+        if len(kept) > LIMIT_VALUES:
+            raise CommandError(f"{path} holds more than {LIMIT_VALUES} values, which is data rather than a config.")
+    return [value for value in kept if value[0] or value[2]]
+
+
+def _sentence(error: ValueError) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _facts(found: list[Found], text: str, file: str) -> list[Fact]:
+    """Name each value; a DeepSpeed file's ``train_batch_size`` is global, and so is axolotl's ``batch_size``."""
+    keys = {path for path, _, _ in found}
+    is_deepspeed = any(path.startswith(("zero_optimization", "train_micro_batch_size_per_gpu")) for path in keys)
+    dialect = "deepspeed" if is_deepspeed else "axolotl" if "micro_batch_size" in keys else ""
+    facts = []
+    for path, value, place in found:
+        above = path.rpartition(".")[0] or dialect
+        name = None if path.endswith("]") else canonical(path.rpartition(".")[2], path=above)
+        span = Span(file, *place, text.count("\n", 0, place[0]) + 1) if place else None
+        quote = _line(text, place[0]) if place else f"{path} = {value}"
+        if is_secret(path):
+            value, quote = HIDDEN, f"{path}: {HIDDEN}"  # noqa: PLW2901 - nothing may see it from here on
+        where = f"{file}:{span.line}" if span else file
+        facts.append(
+            Fact(name or f"config.{path or 'document'}", value, Evidence("config", quote, where), "file", path, span)
+        )
+    return facts
+
+
+def _line(text: str, at: int) -> str:
+    return text[text.rfind("\n", 0, at) + 1 :].split("\n", 1)[0].strip()[:200]
+
+
+def _yaml(text: str) -> Iterator[Found]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root = yaml.compose(text, Loader=loader)
+    except (yaml.YAMLError, UnicodeError) as error:
+        raise ValueError(_yaml_problem(error)) from None
+    if root is not None:
+        yield from _yaml_node(root, "")
+
+
+def _yaml_problem(error: Exception) -> str:
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None:
+        return "it is not UTF-8 text, or holds characters that YAML forbids"
+    return f"line {mark.line + 1}: {problem}"
+
+
+def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
+    """Walk a node; an empty find is given for every collection, so that the bound also holds where aliases multiply."""
+    import yaml
+
+    place = (node.start_mark.index, node.end_mark.index)
+    if isinstance(node.value, str):
+        yield path, _yaml_value(node), place
+        return
+    yield "", None, None
+    if isinstance(node, yaml.SequenceNode):
+        if node.value and all(isinstance(item.value, str) for item in node.value):
+            yield path, [_yaml_value(item) for item in node.value], place
+        for number, item in enumerate(node.value):
+            yield from _yaml_node(item, f"{path}[{number}]")
+        return
+    for key, item in sorted(node.value, key=lambda pair: bool(pair[0].tag != MERGE)):
+        if key.tag == MERGE:
+            for merged in reversed(item.value) if isinstance(item, yaml.SequenceNode) else [item]:
+                yield from _yaml_node(merged, path)
+        else:
+            yield from _yaml_node(item, f"{path}.{key.value}" if path else str(key.value))
+
+
+def _yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
+    import yaml
+
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(node)
+    except (yaml.YAMLError, ValueError):  # a tag of the program's own, or a date that is none
+        return node.value
+
+
+def _json(text: str) -> Iterator[Found]:
+    json.loads(text)
+    yield from _json_value(text, _skip(text, 0), "", [0])
+
+
+def _skip(text: str, at: int) -> int:
+    match = SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _json_value(text: str, at: int, path: str, end: list[int]) -> Iterator[Found]:
+    """Walk valid JSON with the places of its values; ``end`` tells the caller where the value ends."""
+    if text[at] not in "[{":
+        value, end[0] = json.JSONDecoder().raw_decode(text, at)
+        yield path, value, (at, end[0])
+        return
+    yield "", None, None
+    closing = "]" if text[at] == "[" else "}"
+    start, number, at = at, 0, _skip(text, at + 1)
+    while text[at] != closing:
+        if closing == "}":
+            key, at = json.JSONDecoder().raw_decode(text, at)
+            inner, at = f"{path}.{key}" if path else key, _skip(text, _skip(text, at) + 1)
+        else:
+            inner = f"{path}[{number}]"
+        yield from _json_value(text, at, inner, end)
+        at, number = _skip(text, end[0]), number + 1
+        at = _skip(text, at + 1) if text[at] == "," else at
+    end[0] = at + 1
+    items = json.loads(text[start : end[0]]) if closing == "]" and number <= LIMIT_VALUES else []
+    if items and not any(isinstance(item, (list, dict)) for item in items):
+        yield path, items, (start, end[0])
+
+
+def _toml(text: str) -> Iterator[Found]:
+    try:
+        tomllib = importlib.import_module("tomllib")
+    except ModuleNotFoundError:
+        raise ValueError("Python 3.10 cannot read TOML; start crashcart with 3.11 or later") from None
+    places = _toml_places(text)
+    for path, value in _flat(tomllib.loads(text), ""):
+        place = places.get(path)
+        known = place and _toml_single(tomllib, text[place[0] : place[1]]) == value
+        yield path, value, place if known else None
+
+
+def _toml_single(tomllib: Any, text: str) -> Any:  # noqa: ANN401 - data enters here
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except ValueError:
+        return None
+
+
+def _toml_places(text: str) -> dict[str, tuple[int, int]]:
+    """Where the values of plain ``key = value`` lines stand; anything cleverer has no place."""
+    tables = [(0, "")] + [(match.end(), match.group(1).strip()) for match in TOML_TABLE.finditer(text)]
+    places = {}
+    for match in TOML_LINE.finditer(text):
+        table = [name for at, name in tables if at <= match.start()][-1]
+        places[f"{table}.{match.group(1)}".strip(".").replace('"', "")] = match.span("value")
+    return places
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - data enters here
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value):
+        for number, inner in enumerate(value):
+            yield from _flat(inner, f"{path}[{number}]")
+    else:
+        yield path, value

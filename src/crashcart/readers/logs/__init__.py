@@ -1,0 +1,112 @@
+"""Training logs as they are: from files of any size, number, encoding and launcher to a ``Log``."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from crashcart.cause import causes
+from crashcart.log import Line, Log
+from crashcart.readers.logs.collectives import find_collectives
+from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
+from crashcart.readers.logs.lines import rank_of_file, to_lines
+from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
+from crashcart.readers.logs.progress import find_metrics, find_progress, phase_of_lines
+from crashcart.readers.logs.scan import Scanner
+from crashcart.readers.logs.source import Source, open_source
+from crashcart.readers.logs.tracebacks import find_raised
+from crashcart.readers.logs.windows import Budget, keep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["read_logs", "scanner", "structured"]
+
+# Words that the structure of a log needs, beside the phrases of the causes.
+_WORDS = (
+    *FINISHED, *(word for word in KILLED_WORDS if word != "Killed"), *RESTARTED, *OUT_OF_MEMORY,
+    "exitcode", "exit code", "exit status", "return code", "received by pid", "core dumped", "segmentation fault", "bus error",
+    "watchdog", "last enqueued", "(most recent call first)", "stack (most recent", "thread 0x", "killed", "aborted",
+    "terminated", "exited with", "signal",
+)  # fmt: skip
+_ONE_FILE = Budget()
+
+
+def scanner(*, engine: str = "auto") -> Scanner:
+    """The scanner for everything that the knowledge base wants to see."""
+    literals = {literal for cause in causes() for phrase in cause.phrases for literal in phrase.literals}
+    return Scanner(literals | set(_WORDS), engine=engine)
+
+
+def read_logs(
+    paths: Sequence[str],
+    *,
+    progress: Callable[[int], None] | None = None,
+    notes: list[str] | None = None,
+    engine: str = "auto",
+) -> Log:
+    """Read logs into one ``Log``; what was wrong with an input is appended to ``notes``."""
+    scan = lru_cache(maxsize=1)(lambda: scanner(engine=engine))
+    budget = _budget(len(paths))
+    lines: list[Line] = []
+    order = total = 0
+    whole = True
+    names = _display_names(paths)
+    for path, name in zip(paths, names):
+        source = open_source(path)
+        try:
+            kept = keep(source, scan, budget, progress)
+        finally:
+            source.close()
+        _note(source, notes)
+        last = lines[-1].window + 1 if lines else 0
+        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last)
+        order += kept.size + 1
+        total += kept.lines
+        whole = whole and len(kept.windows) == 1
+    return structured(lines, total, whole=whole)
+
+
+def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
+    """The meaning of kept lines."""
+    raised = find_raised(lines)
+    log = Log(
+        lines=lines,
+        raised=raised,
+        deaths=find_deaths(lines),
+        collectives=find_collectives(lines),
+        memory=find_memory(lines, raised),
+        metrics=find_metrics(lines),
+        progress=find_progress(lines),
+        finished=find_finish(lines),
+        restarts=find_restarts(lines),
+        complete=whole,
+        total_lines=total,
+    )
+    log.phase, log.phase_line = phase_of_lines(lines[-40:])
+    return log
+
+
+def _note(source: Source, notes: list[str] | None) -> None:
+    if source.note and notes is not None:
+        notes.append(source.note)
+
+
+def _budget(files: int) -> Budget:
+    if files <= 4:  # noqa: PLR2004 - a few files are read as one is
+        return _ONE_FILE
+    share = (6 << 20) // files
+    return Budget(
+        head=min(_ONE_FILE.head, max(1 << 10, share // 8)),
+        tail=min(_ONE_FILE.tail, max(2 << 10, share // 4)),
+        first=min(_ONE_FILE.first, max(8 << 10, share // 2)),
+        last=min(_ONE_FILE.last, max(8 << 10, share // 2)),
+    )
+
+
+def _display_names(paths: Iterable[str]) -> list[str]:
+    """Names as short as they can be and still tell the files apart."""
+    paths = [path if path != "-" else "standard input" for path in paths]
+    short = [os.path.basename(path) for path in paths]
+    return short if len(set(short)) == len(short) else [os.path.relpath(path) for path in paths]

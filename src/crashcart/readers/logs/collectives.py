@@ -1,0 +1,67 @@
+"""Collectives that a watchdog gave up on.
+
+A sample, also cut in two by a terminal's width::
+
+    [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9387, OpType=ALLREDUCE, NumelIn=1, NumelOut=1,
+    Timeout(ms)=600000) ran for 600005 milliseconds before timing out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.log import Collective, Line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["find_collectives", "joined"]
+
+_WORK = re.compile(r"Work(?:NCCL|HCCL|XCCL|Gloo|MPI)?\((?P<body>[^)]*?Timeout\(ms\)\s*=\s*\d+|[^)]*)\)?", re.IGNORECASE)
+_SEQUENCE = re.compile(r"SeqNum\s*=\s*(\d+)")
+_OPERATION = re.compile(r"OpType\s*=\s*(\w+)")
+_ELEMENTS = re.compile(r"NumelIn\s*=\s*(\d+)")
+_TIMEOUT = re.compile(r"Timeout\(ms\)\s*=\s*(\d+)")
+_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work:? ?(-?\d+)")
+_COMPLETED = re.compile(r"last completed (?:NCCL )?work:? ?(-?\d+)")
+_RANK = re.compile(r"\[?(?:PG [^\]]*?)?Rank (\d+)\]?", re.IGNORECASE)
+
+
+def find_collectives(lines: Sequence[Line]) -> list[Collective]:
+    """Every collective operation that a line reports as timed out."""
+    found = []
+    for index, line in enumerate(lines):
+        if "watchdog" in line.lowered or "optype" in line.lowered or "last enqueued" in line.lowered:
+            collective = _collective(line, joined(lines, index, 3))
+            if collective is not None:
+                found.append(collective)
+    return found
+
+
+def _collective(line: Line, text: str) -> Collective | None:
+    operation, enqueued = _OPERATION.search(text), _ENQUEUED.search(text)
+    if operation is None and enqueued is None:
+        return None
+    rank = _RANK.search(text)
+    timeout = _TIMEOUT.search(text)
+    return Collective(
+        line=line,
+        rank=int(rank[1]) if rank else line.rank,
+        sequence=_integer(_SEQUENCE.search(text)),
+        operation=operation[1].upper() if operation else "",
+        elements=_integer(_ELEMENTS.search(text)),
+        timeout_seconds=int(timeout[1]) / 1000 if timeout else None,
+        last_enqueued=_integer(enqueued),
+        last_completed=_integer(_COMPLETED.search(text)),
+    )
+
+
+def joined(lines: Sequence[Line], index: int, more: int, blank: str = "") -> str:
+    """A message that a terminal may have wrapped: the breaks are taken out, since they can stand inside a word."""
+    near = [other for other in lines[index : index + more + 1] if other.window == lines[index].window]
+    return blank.join(part.text.rstrip() if number else part.text for number, part in enumerate(near))
+
+
+def _integer(match: re.Match[str] | None) -> int | None:
+    return int(match[1]) if match else None

@@ -1,0 +1,147 @@
+"""Kept bytes as lines of text: decoded, without colours and boxes, with the rank that wrote them.
+
+Real beginnings of lines that are taken off, and what they tell::
+
+    [default3]:[rank3]: Traceback ...              torchrun --tee; torch 2.2 and later
+    3: loss 0.31                                   srun --label
+    (RayTrainWorker pid=911, ip=10.0.0.4) ...      Ray
+    [pod/job-worker-2/pytorch] ...                 kubectl logs --prefix
+    worker-1  | step 10                            docker compose
+    2026-11-15T07:12:01.123456789Z stdout F ...    Kubernetes node files
+    [task 2025-07-01T05:06:30.004+00:00] ...       CI runners
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.log import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crashcart.readers.logs.windows import Window
+
+__all__ = ["cleaned", "rank_of_file", "to_lines"]
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_PREFIX = re.compile(
+    r"""^\s*(?:
+      \[(?:default)?(?:rank)?\s?(?P<a>\d{1,4})\]:?\s?
+    | \[rank:?\s?(?P<b>\d+)\]:?\s?
+    | \[(?:gpu|GPU|worker|node|proc|local_rank|RANK|Rank)[\s:_=-]?(?P<c>\d+)\]:?\s?
+    | (?P<d>\d{1,4}):\s
+    | \([\w.<>-]+\spid=\d+(?:,\sip=[\d.]+)?\)\s?
+    | \[pod/[^\]]+\]\s?
+    | [\w.-]+-(?P<e>\d+)\s+\|\s
+    | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP]\s
+    | \[task\s\d{4}-[^\]]+\]\s(?:\[\w+\]\s)?
+    )""",
+    re.VERBOSE,
+)
+_RANK_INSIDE = re.compile(r"\[\s?[Rr]ank[: ]\s?(\d+)\]|^\S+?:\d+:\d+ \[(\d+)\] NCCL|[\s\[(]RANK[ :=]?(\d+)\b")
+_FILE_RANK = re.compile(
+    r"(?:rank|worker|proc|local|stdout|stderr|log|node|task)s?[_.\-]?(\d{1,5})(?=[_.\-/]|$)"
+    r"|/(\d{1,4})/(?:stdout|stderr)\.log$|_(\d{1,5})\.(?:log|out|err|txt)$",
+    re.IGNORECASE,
+)
+_SCRAMBLED = re.compile("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
+_SPLIT = re.compile(r"\r\n|\r|\n")
+_LONGEST = 6000
+
+
+def rank_of_file(name: str) -> int | None:
+    """The rank that a log's name tells (``rank3.log``, ``attempt_0/3/stderr.log``), if it does."""
+    match = None
+    for match in _FILE_RANK.finditer(name):  # noqa: B007 - the last one counts: folders come first
+        pass
+    return int(next(group for group in match.groups() if group)) if match else None
+
+
+def to_lines(windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int) -> list[Line]:
+    """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
+    lines: list[Line] = []
+    for index, window in enumerate(windows, first_window):
+        number = window.number
+        offset = order + window.start
+        for raw, end in _pieces(window.data):
+            text = cleaned(_decoded(raw))
+            if text:
+                own, body = _without_prefix(text)
+                lines.append(Line(file, number, offset, body, rank if own is None else own, index))
+            offset += len(raw) + len(end)
+            number += end.endswith(b"\n")
+    return lines
+
+
+def _pieces(data: bytes) -> Iterable[tuple[bytes, bytes]]:
+    for line in data.split(b"\n"):
+        parts = line.split(b"\r")
+        for part in parts[:-1]:
+            yield part, b"\r"
+        yield parts[-1], b"\n"
+
+
+def _decoded(raw: bytes) -> str:
+    if len(raw) > _LONGEST:
+        raw = raw[: _LONGEST // 2] + b" ... " + raw[-_LONGEST // 2 :]
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        try:
+            return raw.decode("gb18030")
+        except UnicodeDecodeError:
+            return raw.decode("utf-8", "replace")
+    return _unscrambled(text) if not text.isascii() and _SCRAMBLED.search(text) else text
+
+
+def _unscrambled(text: str) -> str:
+    """Undo UTF-8 that was read as cp1252 and encoded again, even where bytes were lost on the way."""
+    fixed = "".join(_byte(char) for char in text)
+    try:
+        restored = fixed.encode("latin-1").decode("utf-8", "ignore")
+    except UnicodeEncodeError:
+        return text
+    return restored if restored and len(restored) < len(text) else text
+
+
+def _byte(char: str) -> str:
+    if ord(char) < 256:  # noqa: PLR2004 - one byte
+        return char
+    try:
+        return char.encode("cp1252").decode("latin-1")
+    except UnicodeEncodeError:
+        return ""
+
+
+def cleaned(text: str) -> str:
+    """Without colours, cursor movements, control and direction characters, and the walls of rich boxes."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    if not text.isprintable():
+        text = _CONTROLS.sub("", text.replace("\t", "    "))
+    text = text.rstrip()
+    if text[:1] in "│┃║|╭╰╷╵" and text[-1:] in "│┃║╮╯":
+        text = text[1:-1].rstrip()
+    return text
+
+
+def _without_prefix(text: str) -> tuple[int | None, str]:
+    rank: int | None = None
+    if text[:1] in "[(0123456789 abcdefghijklmnopqrstuvwxyz":
+        for _ in range(3):
+            match = _PREFIX.match(text)
+            if match is None or match.end() == 0:
+                break
+            told = next((group for group in match.groups() if group), None)
+            if match["d"] and text[match.end() :][:1].isdigit():
+                break
+            rank = int(told) if told else rank
+            text = text[match.end() :]
+    if rank is None and "ank" in text[:200] or "NCCL" in text[:200] or "RANK" in text[:200]:
+        inside = _RANK_INSIDE.search(text[:200])
+        if inside:
+            rank = int(next(group for group in inside.groups() if group))
+    return rank, text

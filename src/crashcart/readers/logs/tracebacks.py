@@ -1,0 +1,236 @@
+"""Exceptions and stacks as Python, rich, faulthandler and py-spy print them, also in pieces and in the middle of other text.
+
+A complete block::
+
+    Traceback (most recent call last):
+      File "train.py", line 609, in <module>
+        train(hyp, opt)
+    torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ...
+
+People paste less: the first frames cut off, two ranks mixed, the last line missing. So frames are collected until a line
+that names an exception; such a line alone counts too; frames without one are a stack (``stack_only``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.log import Frame, Line, Raised
+from crashcart.readers.logs.progress import phase_of_frames, phase_of_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["find_raised"]
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>[\w<>.]+)')
+_RICH_FRAME = re.compile(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
+_SPY_FRAME = re.compile(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d+)\)\s*$")
+_NOTEBOOK_FRAME = re.compile(
+    r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d+))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
+)
+_KIND = re.compile(
+    r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"
+    r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
+    r"|StopIteration|SystemExit|NotImplemented\w*|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
+    r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
+)
+_ERROR_WORD = re.compile(r"^(?:[\w.]+\.)?error$")
+_INNER = ("During handling of the above exception", "The above exception was the direct cause")
+_IGNORED = re.compile(
+    r"Exception ignored in|Exception in thread|Error in atexit|Exception ignored on|in callback|--- Logging error|"
+    r"Task exception was never|Exception while exporting|Error in sys\.exc",
+    re.IGNORECASE,
+)
+_WENT_ON = re.compile(
+    r"\b(?:retry|retrying|retries left|will retry|re-?try(?:ing)? with|skipp?(?:ing|ed)|ignor(?:e|ed|ing)|recover(?:ed|ing)|"
+    r"falling back|fall back|fallback|continuing|resum(?:e|ing) (?:training|with)|caught|handled|reducing|reduced|halving|"
+    r"decreasing|shrinking)\b",
+    re.IGNORECASE,
+)
+_WARNED = re.compile(r"(?<!NCCL )(?<!=)\bWARN(?:ING)?\b")
+_MOST_FRAMES = 80
+_MESSAGE_LINES = 14
+_PHASE_LINES = 80
+
+
+def find_raised(lines: Sequence[Line]) -> list[Raised]:
+    """Every exception in the kept lines, in order."""
+    return _Finder(lines).run()
+
+
+class _Stack:
+    """The frames of one rank that wait for their exception."""
+
+    __slots__ = ("chained", "frames", "ignored", "last", "started", "worker")
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.ignored = False
+        self.worker = False
+        self.chained = False
+        self.started: Line | None = None
+        self.last: Line | None = None
+
+
+class _Finder:
+    """One walk over the lines, with a stack of frames for each rank."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.raised: list[Raised] = []
+        self.stacks: dict[tuple[str, int | None], _Stack] = {}
+
+    def run(self) -> list[Raised]:
+        window = None
+        for index, line in enumerate(self.lines):
+            if window is not None and line.window != window:
+                self._flush_all()
+            window = line.window
+            self._take(index, line)
+        self._flush_all()
+        return sorted(self.raised, key=lambda raised: raised.line.order)
+
+    def _take(self, index: int, line: Line) -> None:
+        text = line.text
+        key = (line.file, line.rank)
+        frame = _frame(text)
+        if frame is not None:
+            stack = self.stacks.setdefault(key, _Stack())
+            if len(stack.frames) < _MOST_FRAMES:
+                stack.frames.append(frame)
+            stack.started = stack.started or line
+            stack.last = line
+            return
+        if "Traceback (most recent" in text or "Stack (most recent" in text or "(most recent call first)" in text:
+            self._open(key, index, line)
+            return
+        self._maybe_raised(index, line, key)
+
+    def _open(self, key: tuple[str, int | None], index: int, line: Line) -> None:
+        stack = self.stacks.get(key)
+        if stack is not None and stack.frames:
+            self._flush(key)
+        stack = _Stack()
+        before = [other.text for other in self.lines[max(0, index - 4) : index] if other.window == line.window]
+        stack.ignored = any(_IGNORED.search(text) for text in [*before[-2:], line.text])
+        stack.worker = "Original Traceback" in line.text or any(_worker(text) for text in before)
+        stack.chained = any(text.startswith(_INNER) for text in before)
+        stack.started = line
+        self.stacks[key] = stack
+
+    def _maybe_raised(self, index: int, line: Line, key: tuple[str, int | None]) -> None:
+        stack = self.stacks.get(key)
+        match = _KIND.search(line.text) if _promising(line) else None
+        if match is None or not _plausible(line.text, match, open_stack=stack is not None):
+            self._code(stack, line)
+            return
+        if stack is not None and line.text.startswith("    ") and "Error(" in line.text:
+            return
+        stack = self.stacks.pop(key, None) or _Stack()
+        self.raised.append(self._exception(index, line, match, stack))
+
+    def _code(self, stack: _Stack | None, line: Line) -> None:
+        """The source line below a frame."""
+        if stack is not None and stack.frames and not stack.frames[-1].code and line.text.startswith(("  ", "--->")):
+            last = stack.frames[-1]
+            stack.frames[-1] = Frame(last.file, last.line, last.function, line.text.strip()[:300])
+
+    def _exception(self, index: int, line: Line, match: re.Match[str], stack: _Stack) -> Raised:
+        message = match["message"] or ""
+        following = self._following(index)
+        frames = tuple(stack.frames)
+        top = bool(frames) and frames[0].function in {"<module>", "_run_module_as_main"} and not _in_child(frames)
+        return Raised(
+            kind=match["kind"].rsplit(".", 1)[-1],
+            message="\n".join([message, *following]).strip(),
+            line=line,
+            frames=frames,
+            survivable=not top and (stack.ignored or self._goes_on(index, line)),
+            top=top and not stack.ignored,
+            worker=stack.worker or "in DataLoader worker" in message or _in_child(frames),
+            first_of_chain=not stack.chained,
+            phase=self._phase(index, line, frames),
+        )
+
+    def _phase(self, index: int, line: Line, frames: tuple[Frame, ...]) -> str | None:
+        told = phase_of_frames(frames)
+        if told not in {None, "train"}:
+            return told
+        before = [
+            other
+            for other in self.lines[max(0, index - _PHASE_LINES) : index]
+            if other.window == line.window and (other.rank is None or line.rank is None or other.rank == line.rank)
+        ]
+        return phase_of_lines(before)[0] if told is None else told
+
+    def _following(self, index: int) -> list[str]:
+        message = []
+        for other in self.lines[index + 1 : index + 1 + _MESSAGE_LINES]:
+            text = other.text
+            if other.window != self.lines[index].window or _frame(text) or "Traceback (" in text or _KIND.match(text):
+                break
+            message.append(text)
+        return message
+
+    def _goes_on(self, index: int, line: Line) -> bool:
+        """Whether the line, or one right beside it, says that the program dealt with the error and went on."""
+        if _WENT_ON.search(line.text.split("Error")[0]) or _WARNED.search(line.text):
+            return True
+        beside = self.lines[max(0, index - 1) : index] + list(self.lines[index + 1 : index + 4])
+        return any(_WENT_ON.search(other.text) and not _advice(other.text) for other in beside if other.window == line.window)
+
+    def _flush_all(self) -> None:
+        for key in list(self.stacks):
+            self._flush(key)
+
+    def _flush(self, key: tuple[str, int | None]) -> None:
+        stack = self.stacks.pop(key)
+        if stack.frames and stack.last is not None:
+            self.raised.append(
+                Raised(
+                    "", "", stack.last, tuple(stack.frames), survivable=stack.ignored, worker=stack.worker, stack_only=True,
+                    phase=phase_of_frames(stack.frames),
+                )  # fmt: skip
+            )
+
+
+def _frame(text: str) -> Frame | None:
+    if ".py" not in text and 'File "' not in text and "<ipython" not in text:
+        return None
+    match = _FRAME.search(text) or _RICH_FRAME.match(text) or _SPY_FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    return Frame(match["file"], int(match["line"] or 0), match["function"]) if match else None
+
+
+def _promising(line: Line) -> bool:
+    lowered = line.lowered
+    return any(word in lowered for word in ("error", "exception", "interrupt", "exit", "timeout", "stopiteration", "fault", "fail"))
+
+
+def _plausible(text: str, match: re.Match[str], *, open_stack: bool) -> bool:
+    """A name of an exception in a sentence or a metric is not an exception: it begins the line, or follows a log header."""
+    kind = match["kind"]
+    if _ERROR_WORD.match(kind) or kind in {"timeout", "error"}:
+        return open_stack and match.start() == 0
+    before = text[: match.start("kind")]
+    if not before.strip(" \t'\"│*E>"):
+        return bool(match["colon"]) or match.end() == len(text)
+    if re.search(r"(?:raise|except|import|catch|isinstance|assert)\b", before):
+        return False
+    return bool(match["colon"]) and not re.search(r"[a-z] [a-z]+ $", before.rstrip(":") + " ")
+
+
+def _in_child(frames: tuple[Frame, ...]) -> bool:
+    return any(
+        frame.file.endswith(("multiprocessing/spawn.py", "multiprocessing/process.py", "_utils/worker.py", "forkserver.py"))
+        for frame in frames[:4]
+    )
+
+
+def _worker(text: str) -> bool:
+    return "in DataLoader worker process" in text or "Process SpawnProcess" in text or "Process ForkProcess" in text
+
+
+def _advice(text: str) -> bool:
+    return "consider passing" in text or "HYDRA_FULL_ERROR" in text or "Exception ignored" in text

@@ -1,0 +1,203 @@
+"""What is kept of a log: its head, its tail, and a window around every line of interest.
+
+One buffer, used again; no work per line. Lines of the same shape (a warning printed each step) get a window at their first
+few occurrences only, and once more for the last, so that memory stays flat whatever the size of the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crashcart.readers.logs.scan import Scanner, squeezed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from crashcart.readers.logs.source import Source
+
+__all__ = ["Budget", "Kept", "Window", "keep"]
+
+_BUFFER = 1 << 20
+_BEFORE = 6 << 10
+_AFTER = 6 << 10
+_SMALL = 512
+_FULL_WINDOWS_PER_SHAPE = 3
+_MOST_SHAPES = 20_000
+_MOST_AGAIN = 40
+_SHAPE = 160
+
+
+@dataclass
+class Window:
+    """A piece of the log: where it begins, the number of its first line, its bytes."""
+
+    start: int
+    number: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last byte."""
+        return self.start + len(self.data)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How many bytes of one log are kept."""
+
+    head: int = 32 << 10
+    tail: int = 48 << 10
+    first: int = 1 << 20
+    last: int = 1 << 20
+
+
+@dataclass
+class Kept:
+    """The windows of one log in order, how many lines it has, and how often each shape of interest occurred."""
+
+    windows: list[Window]
+    lines: int
+    size: int
+
+
+class _Collector:
+    """Windows as they come: the first ones are kept for good, later ones push out the oldest of the rest."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.first: list[Window] = []
+        self.first_bytes = 0
+        self.last: deque[Window] = deque()
+        self.last_bytes = 0
+
+    def add(self, window: Window) -> None:
+        newest = self.last[-1] if self.last else (self.first[-1] if self.first else None)
+        if newest is not None and window.start <= newest.end:
+            extra = newest.end - window.start
+            if extra < len(window.data):
+                newest.data += window.data[extra:]
+                self._account(len(window.data) - extra, to_last=bool(self.last))
+            return
+        if not self.last and self.first_bytes < self.budget.first:
+            self.first.append(window)
+        else:
+            self.last.append(window)
+        self._account(len(window.data), to_last=bool(self.last))
+
+    def _account(self, count: int, *, to_last: bool) -> None:
+        if not to_last:
+            self.first_bytes += count
+            return
+        self.last_bytes += count
+        while self.last_bytes > self.budget.last and len(self.last) > 1:
+            self.last_bytes -= len(self.last.popleft().data)
+
+
+def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: Callable[[int], None] | None = None) -> Kept:
+    """Read a source to its end and keep what matters; one that is small is kept whole and needs no scanner."""
+    buffer = bytearray(_BUFFER + 2 * max(_BEFORE + _AFTER, budget.tail))
+    view = memoryview(buffer)
+    filled, at_end = _fill(source, view, 0, budget.head + budget.tail, progress)
+    if at_end:
+        return Kept([Window(0, 1, bytes(view[:filled]))], buffer.count(b"\n", 0, filled), filled)
+    walk = _Walk(buffer, scan(), _Collector(budget))
+    walk.collector.add(Window(0, 1, bytes(view[: budget.head])))
+    while True:
+        filled, at_end = _fill(source, view, filled, len(view), progress)
+        limit = filled if at_end else _last_line_end(buffer, walk.scanned, filled - _AFTER)
+        walk.look(limit, filled)
+        if at_end:
+            break
+        filled = walk.drop(max(0, walk.scanned - max(_BEFORE, budget.tail)), filled)
+    tail = max(0, filled - budget.tail)
+    walk.collector.add(Window(walk.base + tail, walk.number(tail), bytes(view[tail:filled])))
+    return Kept([*walk.collector.first, *walk.collector.last], walk.number(filled) - 1, walk.base + filled)
+
+
+def _fill(
+    source: Source, view: memoryview, filled: int, wanted: int, progress: Callable[[int], None] | None
+) -> tuple[int, bool]:
+    """Read until that many bytes are there or the source ends."""
+    while filled < wanted:
+        count = source.fill(view[filled:wanted])
+        if not count:
+            return filled, True
+        filled += count
+        if progress is not None:
+            progress(count)
+    return filled, False
+
+
+class _Walk:
+    """The state of one pass: where the buffer begins in the file, what is scanned, and how many lines came before."""
+
+    def __init__(self, buffer: bytearray, scanner: Scanner, collector: _Collector) -> None:
+        self.buffer = buffer
+        self.scanner = scanner
+        self.collector = collector
+        self.seen: dict[bytes, int] = {}
+        self.base = self.scanned = 0
+        self._counted_to = 0
+        self._lines = 0
+
+    def number(self, position: int) -> int:
+        """The number of the line at a place in the buffer; places are asked for in rising order, mostly."""
+        if position < self._counted_to:
+            return self._lines + 1 - self.buffer.count(b"\n", position, self._counted_to)
+        self._lines += self.buffer.count(b"\n", self._counted_to, position)
+        self._counted_to = position
+        return self._lines + 1
+
+    def look(self, limit: int, filled: int) -> None:
+        """Scan up to the limit and keep windows around what was found."""
+        if limit <= self.scanned:
+            return
+        extents: list[tuple[int, int]] = []
+        again: dict[bytes, tuple[int, int]] = {}
+        for first, last in self.scanner.lines(self.buffer, self.scanned, limit):
+            shape = squeezed(bytes(self.buffer[first : min(last, first + _SHAPE)]))
+            times = self.seen.get(shape, 0)
+            if times < _FULL_WINDOWS_PER_SHAPE:
+                extents.append(self._extent(first, last, filled, _BEFORE, _AFTER))
+            elif len(again) < _MOST_AGAIN or shape in again:
+                again[shape] = (first, last)
+            if times or len(self.seen) < _MOST_SHAPES:
+                self.seen[shape] = times + 1
+        extents += [self._extent(first, last, filled, _SMALL, _SMALL) for first, last in again.values()]
+        for start, end in sorted(extents):
+            self.collector.add(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
+        self.scanned = limit
+
+    def drop(self, count: int, filled: int) -> int:
+        """Forget what is behind us and move the rest to the front."""
+        self.number(count)
+        self.buffer[: filled - count] = self.buffer[count:filled]
+        self.base += count
+        self.scanned -= count
+        self._lines -= self.buffer.count(b"\n", 0, self._counted_to - count)
+        self._counted_to = 0
+        return filled - count
+
+    def _extent(self, first: int, last: int, filled: int, before: int, after: int) -> tuple[int, int]:
+        start = max(0, first - before)
+        if start:
+            start = _line_start(self.buffer, start, first)
+        end = min(filled, last + after)
+        if end < filled:
+            end = max(last, max(self.buffer.rfind(b"\n", last, end), self.buffer.rfind(b"\r", last, end)) + 1)
+        return start, end
+
+
+def _last_line_end(buffer: bytearray, low: int, high: int) -> int:
+    """Where whole lines end before ``high``; a line of megabytes is taken in pieces."""
+    if high <= low:
+        return low
+    end = max(buffer.rfind(b"\n", low, high), buffer.rfind(b"\r", max(low, high - 8192), high)) + 1
+    return end or (high if high - low > _BUFFER // 2 else low)
+
+
+def _line_start(buffer: bytearray, start: int, first: int) -> int:
+    ends = [end for end in (buffer.find(b"\n", start, first), buffer.find(b"\r", start, first)) if end >= 0]
+    return min(ends) + 1 if ends else start

@@ -1,0 +1,130 @@
+"""What trackers keep on disk about how far a run came: wandb's summary, MLflow's run folder.
+
+wandb writes the newest value of everything that was logged, in a file of its own, while the run goes on::
+
+    wandb/run-20261115_071203-a1b2c3d4/files/wandb-summary.json
+    {"loss": 0.113, "_timestamp": 1794734650.6, "_runtime": 8519.2, "_step": 1999, "_wandb": {"runtime": 8519}}
+
+MLflow's file store has a folder for each run, ``mlruns/<experiment>/<run>``, with a flat ``meta.yaml`` and a file for
+each metric, a line for each value: milliseconds, value, step. A run that was killed stays RUNNING with ``end_time:
+null``. ::
+
+    end_time: null                        1794734650612 0.113 1999
+    run_id: 3f2a9c...
+    start_time: 1794726131000
+    status: 1
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+
+__all__ = ["MlRun", "WandbSummary", "mlrun_status", "wandb_summary"]
+
+MAX_BYTES = 8 << 20
+MAX_METRICS = 200
+
+_STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
+
+
+@dataclass(frozen=True)
+class WandbSummary:
+    """The last values that wandb wrote; ``last_write`` is Unix time, ``runtime_seconds`` counts from the start."""
+
+    step: int | None = None
+    last_write: float | None = None
+    runtime_seconds: float | None = None
+    values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MlRun:
+    """An MLflow run: its status in words, its times in Unix seconds, the last (step, value) of each metric."""
+
+    status: str
+    start: float | None = None
+    end: float | None = None
+    run_id: str = ""
+    metrics: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int | None:
+        """The last step of any metric."""
+        return max((step for step, _ in self.metrics.values()), default=None)
+
+
+def wandb_summary(path: str | os.PathLike[str]) -> WandbSummary | None:
+    """Read ``wandb-summary.json``; None when it is not one (too large, cut off, not an object)."""
+    try:
+        content = json.loads(_limited(path))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    numbers = {
+        str(key): value for key, value in content.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    step = numbers.pop("_step", None)
+    return WandbSummary(
+        int(step) if step is not None and abs(step) < float("inf") else None,
+        numbers.pop("_timestamp", None),
+        numbers.pop("_runtime", None),
+        {key: float(value) for key, value in numbers.items()},
+    )
+
+
+def mlrun_status(path: str | os.PathLike[str]) -> MlRun | None:
+    """Read the run in a folder of MLflow's file store, or of the ``meta.yaml`` in it; None when it is not one."""
+    given = os.fspath(path)
+    folder = os.path.dirname(given) if given.endswith("meta.yaml") else given
+    lines = _limited(os.path.join(folder, "meta.yaml")).splitlines()
+    meta = {
+        key.strip(): value.strip().strip("'\"") for key, colon, value in (line.partition(":") for line in lines) if colon
+    }
+    if "status" not in meta:
+        return None
+    status = _STATUS.get(meta["status"], meta["status"])
+    run_id = meta.get("run_id") or meta.get("run_uuid", "")
+    return MlRun(status, _milli(meta.get("start_time")), _milli(meta.get("end_time")), run_id, _metrics(folder))
+
+
+def _metrics(folder: str) -> dict[str, tuple[int, float]]:
+    found: dict[str, tuple[int, float]] = {}
+    inner = os.path.join(folder, "metrics")
+    try:
+        names = sorted(os.listdir(inner))[:MAX_METRICS]
+    except OSError:
+        return found
+    for name in names:
+        value = _last_value(os.path.join(inner, name))
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _last_value(path: str) -> tuple[int, float] | None:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 512))
+            lines = file.read(512).decode("ascii", "replace").splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        parts = line.split()
+        try:
+            return int(parts[2]), float(parts[1])
+        except (IndexError, ValueError):  # the line that was being written
+            continue
+    return None
+
+
+def _limited(path: str | os.PathLike[str]) -> str:
+    with open(path, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    return content.decode("utf-8", "replace") if len(content) <= MAX_BYTES else ""
+
+
+def _milli(text: str | None) -> float | None:
+    return int(text) / 1000 if text is not None and text.isdigit() and len(text) < 20 else None  # noqa: PLR2004 - a bound

@@ -1,0 +1,87 @@
+"""The pages of the causes, made from their docstrings: for ``crashcart explain`` and for ``docs/causes``.
+
+    python -m crashcart.report.pages docs/causes
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from crashcart.cause import Cause, causes
+
+if TYPE_CHECKING:
+    from crashcart.model import Fix
+
+__all__ = ["markdown", "overview", "page"]
+
+_HEADINGS = re.compile(r"^(What happens|Why|How it shows|What to do): ", re.MULTILINE)
+
+
+def overview() -> str:
+    """All causes, a line each, by family."""
+    lines = []
+    family = ""
+    for cause in causes():
+        if cause.id.split("/")[0] != family:
+            family = cause.id.split("/")[0]
+            lines += ["", family] if lines else [family]
+        lines.append(f"  {cause.id.split('/')[1]:22} {cause.title}")
+    return "\n".join(lines) + "\n"
+
+
+def page(cause: Cause) -> str:
+    """The page of a cause for a terminal."""
+    fixes = [f"  * {fix.title} ({fix.safety})" for fix in _fixes(cause)]
+    parts = [f"{cause.id}: {cause.title}", "", cause.page]
+    if fixes:
+        parts += ["", "Remedies:", *fixes]
+    if cause.experiment:
+        test = cause.experiment
+        parts += ["", f"Experiment: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
+    return "\n".join(parts) + "\n"
+
+
+def markdown(cause: Cause) -> str:
+    """The page of a cause for the documentation."""
+    body = _HEADINGS.sub(lambda match: f"## {match[1]}\n\n", cause.page)
+    body = re.sub(r"``([^`]+)``", r"`\1`", body)
+    parts = [f"# {cause.title}", "", f"`{cause.id}`", "", body]
+    if _fixes(cause):
+        parts += ["", "## Remedies", ""]
+        for fix in _fixes(cause):
+            parts.append(f"- **{fix.title}** ({fix.safety})" + (f": {fix.why}" if fix.why else ""))
+    if cause.experiment:
+        test = cause.experiment
+        parts += ["", "## Experiment", "", f"{test.title}. From {test.start_from}, until {test.stop_after}.", ""]
+        parts += [f"- confirmed: {test.confirms}", f"- refuted: {test.refutes}"]
+    return "\n".join(parts) + "\n"
+
+
+def _fixes(cause: Cause) -> tuple[Fix, ...]:
+    from crashcart.case import Case
+
+    return tuple(cause.fix(Case()))
+
+
+def write_pages(folder: str) -> None:
+    """Write a page for every cause, and an index."""
+    index = ["# Causes", "", "Made from the docstrings of `src/crashcart/causes`.", ""]
+    family = ""
+    for cause in causes():
+        own, name = cause.id.split("/")
+        if own != family:
+            family = own
+            index += ["", f"## {family}", ""] if len(index) > 4 else [f"## {family}", ""]  # noqa: PLR2004 - past the title
+        os.makedirs(os.path.join(folder, own), exist_ok=True)
+        with open(os.path.join(folder, own, f"{name}.md"), "w", encoding="utf-8") as file:
+            file.write(markdown(cause))
+        index.append(f"- [{cause.title}]({cause.id}.md) `{cause.id}`")
+    with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(index) + "\n")
+
+
+if __name__ == "__main__":
+    write_pages(sys.argv[1])

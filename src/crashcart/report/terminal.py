@@ -1,0 +1,206 @@
+"""A diagnosis for a terminal: the answer first, then why, then what to do, then what was not checked.
+
+Plain text that reads well in 80 columns, without colour, and pasted into an issue. Colour is added where standard output is a
+terminal that wants it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, Sign
+
+__all__ = ["headline", "how_it_ended", "main_finding", "text", "write"]
+
+WIDTH = 80
+_SURE = {"did": "", "may": "Probably: ", "will": "", "can": "Can happen: ", "note": "Note: "}
+_STATES = {
+    "crashed": "the run crashed",
+    "killed": "the run was killed",
+    "hung": "the run hung",
+    "stopped": "the run was stopped from outside",
+    "finished": "the run reached its end",
+    "running": "the run is still going",
+    "unknown": "how the run ended is not in the evidence",
+}
+_MOST_EVIDENCE = 5
+_MOST_OTHERS = 4
+_SAFETY = {
+    "exact": "the same training to the bit",
+    "same-recipe": "same hyper-parameters, another random order",
+    "changes-training": "changes the training",
+    "by-hand": "by hand",
+}
+
+
+def write(diagnosis: Diagnosis) -> None:
+    """Print the diagnosis on standard output."""
+    lines = list(_lines(diagnosis))
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb":
+        from rich.console import Console
+
+        console = Console(highlight=False, markup=False, soft_wrap=True)
+        for style, line in lines:
+            console.print(line, style=style)
+        return
+    sys.stdout.write("\n".join(line for _, line in lines) + "\n")
+
+
+def text(diagnosis: Diagnosis) -> str:
+    """The diagnosis as plain text."""
+    return "\n".join(line for _, line in _lines(diagnosis)) + "\n"
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    main = main_finding(diagnosis)
+    color = "bold green" if main is None else "bold red" if main.role == "cause" else "bold yellow"
+    yield color, _wrapped(headline(diagnosis), "")
+    if main is None:
+        yield "dim", _wrapped(f"{how_it_ended(diagnosis.ending)}.", "  ")
+    else:
+        yield "dim", _wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
+        yield from _body(main)
+    yield from _others([finding for finding in diagnosis.findings if finding is not main])
+    yield from _rest(diagnosis)
+
+
+def main_finding(diagnosis: Diagnosis) -> Finding | None:
+    """The finding that is the answer; a run that reached its end has none that only contributed."""
+    findings = diagnosis.findings
+    if not findings or (diagnosis.ending.state == "finished" and findings[0].role != "cause"):
+        return None
+    return findings[0]
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """The answer in one sentence."""
+    main = main_finding(diagnosis)
+    if main is not None:
+        return f"{_SURE[main.level]}{main.title}."
+    if diagnosis.ending.state == "finished":
+        return "Nothing is wrong in what was read: the run reached its end."
+    return "Nothing in what was read says that the run died or went wrong."
+
+
+def how_it_ended(ending: Ending) -> str:
+    """The ending in words."""
+    parts = [_STATES[ending.state]]
+    if ending.signal:
+        parts.append(f"by {ending.signal}")
+    elif ending.exit_code is not None:
+        parts.append(f"with exit code {ending.exit_code}")
+    if ending.step is not None:
+        parts.append(f"at step {ending.step}")
+    if ending.phase:
+        parts.append(f"in the phase '{ending.phase}'")
+    if ending.first_rank is not None:
+        parts.append(f"first on rank {ending.first_rank}")
+    return " ".join(parts)
+
+
+def _body(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield from _section("Why")
+    yield from _signs([sign for sign in finding.signs if sign.strength != "against"])
+    opposed = [sign for sign in finding.signs if sign.strength == "against"]
+    if opposed:
+        yield from _section("What speaks against it")
+        yield from _signs(opposed)
+    if finding.fixes:
+        yield from _section("What to do")
+        for fix in finding.fixes:
+            yield from _fix(fix)
+    if finding.experiment:
+        yield from _section("What would settle it")
+        yield from _experiment(finding.experiment)
+
+
+def _section(title: str) -> Iterator[tuple[str, str]]:
+    yield "", ""
+    yield "bold", title
+
+
+def _signs(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
+    seen: set[Evidence] = set()
+    said: set[str] = set()
+    for sign in list(signs)[:_MOST_EVIDENCE]:
+        fresh = [item for item in sign.evidence if item not in seen]
+        if not fresh and sign.evidence:
+            continue
+        if sign.says not in said:
+            yield "", _wrapped(sign.says, "  ")
+            said.add(sign.says)
+        for item in fresh:
+            seen.add(item)
+            yield from _quoted(item)
+
+
+def _quoted(item: Evidence) -> Iterator[tuple[str, str]]:
+    yield "cyan", f"    {item.where}"
+    yield "dim", _wrapped(item.quote, "      | ", "      | ", limit=4)
+
+
+def _fix(fix: Fix) -> Iterator[tuple[str, str]]:
+    yield "", _wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
+    if fix.why:
+        yield "dim", _wrapped(fix.why, "    ")
+    for name, value in fix.environment.items():
+        yield "green", f"    export {name}={value}"
+    for name, value in fix.arguments.items():
+        yield "green", f"    {name}={value}" if name.startswith("-") else f"    {name}: {value}"
+    for line in fix.diff.splitlines():
+        style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
+        yield style, f"    {line}"
+
+
+def _experiment(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    yield "", _wrapped(experiment.title + ".", "  ")
+    yield "", _wrapped(f"from:      {experiment.start_from}", "    ", "               ")
+    yield "", _wrapped(f"until:     {experiment.stop_after}", "    ", "               ")
+    yield "", _wrapped(f"confirmed: {experiment.confirms}", "    ", "               ")
+    yield "", _wrapped(f"refuted:   {experiment.refutes}", "    ", "               ")
+
+
+def _others(findings: list[Finding]) -> Iterator[tuple[str, str]]:
+    words = {"cause": "also possible", "contributing": "contributing", "echo": "echo of the death above"}
+    shown = findings[:_MOST_OTHERS]
+    if not shown:
+        return
+    yield from _section("Beside it")
+    for finding in shown:
+        yield "", _wrapped(f"* {finding.title} ({finding.cause}, {words[finding.role]})", "  ", "    ")
+        sign = finding.signs[0] if finding.signs else None
+        if sign is not None:
+            where = f" [{sign.evidence[0].where}]" if sign.evidence else ""
+            yield "dim", _wrapped(sign.says + where, "    ")
+
+
+def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    if diagnosis.notes:
+        yield from _section("What is known of the job")
+        for note in diagnosis.notes:
+            yield "", _wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
+    if diagnosis.ruled_out:
+        yield from _section("Ruled out")
+        for one in diagnosis.ruled_out[:_MOST_OTHERS]:
+            yield "", _wrapped(f"* {one.title} ({one.cause})", "  ", "    ")
+    if diagnosis.not_looked:
+        yield from _section("Not looked at")
+        for gap in diagnosis.not_looked:
+            reason = f": {gap.why}" if gap.why else ""
+            how = f" ({gap.how})" if gap.how else ""
+            yield "dim", _wrapped(f"* {gap.what}{reason}{how}", "  ", "    ")
+
+
+def _wrapped(line: str, first: str, later: str | None = None, limit: int = 0) -> str:
+    lines = textwrap.wrap(
+        line, WIDTH, initial_indent=first, subsequent_indent=first if later is None else later, break_on_hyphens=False
+    ) or [first.rstrip()]
+    if limit and len(lines) > limit:
+        lines = [*lines[:limit], f"{later if later is not None else first}…"]
+    return "\n".join(lines)
