@@ -23,7 +23,7 @@ __all__ = ["Case", "ExitStatus", "KernelEvent"]
 class KernelEvent:
     """Something the kernel or the driver reported.
 
-    ``kind`` is oom-kill, xid, sxid, segfault, hung-task, nfs, read-only or disk-error. ``seconds`` is Unix time where the
+    ``kind`` is oom-kill, xid, sxid, segfault, hung-task, soft-lockup, nfs, read-only, disk-error or memory-error. ``seconds`` is Unix time where the
     clock could be told. ``ours`` is True when time and process match the run, False when they speak against it, None when it
     cannot be told.
     """
@@ -47,7 +47,7 @@ class ExitStatus:
 
 @dataclass
 class Case:
-    """Everything known about one run, each item with its evidence."""
+    """Everything known about one run, each item with its evidence; ``step`` is the last one known from any source."""
 
     log: Log = field(default_factory=Log)
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -56,6 +56,7 @@ class Case:
     exit: ExitStatus | None = None
     not_looked: list[NotLooked] = field(default_factory=list)
     notes: list[Evidence] = field(default_factory=list)
+    step: int | None = None
 
     def need(self, name: str) -> Fact:
         """The fact of that canonical name; raises ``Missing`` where nothing is known of it."""

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from crashcart.pattern import compiled
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Experiment, Fix, Sign, Strength
 
-__all__ = ["Cause", "Phrase", "against", "causes", "decisive", "strong", "weak"]
+__all__ = ["Cause", "Phrase", "against", "causes", "compiled", "decisive", "strong", "weak"]
 
 PARTS = ("in_log", "in_config", "in_code", "in_data", "in_machine", "in_checkpoints", "in_recorder")
 
@@ -63,12 +64,6 @@ class Phrase:
         if self.pattern is not None and not compiled(self.pattern).search(line.text):
             return False
         return self.unless is None or not compiled(self.unless).search(line.text)
-
-
-@lru_cache(maxsize=None)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A regular expression, compiled on first use and kept; case is ignored."""
-    return re.compile(pattern, re.IGNORECASE)
 
 
 def decisive(*literals: str, says: str, **narrow: Any) -> Phrase:  # noqa: ANN401 - passed on to Phrase

@@ -26,7 +26,7 @@ def ending_of(case: Case) -> Ending:
     log = case.log
     state, code, signal = _state(case)
     raised = fatal(log)
-    step = log.progress.step
+    step = log.progress.step if log.progress.step is not None else case.step
     return Ending(
         state=state,
         exit_code=code,

@@ -196,11 +196,12 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     told = [one for one in weighed if one.tier > 0 and one.cause.id != UNKNOWN]
     settled = bool(told) and told[0].tier >= TIER["strong"]
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
-    if not settled and not bad:
-        told = [one for one in told if one.tier >= TIER["strong"]]
+    if not settled and not bad and case.log.lines:
+        told = []
     findings = [_finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])]
-    if not settled and (bad or ending.state == "unknown") and (bad or case.log.lines or case.facts):
-        findings.insert(0, _unknown(case, bad=bad))
+    no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes)
+    if not settled and (bad or no_log or (ending.state == "unknown" and case.log.lines)):
+        findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
 
 

@@ -159,3 +159,8 @@ def test_a_file_that_cannot_be_read_gives_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "big.sh").write_text("#" * 5_000_001)
     with pytest.raises(CommandError, match="larger than 5 MB"):
         text_of(str(tmp_path / "big.sh"))
+
+
+def test_a_variable_that_doubles_itself_does_not_fill_the_memory() -> None:
+    script = lex("A=aaaaaaaa\n" + "A=$A$A\n" * 60 + "python t.py $A\n")
+    assert not script.commands[-1].words[-1].known

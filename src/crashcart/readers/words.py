@@ -38,6 +38,8 @@ PARAMETER = re.compile(
 )
 # A run of characters (from, to) that one expansion gave, and where that expansion is written (from, to).
 Whole = tuple[int, int, int, int]
+# A script that doubles a variable line by line would fill the memory; no command line is this long.
+LONGEST = 100_000
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -170,7 +172,9 @@ class Expander:
 
     def _values(self, name: str, index: str | None) -> list[Word] | None:
         values = self.variables.get(name)
-        if values is None or index in {"@", "*"}:
+        if values is None or sum(len(value.text) for value in values) > LONGEST:
+            return None
+        if index in {"@", "*"}:
             return values
         number = int(index) if index and index.isdigit() else 0
         return values[number : number + 1]

@@ -66,7 +66,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     else:
         yield "dim", _wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
         yield from _body(main)
-    yield from _others([finding for finding in diagnosis.findings if finding is not main])
+    unsettled = main is not None and main.cause.startswith("unknown/")
+    yield from _others([finding for finding in diagnosis.findings if finding is not main], candidates=unsettled)
     yield from _rest(diagnosis)
 
 
@@ -105,8 +106,10 @@ def how_it_ended(ending: Ending) -> str:
 
 
 def _body(finding: Finding) -> Iterator[tuple[str, str]]:
-    yield from _section("Why")
-    yield from _signs([sign for sign in finding.signs if sign.strength != "against"])
+    signs = [sign for sign in finding.signs if sign.strength != "against"]
+    if signs:
+        yield from _section("Why")
+        yield from _signs(signs)
     opposed = [sign for sign in finding.signs if sign.strength == "against"]
     if opposed:
         yield from _section("What speaks against it")
@@ -166,18 +169,29 @@ def _experiment(experiment: Experiment) -> Iterator[tuple[str, str]]:
     yield "", _wrapped(f"refuted:   {experiment.refutes}", "    ", "               ")
 
 
-def _others(findings: list[Finding]) -> Iterator[tuple[str, str]]:
+def _others(findings: list[Finding], *, candidates: bool) -> Iterator[tuple[str, str]]:
     words = {"cause": "also possible", "contributing": "contributing", "echo": "echo of the death above"}
     shown = findings[:_MOST_OTHERS]
     if not shown:
         return
-    yield from _section("Beside it")
+    yield from _section("Candidates, the likeliest first" if candidates else "Beside it")
     for finding in shown:
-        yield "", _wrapped(f"* {finding.title} ({finding.cause}, {words[finding.role]})", "  ", "    ")
-        sign = finding.signs[0] if finding.signs else None
-        if sign is not None:
+        role = "may" if candidates else words[finding.role]
+        yield "", _wrapped(f"* {finding.title} ({finding.cause}, {role})", "  ", "    ")
+        for sign in finding.signs[: _MOST_OTHERS if candidates else 1]:
             where = f" [{sign.evidence[0].where}]" if sign.evidence else ""
             yield "dim", _wrapped(sign.says + where, "    ")
+        if candidates:
+            yield from _short_remedy(finding)
+
+
+def _short_remedy(finding: Finding) -> Iterator[tuple[str, str]]:
+    for fix in finding.fixes[:1]:
+        for style, line in _fix(fix):
+            yield style, textwrap.indent(line, "  ")
+    if finding.experiment:
+        test = finding.experiment
+        yield "", _wrapped(f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      ")
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

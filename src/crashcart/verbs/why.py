@@ -2,30 +2,108 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from crashcart.case import Case
 from crashcart.engine import examine
-from crashcart.model import Diagnosis, NotLooked
-from crashcart.readers.logs import read_logs
+from crashcart.readers.gather import Given, gather
+from crashcart.redact import clean_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from crashcart.case import Case
+    from crashcart.model import Diagnosis, Fix
+
+__all__ = ["run", "why"]
+
+_LARGE = 50 << 20
 
 
-def why(
-    paths: Sequence[str],
+def why(  # noqa: PLR0913 - the flags of the verb, by keyword
+    paths: Sequence[str] | str = (),
     *,
     command: str | None = None,
     configs: Sequence[str] = (),
     scripts: Sequence[str] = (),
     exit_code: int | None = None,
     kernel_log: str | None = None,
-    look_around: bool = False,
+    look_around: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
-    """The diagnosis of the run that left these files."""
-    notes: list[str] = []
-    log = read_logs(paths, notes=notes)
-    case = Case(log=log)
-    case.not_looked += [NotLooked(note, "", "") for note in notes]
-    return examine(case, subject=" ".join(paths))
+    """The diagnosis of the run that left these files: logs, folders, or nothing but its working folder.
+
+    Secrets are taken out of everything that is returned.
+    """
+    listed = [paths] if isinstance(paths, str) else list(paths)
+    given = Given(listed, command, configs, scripts, exit_code, kernel_log, look_around)
+    case = gather(given, progress)
+    return clean_all(examine(case, subject=" ".join(listed) or ".", resolve=_resolver(case)))
+
+
+def _resolver(case: Case) -> Callable[[Fix], Fix]:
+    """Settings of a fix become edits and arguments where the job is known; else the fix stays in words."""
+    if not case.facts:
+        return lambda fix: fix
+    from crashcart.patch import resolve
+
+    return lambda fix: resolve(fix, case.facts)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the diagnosis as text or JSON, and write the page where one was asked for."""
+    with _Bar(options.paths, shown=not options.json) as bar:
+        diagnosis = why(
+            options.paths,
+            command=options.command,
+            configs=options.config,
+            exit_code=options.exit_code,
+            kernel_log=options.kernel_log,
+            progress=bar.add if bar.shown else None,
+        )
+    if options.html:
+        from crashcart.report.html import html
+
+        with open(options.html, "w", encoding="utf-8") as file:
+            file.write(html(diagnosis))
+    if options.json:
+        import json
+
+        from crashcart.report.data import plain
+
+        json.dump(plain(diagnosis), sys.stdout, ensure_ascii=False, default=str)
+        sys.stdout.write("\n")
+    else:
+        from crashcart.report.terminal import write
+
+        write(diagnosis)
+    return 0
+
+
+class _Bar:
+    """A progress bar on a terminal, for input that takes a while."""
+
+    def __init__(self, paths: Sequence[str], *, shown: bool) -> None:
+        import os
+
+        self.total = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
+        self.shown = shown and sys.stderr.isatty() and self.total > _LARGE
+
+    def __enter__(self) -> _Bar:
+        if self.shown:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._progress = Progress(console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task("reading", total=self.total)
+            self._progress.start()
+        return self
+
+    def add(self, count: int) -> None:
+        """That many bytes more were read."""
+        self._progress.advance(self._task, count)
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            self._progress.stop()

@@ -67,9 +67,12 @@ def in_log(case: Case) -> Iterator[Sign]:
                 (evidence(raised.line),),
                 order=raised.line.order,
             )
-        elif raised.kind == "EOFError" and "Ran out of input" in raised.message and not raised.worker:
-            if compiled(r"checkpoint|ckpt|weights|model|torch").search(where) or not raised.frames:
-                yield Sign("strong", "a pickled file is empty", (evidence(raised.line),), order=raised.line.order)
+        elif raised.kind == "EOFError" and "Ran out of input" in raised.message and not raised.worker and _of_weights(where):
+            yield Sign("strong", "a pickled file is empty", (evidence(raised.line),), order=raised.line.order)
+
+
+def _of_weights(where: str) -> bool:
+    return not where or compiled(r"checkpoint|ckpt|weights|model|torch").search(where) is not None
 
 
 def in_checkpoints(case: Case) -> Iterator[Sign]:

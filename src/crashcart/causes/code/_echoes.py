@@ -38,8 +38,8 @@ def own(case: Case) -> Iterator[Raised]:
 
 
 def _went_on(case: Case, raised: Raised) -> bool:
-    """Whether steps follow, and nobody saw a process end: then the exception was caught, or is text that a model wrote."""
-    if case.log.deaths or case.log.restarts:
+    """Whether a line without a stack is followed by steps, and nobody saw a process end: caught, or text that a model wrote."""
+    if raised.frames or case.log.deaths or case.log.restarts:
         return False
     steps = [one for one in case.log.metrics if one.line.order > raised.line.order and one.step is not None]
     return len(steps) >= STEPS

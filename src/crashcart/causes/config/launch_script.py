@@ -1,13 +1,13 @@
-"""The shell ends or changes the command before the program sees it.
+r"""The shell ends or changes the command before the program sees it.
 
 What happens: only a part of the options arrives. The rest is run as commands of their own (``--lr: command not found``),
 often after a training that ran to its end with defaults, or the program complains of an argument nobody typed.
 
-Why: ``--x=8 \\   # note``: a backslash followed by a blank quotes the blank, and the command ends there; ``bash -n`` accepts
+Why: ``--x=8 \   # note``: a backslash followed by a blank quotes the blank, and the command ends there; ``bash -n`` accepts
 it. A comment or an empty line between continued lines does the same. Windows line ends make every backslash quote a carriage
 return. An unset variable passes '' or lets the next option slide into its place. A dash pasted from a web page is no hyphen.
 
-How it shows: an option before ``command not found`` (exit 127), ``$'\\r'``, ``syntax error near unexpected token``,
+How it shows: an option before ``command not found`` (exit 127), ``$'\r'``, ``syntax error near unexpected token``,
 ``invalid int value: ''``, ``unrecognized arguments: —-config``, a usage message first and ``command not found`` after it.
 
 What to do: nothing may follow a backslash; put notes above the command; ``dos2unix``; ``set -euo pipefail`` and an array for
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 title = "The shell cut or changed the launch command"
 BROKEN = "script.broken_continuation"
 NOT_FOUND = (
-    "command not found", ": not found", "未找到命令", "commande introuvable", "kommando nicht gefunden", "befehl nicht gefunden",
-    "orden no encontrada", "no se encontró la orden", "コマンドが見つかりません", "команда не найдена", "comando não encontrado",
+    "command not found", ": not found", "未找到命令", "commande introuvable", "kommando nicht gefunden",
+    "befehl nicht gefunden", "orden no encontrada", "no se encontró la orden", "コマンドが見つかりません",
+    "команда не найдена", "comando não encontrado",
     "comando non trovato", "is not recognized as an internal or external command",
     "is not recognized as the name of a cmdlet",
 )  # fmt: skip
@@ -44,19 +45,19 @@ phrases = (
         *NOT_FOUND,
         says="the shell ran an option of the command as a command: the line before it did not continue",
         pattern=rf"(?:^|[\s'\"`])(?:-{{1,2}}[A-Za-z][\w.-]*(?:=\S*)?|\+{{0,2}}[a-z_]\w*(?:\.\w+)+=\S*|"
-                rf"[a-z_]\w*=\S*)['\"]?\s?[:：]\s?{ABSENT}|"
+                rf"[a-z_]\w*=\S*)['\"]?\s?[:\uff1a]\s?{ABSENT}|"
         rf"command not found: -{{1,2}}\w|'-{{1,2}}\w[\w-]*' is not recognized as an|(?:^|[\s:])[#\\]: {ABSENT}",
         unless=r"\bld: |collect2|ld\.so",
     ),
     decisive(
-        "$'\\r'", "\\r': no such file", "\\r’: no such file", "^m: bad interpreter", "\\r: command not found", "\\r''",
+        "$'\\r'", "\\r': no such file", "\\r\u2019: no such file", "^m: bad interpreter", "\\r: command not found", "\\r''",
         "['\\r'", "'\\r']", ": not found", "/bin/bash^m", "command not found",
         says="the script has Windows line ends: the shell takes the carriage return for a part of each line",
-        pattern=r"\\r['’]|\^M\b|\\r: command|^: (?:command )?not found|^'?: (?:command )?not found\S*\.sh",
+        pattern=r"\\r['\u2019]|\^M\b|\\r: command|^: (?:command )?not found|^'?: (?:command )?not found\S*\.sh",
     ),
     decisive(
         "syntax error near unexpected token", "syntax error: end of file unexpected",
-        "syntax error: unexpected end of file", "syntax error: \"", "syntax error: word unexpected",
+        "syntax error: unexpected end of file", 'syntax error: "', "syntax error: word unexpected",
         "unexpected eof while looking for matching", "illegal option -o pipefail", ": unbound variable",
         "unary operator expected", "parameter null or not set", ": bad substitution", "[[: not found", "ambiguous redirect",
         "syntax error: unterminated quoted string", "binary operator expected", "missing `]'",

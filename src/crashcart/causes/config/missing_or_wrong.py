@@ -58,7 +58,8 @@ phrases = (
         "in your config search path",
         says="the config library misses a key, or knows none of that name",
     ),
-    decisive("': could not find '", "': could not load '", says="hydra does not find a part of the config", pattern=r"In '[^']+': Could not (?:find|load) '"),
+    decisive("': could not find '", "': could not load '", says="hydra does not find a part of the config",
+             pattern=r"In '[^']+': Could not (?:find|load) '"),
     strong(
         "error: unrecognized arguments", "the following arguments are required", "not used by the hfargumentparser",
         "conflicting option string", "error: ambiguous option", "unexpected extra argument", "error: no such option",
@@ -83,10 +84,12 @@ phrases = (
     ),
     decisive(
         "registry", says="the config names something that no module registered",
-        pattern=r"is not in the [\w:.\s]+ registry|No object named '[^']+' found in '[^']+' registry|is not registered|not found in registry|"
+        pattern=r"is not in the [\w:.\s]+ registry|No object named '[^']+' found in '[^']+' registry|is not registered|"
+                r"not found in registry|"
         r"Unregistered .* registry|Cannot find .* in registry",
     ),
-    decisive("is not registered! available", "unknown model (", "unsupported model type", "unknown dataset", "unknown optimizer",
+    decisive("is not registered! available", "unknown model (", "unsupported model type", "unknown dataset",
+             "unknown optimizer",
              "unknown scheduler", "unrecognized model in", "unrecognized configuration class",
              says="the settings name something that the program does not have"),
     decisive(
@@ -99,13 +102,16 @@ phrases = (
         says="two settings exclude each other",
         unless=r"UserWarning|machine only has|SLURM",
     ),
-    decisive("deepspeed config", says="DeepSpeed's config and the trainer's arguments differ", pattern=r"Please correct the following DeepSpeed config"),
+    decisive("deepspeed config", says="DeepSpeed's config and the trainer's arguments differ",
+             pattern=r"Please correct the following DeepSpeed config"),
     strong("misconfigurationexception", says="the framework refuses the settings"),
-    strong("invalid learning rate:", "invalid momentum value", "invalid beta parameter", "invalid weight_decay value", "invalid epsilon value",
+    strong("invalid learning rate:", "invalid momentum value", "invalid beta parameter", "invalid weight_decay value",
+           "invalid epsilon value",
            "must be divisible by num_heads", "must be divisible by the number of heads", "is not divisible by num_heads",
            "hidden size",
            says="a setting has a value that cannot be",
-           pattern=r"Invalid (?:learning|momentum|beta|weight_decay|epsilon)|divisible by (?:num_heads|the number of)|hidden size \(\d+\) is not a multiple"),
+           pattern=r"Invalid (?:learning|momentum|beta|weight_decay|epsilon)|divisible by (?:num_heads|the number of)|"
+                   r"hidden size \(\d+\) is not a multiple"),
     strong(
         "is not a valid model identifier", "is not a local folder", "repo id must be in the form",
         "repo id must use alphanumeric", "incorrect path_or_model_id", "datasetnotfounderror",
@@ -119,7 +125,8 @@ phrases = (
         unless=r"will be ignored|optional|Starting (?:from scratch|fresh)",
     ),
     weak("object has no attribute", says="the settings lack an attribute",
-         pattern=r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|DictConfig|Munch|\w*(?:Arguments|Args|Config))' object has no attribute"),
+         pattern=r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|DictConfig|Munch|\w*(?:Arguments|Args|"
+                 r"Config))' object has no attribute"),
 )  # fmt: skip
 
 
@@ -156,13 +163,12 @@ def _missed(case: Case, raised: Raised) -> str | None:
     return None
 
 
-def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
+def _missing_file(case: Case, raised: Raised, first: str) -> str | None:  # noqa: PLR0911 - one answer for each kind of path
     if not compiled(
         r"No such file or directory|\[Errno 20\]|does(?:n't| not) exist|Not a directory|Is a directory|not found"
     ).search(first):
         return None
-    where = stack(raised)
-    if compiled(SAVING).search(first) or raised.worker or compiled(LOADER).search(where) or trained(case, raised):
+    if compiled(SAVING).search(first) or raised.worker or compiled(LOADER).search(stack(raised)) or trained(case, raised):
         return None
     if compiled(r"\bsave|_save|\.save|to_csv|write_|dump\(").search(stack(raised, 4)):
         return None
@@ -188,7 +194,7 @@ def _ended_early(case: Case) -> Iterator[Sign]:
     closing = next((line for line in after if any(words in line.lowered for words in CLOSED)), None)
     if closing is None or any(compiled(STOPPED_EARLY).search(line.text) for line in after):
         return
-    told = f"the run closed in good order at step {progress.step} of {progress.total}: another limit (epochs, samples) came first"
+    told = f"the run closed in good order at step {progress.step} of {progress.total}: another limit came first"
     yield Sign("strong", told, (evidence(progress.line), evidence(closing)), order=progress.line.order)
 
 
@@ -196,7 +202,8 @@ fixes = (
     Fix(
         "Correct the setting that the message names",
         "by-hand",
-        "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and paths; use the config "
+        "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and "
+        "paths; use the config "
         "of the same version; give absolute paths; set only one of epochs and steps",
     ),
 )

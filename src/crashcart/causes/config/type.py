@@ -53,7 +53,8 @@ NUMERIC = (
 
 phrases = (
     decisive(
-        *(f"{number}{number}" for number in ("1e-2", "1e-3", "2e-3", "5e-3", "1e-4", "2e-4", "3e-4", "5e-4", "6e-4", "1e-5", "2e-5",
+        *(f"{number}{number}" for number in ("1e-2", "1e-3", "2e-3", "5e-3", "1e-4", "2e-4", "3e-4", "5e-4", "6e-4", "1e-5",
+        "2e-5",
           "3e-5", "4e-5", "5e-5", "1e-6", "2e-6", "5e-6", "1e-7", "1e-8", "1e-08")),
         says="a number is repeated without a gap: it is text, and was multiplied by an integer",
         pattern=r"(?<![\w.])(\d(?:\.\d+)?e-\d{1,2}?)\1+(?![\w.])",
@@ -77,11 +78,13 @@ phrases = (
     strong("can't multiply sequence by non-int of type 'float'", says="a text was multiplied by a number"),
     strong("'str' object cannot be interpreted as an integer", "an integer is required (got type str)", says="text where "
         "an integer belongs"),
-    strong("for object of type 'str'", says="a text was formatted as a number", pattern=r"Unknown format code '[defg]' for object of type 'str'"),
+    strong("for object of type 'str'", says="a text was formatted as a number",
+           pattern=r"Unknown format code '[defg]' for object of type 'str'"),
     strong(
         "error: argument -", "could not convert string to float", "invalid value for '-",
         says="the command line holds a value of the wrong type",
-        pattern=r"argument -\S+(?:, -\S+|/-\S+)?: invalid \w+ value: ['\"][^'\"\s]|could not convert string to float: '[\d.]+(?:e-?\d+)?[^\d'.]+'\s*$|"
+        pattern=r"argument -\S+(?:, -\S+|/-\S+)?: invalid \w+ value: ['\"][^'\"\s]|"
+                r"could not convert string to float: '[\d.]+(?:e-?\d+)?[^\d'.]+'\s*$|"
         r"Invalid value for '-",
     ),
     weak("unsupported operand type(s) for", "object cannot be interpreted as an integer", "must be real number, not str",
@@ -90,7 +93,7 @@ phrases = (
 
 
 def in_log(case: Case) -> Iterator[Sign]:
-    """Arithmetic or a comparison with text, told apart by the frames: an optimizer and settings, or a metric and a sample."""
+    """Arithmetic or a comparison with text, told apart by the frames: an optimizer or settings, or a metric."""
     for raised in uncaught(case):
         compared, calculated = says(raised, COMPARED), says(raised, CALCULATED)
         if not (compared or calculated):

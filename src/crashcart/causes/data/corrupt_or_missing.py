@@ -56,6 +56,11 @@ READERS = (
     r"read_parquet|read_csv|Image\.py|imread|VideoReader|decord|soundfile|torchaudio|librosa|np\.load|"
     r"numpy/lib/npyio|h5py|nibabel|SimpleITK|read_table"
 )
+BROKEN = frozenset({
+    "EOFError", "UnpicklingError", "BadZipFile", "ReadError", "UnicodeDecodeError", "JSONDecodeError", "ParserError",
+    "ParseError",
+    "ArrowInvalid", "error",
+})  # fmt: skip
 
 phrases = (
     strong(
@@ -65,7 +70,8 @@ phrases = (
                r"PySoundFile failed|"
         r"\.ckpt\b|\.pth?\b|\.safetensors|pytorch_model",
     ),
-    weak("libpng error", "corrupt jpeg data", "ignoring corrupt image", "skipping corrupt", "error with error reading", "imread_",
+    weak("libpng error", "corrupt jpeg data", "ignoring corrupt image", "skipping corrupt", "error with error reading",
+         "imread_",
          says="a decoder complains of a file", fatal=False),
     weak("no such file or directory", says="a file is not there", pattern=DATA_FILE),
 )  # fmt: skip
@@ -89,6 +95,8 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | None:
     first = raised.message.split("\n", 1)[0]
+    if raised.kind in {"AttributeError", "TypeError"}:
+        return _none_image(case, raised, where, by_loader=by_loader)
     absent = "No such file or directory" in first or "does not exist" in first
     if raised.kind == "FileNotFoundError" and (absent or "Errno 2" in first):
         if compiled(r"\.incomplete|\.lock\b|tmp-checkpoint|\.cache/huggingface").search(first):
@@ -98,22 +106,23 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
             and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])
         ):
             return "a file of the data set is not there"
-    if raised.kind in {"AttributeError", "TypeError"} and compiled(
-        r"'NoneType' object (?:has no attribute '(?:shape|astype|size|copy|ndim)'|is not subscriptable)"
-    ).search(first):
-        if by_loader and "imread" in where or raised.worker and "shape" in first:
-            return "an image could not be read: the reader returned None"
-        near = case.log.around(raised.line, before=40)
-        if any(
-            "libpng error" in line.lowered or "imread_" in line.lowered or "corrupt jpeg" in line.lowered for line in near
-        ):
-            return "a decoder complained, and then the image was None"
-        return "an image could not be read: the reader returned None" if by_loader and "shape" in first else None
-    if by_loader and raised.kind in {"EOFError", "UnpicklingError", "BadZipFile", "ReadError", "UnicodeDecodeError", "JSONDecodeError", "ParserError", "ParseError",
-                                     "ArrowInvalid", "error"}:  # fmt: skip
+    if by_loader and raised.kind in BROKEN:
         return f"{raised.kind} while a sample was read"
     if raised.stack_only and compiled(READERS).search(stack(raised, 2)) and by_loader and not compiled("h5py").search(where):
         return "the stack ends in the reader of a data file"
+    return None
+
+
+def _none_image(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | None:
+    """OpenCV does not raise for a file it cannot read: it returns None."""
+    nothing = r"'NoneType' object (?:has no attribute '(?:shape|astype|size|copy|ndim)'|is not subscriptable)"
+    if not compiled(nothing).search(raised.message):
+        return None
+    near = case.log.around(raised.line, before=40)
+    if any(words in line.lowered for line in near for words in ("libpng error", "imread_", "corrupt jpeg")):
+        return "a decoder complained, and then the image was None"
+    if by_loader and ("imread" in where or "'shape'" in raised.message):
+        return "an image could not be read: the reader returned None"
     return None
 
 

@@ -33,6 +33,11 @@ TRACKERS = (
     r"wandb|mlflow|comet|neptune|clearml|swanlab|aim\b|tensorboard|api\.bandw|c10d|socket\.cpp|NCCL|pypi\.org|"
     r"files\.pythonhosted|conda\."
 )
+CLIENTS = r"fsspec|aiohttp|huggingface_hub|datasets/|urllib3?/|requests/|botocore|gcsfs|s3fs|httpx|streaming_download"
+GAVE_UP = frozenset({
+    "TimeoutError", "ConnectionError", "ReadTimeout", "ConnectTimeout", "ConnectionResetError", "SSLError",
+    "ReadTimeoutError",
+})  # fmt: skip
 
 phrases = (
     decisive(
@@ -64,38 +69,18 @@ phrases = (
         pattern=r"https?:|urlopen|resolve|HTTP|retries|timed out|IncompleteRead|Chunked|hash value|getaddrinfo|"
                 r"name resolution|Name or service|Reqwest|corrupted|download|RemoteDisconn",
     ),
-    weak("thrown while requesting", "retrying in", says="a request to the hub is tried again", fatal=False, pattern=r"thrown while|Retry \d"),
+    weak("thrown while requesting", "retrying in", says="a request to the hub is tried again", fatal=False,
+         pattern=r"thrown while|Retry \d"),
 )  # fmt: skip
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Time-outs inside a client of the network, and retries after which nothing comes."""
     for raised in uncaught(case):
-        inner = stack(raised, 6)
-        if (
-            raised.kind
-            in {
-                "TimeoutError",
-                "ConnectionError",
-                "ReadTimeout",
-                "ConnectTimeout",
-                "ConnectionResetError",
-                "SSLError",
-                "ReadTimeoutError",
-                "",
-            }
-            and compiled(
-                r"fsspec|aiohttp|huggingface_hub|datasets/|urllib3?/|requests/|botocore|gcsfs|s3fs|httpx|streaming_download"
-            ).search(inner)
-            and not compiled(TRACKERS).search(stack(raised))
-        ):
-            if raised.kind:
-                yield Sign(
-                    "strong",
-                    "a client of the network gave up while fetching",
-                    (evidence(raised.line),),
-                    order=raised.line.order,
-                )
+        fetching = compiled(CLIENTS).search(stack(raised, 6)) and not compiled(TRACKERS).search(stack(raised))
+        if raised.kind in GAVE_UP and fetching:
+            told = "a client of the network gave up while fetching"
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
     yield from _retries_to_the_end(case)
 
 

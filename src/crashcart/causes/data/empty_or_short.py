@@ -103,7 +103,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     yield from _idle_epochs(case)
 
 
-def _told(case: Case, raised: Raised) -> str | None:
+def _told(case: Case, raised: Raised) -> str | None:  # noqa: PLR0911 - one answer for each way to trip
     first = raised.message.split("\n", 1)[0]
     code = raised.frames[-1].code if raised.frames else ""
     trained = sum(one.get("loss") not in {None, 0.0} and one.line.order < raised.line.order for one in case.log.metrics) > 1
@@ -137,7 +137,7 @@ def _idle_epochs(case: Case) -> Iterator[Sign]:
         if one.get("loss") == 0.0
         and compiled(r"\b0?0:00:00s?\b|\b0(?:\.0+)? ?s(?:ec)?\b|time: 0\.0+\b|\?it/s").search(one.line.text)
     ]
-    if len(idle) >= 3 and len(idle) == len(losses):  # noqa: PLR2004 - fewer could be rounding
+    if len(idle) >= 3 and len(idle) == len(losses):
         told = (
             f"{len(idle)} epochs with a loss of exactly 0 in no time: no batch came (a set smaller than a batch, drop_last)"
         )

@@ -48,7 +48,8 @@ phrases = (
         pattern=r"lock file|h5py|Environment|MDB_|already open in this process|_hl|RslotError|ReadersFull|LockError|fcntl|"
                 r"hdf5|\.h5",
     ),
-    strong("mdb_txn_begin", says="LMDB refuses a transaction: mostly an environment used across a fork", unless=r"MDB_CORRUPTED|MDB_INVALID"),
+    strong("mdb_txn_begin", says="LMDB refuses a transaction: mostly an environment used across a fork",
+           unless=r"MDB_CORRUPTED|MDB_INVALID"),
     strong(*NONSENSE, says="HDF5 reads nonsense from a file: mostly a handle shared by workers", unless=BROKEN,
            pattern=r"bad object|B-tree|past end|symbol table|heap|metadata checksum|group info|Can't read data|unknown|"
                    r"addr overflow|object type"),

@@ -51,9 +51,11 @@ phrases = (
     decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
              pattern=r"\.cu:\d+.*Assertion [`'].*(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
                  r"probability|isnan|isfinite"),
-    strong("device-side assert triggered", "cudaerrorassert", "error=59", "cuda runtime error (59)", "cuda runtime error (710)",
+    strong("device-side assert triggered", "cudaerrorassert", "error=59", "cuda runtime error (59)",
+           "cuda runtime error (710)",
            says="a check inside a kernel failed: mostly a label or token outside of its range"),
-    against("probability tensor contains either", "input_val >= zero", "val >= zero", "inf, nan or element < 0", "cumdist[size - 1] >",
+    against("probability tensor contains either", "input_val >= zero", "val >= zero", "inf, nan or element < 0",
+            "cumdist[size - 1] >",
             says="the check that failed is one of NaN, not of an index"),
     weak("token indices sequence length is longer than", says="texts are longer than the model's positions", fatal=False),
 )  # fmt: skip
@@ -61,17 +63,13 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """An index error whose frames are an embedding, a loss or a one-hot encoding."""
+    outside = r"^index (?:-?\d+ )?(?:is )?out of (?:bounds|range)"
     for raised in uncaught(case):
-        if raised.kind in {"IndexError", "RuntimeError"} and compiled(
-            r"index (?:-?\d+ )?(?:is )?out of (?:bounds|range)(?: for dimension)?|index -?\d+ is out of bounds for dimension"
-        ).search(raised.message.split("\n", 1)[0]):
-            if compiled(LOOK_UP).search(stack(raised, 2)):
-                yield Sign(
-                    "strong",
-                    "the index of a look-up or a loss is out of range",
-                    (evidence(raised.line),),
-                    order=raised.line.order,
-                )
+        if raised.kind not in {"IndexError", "RuntimeError"} or not compiled(outside).search(raised.message):
+            continue
+        if compiled(LOOK_UP).search(stack(raised, 2)):
+            told = "the index of a look-up or a loss is out of range"
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
 
 
 fixes = (

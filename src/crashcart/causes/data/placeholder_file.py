@@ -37,7 +37,7 @@ phrases = (
     ),
     decisive("b'version '", "b'<html", "b'<!do", "b'<!doc", "b'vers", says="the first bytes are those of a pointer or a "
         "web page"),
-    strong("could not parse modelproto", "is_open() \"", "lm::formatloadexception", says="a model file that is no model: "
+    strong("could not parse modelproto", "lm::formatloadexception", says="a model file that is no model: "
         "mostly a pointer",
            pattern=r"ModelProto|FormatLoad"),
     weak(

@@ -89,7 +89,16 @@ def phase(case: Case, memory: Memory) -> str | None:
 
 def steps_before(case: Case, memory: Memory) -> int:
     """How many steps of training the log shows before the message; 0 where it shows none."""
-    return max((one.step or 0 for one in case.log.metrics if one.line.order < memory.line.order), default=0)
+    steps = {one.step for one in case.log.metrics if one.step is not None and one.line.order < memory.line.order}
+    return max(steps) if len(steps) > 1 else 0
+
+
+def epochs_before(case: Case, memory: Memory) -> int:
+    """How many epochs the step lines before the message count."""
+    before = (one for one in case.log.metrics if one.line.order < memory.line.order)
+    found = (compiled(r"\bepochs?\W{0,4}(\d+)").search(one.line.text) for one in before)
+    epochs = {int(match[1]) for match in found if match}
+    return max(epochs) if len(epochs) > 1 else 0
 
 
 def capacity(memory: Memory) -> int | None:

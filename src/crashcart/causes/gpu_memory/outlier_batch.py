@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
-from crashcart.causes.gpu_memory._numbers import capacity, deaths, gib, phase, steps_before, survived
+from crashcart.causes.gpu_memory._numbers import capacity, deaths, epochs_before, gib, phase, steps_before, survived
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 title = "One batch is far larger than the rest"
 SHARE = 0.5
 MANY_STEPS = 300
+MANY_EPOCHS = 2
 BY_CONTENT = (
     r"bbox_overlaps|box_iou|pair_?wise|(?:^|[_.\s])(?:sim)?ota(?:$|[_.\s(])|_?assign(?:er|ments)?\b|dynamic_k|hungarian|"
     r"matcher|build_targets|mask_iou|paste_masks|copy_attn|rnnt|transducer_loss|all_pairs|neighbou?r_sampl"
@@ -69,6 +70,8 @@ def _reasons(case: Case, memory: Memory) -> Iterator[tuple[str, str]]:
     steps = steps_before(case, memory)
     if steps >= MANY_STEPS:
         yield "decisive", f"{steps} steps fitted into the card before this one"
+    elif epochs_before(case, memory) >= MANY_EPOCHS:
+        yield "decisive", f"{epochs_before(case, memory)} epochs fitted into the card before this step"
     card = capacity(memory)
     if steps and memory.tried and card and memory.tried > SHARE * card:
         yield "decisive", f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"

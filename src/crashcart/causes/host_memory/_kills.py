@@ -30,10 +30,6 @@ _SENT = (
     r"exceeded wallclock|forcefully exiting via SIGKILL|via Signals\.SIGKILL|death signal, shutting down|kill -9|"
     r"preempted|GPU has fallen|missed too many heartbeats|watchdog caught collective|scancel|docker (?:kill|stop)"
 )
-_KILLED = (
-    r"(?:[\]\d%)>.]|it/s|s/it)\s?Killed\s*$|^\w*sh: (?:line \d+: )?(?:\d+ )?killed\b|^Killed: 9\s*$|tasks? "
-    r"[\d,\-]+: Killed\s*$"
-)
 _LIMIT = (
     r"[1-9]\d* oom[-_]kill event|reason\W{1,4}OOMKilled|OOMKilled\W{1,4}true|tasks? [\d,\-]+: Out Of Memory|memory "
     r"limit at some point|"
@@ -63,7 +59,6 @@ class End:
 def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
     found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"]
-    found += [(line, "shell") for line in case.log.lines if "killed" in line.lowered and compiled(_KILLED).search(line.text)]
     found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
     if not found or explained(case, found[0][0]):
         return
@@ -73,22 +68,22 @@ def kills(case: Case) -> Iterator[End]:
 
 
 def over(case: Case, line: Line) -> bool:
-    """Whether training was done before the line, or simply went on after it (text of a sample, a restart)."""
+    """Whether training was done before the line, or went on after it (text of a sample, another container)."""
     finished = case.log.finished
-    if line.order < went_on_until(case):
+    if case.log.goes_on_after(line):
         return True
-    return finished is not None and went_on_until(case) < finished.order < line.order
+    return finished is not None and _last_step(case, line, 1) < finished.order < line.order
 
 
-def went_on_until(case: Case) -> int:
-    """Where the third step line from the end stands: what comes before it did not end the run."""
-    steps = [one.line.order for one in case.log.metrics if "loss" in one.line.lowered]
-    return steps[-_WENT_ON] if len(steps) >= _WENT_ON else -1
+def _last_step(case: Case, line: Line, count: int) -> int:
+    """Where the last but so many step line before the line stands: nothing before it ended what came after."""
+    steps = [one.line.order for one in case.log.metrics if one.line.order < line.order and "loss" in one.line.lowered]
+    return steps[-count] if len(steps) >= count else -1
 
 
 def explained(case: Case, line: Line) -> bool:
     """Whether an error of the program itself, another death or a scheduler's word stands before the kill."""
-    log, since = case.log, went_on_until(case)
+    log, since = case.log, _last_step(case, line, _WENT_ON)
     if any(since < one.line.order < line.order and _own(one) for one in log.raised):
         return True
     if any(since < one.line.order < line.order for one in log.collectives if one.timeout_seconds is not None):

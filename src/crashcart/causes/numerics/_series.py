@@ -39,6 +39,12 @@ class Broken:
     recovered: bool
 
     @property
+    def partial(self) -> bool:
+        """Whether only some terms of the loss are no numbers, the total set aside, and nothing exploded."""
+        terms = [name for name in self.bad if name != "loss" and "total" not in name]
+        return bool(terms) and len(terms) <= len(self.fine) and not self.jumped
+
+    @property
     def jumped(self) -> bool:
         """Whether a loss was infinite, or grew by far before the end."""
         values = [*_losses(self.first).values()]

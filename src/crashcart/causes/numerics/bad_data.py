@@ -58,7 +58,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """A loss of which only one term is no number, without a jump before it."""
     for one in broken(case):
         terms = [name for name in one.bad if name != "loss" and "total" not in name]
-        if one.jumped or not terms or not one.fine or len(terms) > len(one.fine):
+        if not one.partial:
             if not one.recovered and one.before is not None and not one.jumped:
                 says = "the loss turned NaN from one line to the next, without growing before"
                 yield Sign("weak", says, (evidence(one.before.line), evidence(one.first.line)), order=one.first.line.order)

@@ -84,13 +84,15 @@ def in_log(case: Case) -> Iterator[Sign]:
     if rows and compiled(BROKEN_ROW).match(rows[-1].text):
         says = "the losses in the table are NaN and stay so"
         yield Sign(_grade(case, sure=True), says, (evidence(rows[-1]),), order=rows[-1].order)  # type: ignore[arg-type]
-    for one in broken(case):
+    found = list(broken(case))
+    partial = any(one.partial for one in found)
+    for one in found:
         if one.recovered or case.log.goes_on_after(one.last.line):
             says = f"{one.bad[0]} was {one.first.get(one.bad[0]):g} on {one.lines} lines and came back"
             yield Sign("weak", says, (evidence(one.first.line),), fatal=False, order=one.first.line.order)
             continue
         items = tuple(evidence(metrics.line) for metrics in (one.before, one.first) if metrics)
-        sure = one.jumped or not one.fine or (one.bad[0] == "loss" and len(one.fine) < len(one.bad))
+        sure = one.jumped or not (partial or len(one.fine) >= len(one.bad))
         says = f"{', '.join(one.bad[:3])} stopped being a number and did not come back"
         yield Sign(_grade(case, sure=sure), says, items, order=one.first.line.order)  # type: ignore[arg-type]
     tail, zero, late = gradients(case)

@@ -24,9 +24,9 @@ _SECONDHAND = r"DataLoader worker|killed by signal|got signal|death signal|conne
 def failed_before(case: Case, line: Line) -> bool:
     """Whether a rank failed by itself, a collective timed out or the work was done before the line."""
     log = case.log
-    steps = [one.line.order for one in log.metrics if "loss" in one.line.lowered]
+    steps = [one.line.order for one in log.metrics if one.line.order < line.order and "loss" in one.line.lowered]
     since = steps[-_WENT_ON] if len(steps) >= _WENT_ON else -1  # what stands before it did not end the run
-    if line.order < since or (log.finished is not None and since < log.finished.order < line.order):
+    if log.goes_on_after(line) or (log.finished is not None and since < log.finished.order < line.order):
         return True
     if any(since < one.line.order < line.order and _own(one) for one in log.raised):
         return True

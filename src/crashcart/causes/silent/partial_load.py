@@ -51,6 +51,8 @@ phrases = (
              says="not one weight was loaded", any_level=True,
              pattern=r"\bload(?:ed|ing)? 0 (?:\w+ )?(?:keys?|params?|parameters?|weights?|tensors?|layers?|items?)|"
                      r"(?<!\d)0 \w+ loaded"),
+    strong("unexpected keys", says="many names on both sides do not fit", any_level=True,
+           pattern=r"with [2-9]\d+ missing and [2-9]\d+ unexpected keys|with \d{3,} missing and \d{3,} unexpected keys"),
     strong("=> no checkpoint found at", "model checkpoint at none", "pretrained model path is none",
            says="no weights were found, and the program goes on without", any_level=True, fatal=False),
     strong("found missing adapter keys", says="the adapter's weights are not in the checkpoint", any_level=True),

@@ -12,20 +12,21 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Collective, Line
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["find_collectives", "joined"]
 
-_WORK = re.compile(r"Work(?:NCCL|HCCL|XCCL|Gloo|MPI)?\((?P<body>[^)]*?Timeout\(ms\)\s*=\s*\d+|[^)]*)\)?", re.IGNORECASE)
-_SEQUENCE = re.compile(r"SeqNum\s*=\s*(\d+)")
-_OPERATION = re.compile(r"OpType\s*=\s*(\w+)")
-_ELEMENTS = re.compile(r"NumelIn\s*=\s*(\d+)")
-_TIMEOUT = re.compile(r"Timeout\(ms\)\s*=\s*(\d+)")
-_ENQUEUED = re.compile(r"last enqueued (?:NCCL )?work:? ?(-?\d+)")
-_COMPLETED = re.compile(r"last completed (?:NCCL )?work:? ?(-?\d+)")
-_RANK = re.compile(r"\[?(?:PG [^\]]*?)?Rank (\d+)\]?", re.IGNORECASE)
+_WORK = Pattern(r"Work(?:NCCL|HCCL|XCCL|Gloo|MPI)?\((?P<body>[^)]*?Timeout\(ms\)\s*=\s*\d+|[^)]*)\)?", re.IGNORECASE)
+_SEQUENCE = Pattern(r"SeqNum\s*=\s*(\d+)")
+_OPERATION = Pattern(r"OpType\s*=\s*(\w+)")
+_ELEMENTS = Pattern(r"NumelIn\s*=\s*(\d+)")
+_TIMEOUT = Pattern(r"Timeout\(ms\)\s*=\s*(\d+)")
+_ENQUEUED = Pattern(r"last enqueued (?:NCCL )?work:? ?(-?\d+)")
+_COMPLETED = Pattern(r"last completed (?:NCCL )?work:? ?(-?\d+)")
+_RANK = Pattern(r"\[?(?:PG [^\]]*?)?Rank (\d+)\]?", re.IGNORECASE)
 
 
 def find_collectives(lines: Sequence[Line]) -> list[Collective]:

@@ -17,6 +17,7 @@ import signal as signals
 from typing import TYPE_CHECKING
 
 from crashcart.log import Death, Line
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,33 +29,36 @@ KILLED_WORDS = (
     "Killed", "已杀死", "已砍掉", "Вбито", "Unicestwiony", "Süreç durduruldu", "Getötet", "Processus arrêté", "Tué", "Terminado (killed)", "Matado", "Killado", "強制終了",
     "Ucciso", "Убито", "Morto", "Zabity", "Abgeschossen", "죽었음", "Zabito", "Gedood", "Dödad",
 )  # fmt: skip
-_KILLED = re.compile(
+_KILLED = Pattern(
     r"^(?:\S+: (?:line |行|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
     + "|".join(map(re.escape, KILLED_WORDS))
     + r")(?:: 9)?\W*(?:$|\s{2,}\S|python|bash|torchrun|accelerate|\()"
-    r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$"
+    r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$",
+    needs=tuple(word.lower() for word in KILLED_WORDS),
 )
-_ELASTIC = re.compile(r"exit_?code\s*:\s*(?P<code>-?\d+)\)?(?:\s*local_rank\s*:\s*(?P<rank>\d+))?")
-_TABLE_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)")
-_RECEIVED = re.compile(r"Signal (?P<number>\d+) \((?P<name>SIG\w+)\) received by PID")
-_RETURN = re.compile(
+_ELASTIC = Pattern(r"exit_?code\s*:\s*(?P<code>-?\d+)\)?(?:\s*local_rank\s*:\s*(?P<rank>\d+))?")
+_TABLE_RANK = Pattern(r"^\s*rank\s*:\s*(\d+)", needs=("rank",))
+_RECEIVED = Pattern(r"Signal (?P<number>\d+) \((?P<name>SIG\w+)\) received by PID", needs=("received by",))
+_RETURN = Pattern(
     r"(?:return(?:ed)?[ _](?:code|non-zero exit status)|exit(?:ed)? (?:with )?(?:exit )?(?:code|status)|non-zero exit status|"
     r"error exit status|return code|ExitCode|exit-code|exitCode|error code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",
     re.IGNORECASE,
+    needs=("exit", "return", "error code", "退出码"),
 )
-_SIGNALLED = re.compile(
+_SIGNALLED = Pattern(
     r"(?:terminated with signal|killed by signal|died with|received signal|exited on signal|due to signal|got signal|by signal)"
     r"[: <]*(?:Signals\.)?(?P<name>SIG[A-Z]+|\d+|Killed|Bus error|Segmentation fault|Aborted|Terminated)",
     re.IGNORECASE,
+    needs=("signal", "died with"),
 )
-_SHELL = re.compile(r"(Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|段错误|总线错误|已放弃|Speicherzugriffsfehler|Bus-Zugriffsfehler)"
-                    r"(?:\s*\(core dumped\)|\s*[(（](?:核心已转储|吐核|Speicherabzug geschrieben)[)）]| {2,}|$)")  # fmt: skip
+_SHELL = Pattern(r"(Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|段错误|总线错误|已放弃|Speicherzugriffsfehler|Bus-Zugriffsfehler)"
+                    r"(?:\s*\(core dumped\)|\s*[(（](?:核心已转储|吐核|Speicherabzug geschrieben)[)）]| {2,}|$)", needs=("fault", "bus error", "aborted", "illegal instr", "floating point exc", "段错误", "总线错误", "已放弃", "zugriffsfehler"))  # fmt: skip
 _SHELL_SIGNAL = {
     "segmentation fault": "SIGSEGV", "段错误": "SIGSEGV", "speicherzugriffsfehler": "SIGSEGV", "bus error": "SIGBUS", "bus-zugriffsfehler": "SIGBUS",
     "总线错误": "SIGBUS", "aborted": "SIGABRT", "已放弃": "SIGABRT", "illegal instruction": "SIGILL",
     "floating point exception": "SIGFPE", "killed": "SIGKILL", "terminated": "SIGTERM",
 }  # fmt: skip
-_TASK = re.compile(r"task (\d+)")
+_TASK = Pattern(r"task (\d+)")
 
 FINISHED = (
     "training completed", "training complete", "training finished", "finished training", "training done", "train finished",
@@ -65,7 +69,7 @@ FINISHED = (
     "训练已完成", "exited successfully", "exits successfully", "model weights saved in", "saving final model",
     "total training time", "early stopping", "reached max", "training summary", "all done", "benchmark finished",
 )  # fmt: skip
-_FINISH_LINE = re.compile(
+_FINISH_LINE = Pattern(
     r"training (?:is )?(?:completed?|finished|done|ended|has finished)|finished training|done training|end of training|"
     r"train(?:ing)? finished|'?train_runtime'?|`?Trainer\.fit`? stopped|epochs? completed in|^(?:wandb: )?Run history:|"
     r"(?:saved?|saving) (?:the )?final (?:model|checkpoint)|训练(?:已)?(?:完成|结束)|exit(?:s|ed) successfully|"
@@ -74,7 +78,7 @@ _FINISH_LINE = re.compile(
     re.IGNORECASE,
 )
 RESTARTED = ("restarting worker group", "will restart", "restart count", "attempt=", "restarted ", "worker group restart")
-_RESTART_LINE = re.compile(r"[Rr]estart(?:ing|ed)? (?:the )?(?:worker group|all|training|job)|attempt[ =_](?:[1-9]\d*)\b|"
+_RESTART_LINE = Pattern(r"[Rr]estart(?:ing|ed)? (?:the )?(?:worker group|all|training|job)|attempt[ =_](?:[1-9]\d*)\b|"
                            r"\d+/\d+ attempts? left; will restart|SLURM_RESTART_COUNT=[1-9]|job requeued")  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Line
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["cleaned", "rank_of_file", "to_lines"]
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_PREFIX = re.compile(
+_ESCAPES = Pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
+_CONTROLS = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_PREFIX = Pattern(
     r"""^\s*(?:
       \[(?:default)?(?:rank)?\s?(?P<a>\d{1,4})\]:?\s?
     | \[rank:?\s?(?P<b>\d+)\]:?\s?
@@ -41,14 +42,14 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
-_RANK_INSIDE = re.compile(r"\[\s?[Rr]ank[: ]\s?(\d+)\]|^\S+?:\d+:\d+ \[(\d+)\] NCCL|[\s\[(]RANK[ :=]?(\d+)\b")
-_FILE_RANK = re.compile(
+_RANK_INSIDE = Pattern(r"\[\s?[Rr]ank[: ]\s?(\d+)\]|^\S+?:\d+:\d+ \[(\d+)\] NCCL|[\s\[(]RANK[ :=]?(\d+)\b")
+_FILE_RANK = Pattern(
     r"(?:rank|worker|proc|local|stdout|stderr|log|node|task)s?[_.\-]?(\d{1,5})(?=[_.\-/]|$)"
     r"|/(\d{1,4})/(?:stdout|stderr)\.log$|_(\d{1,5})\.(?:log|out|err|txt)$",
     re.IGNORECASE,
 )
-_SCRAMBLED = re.compile("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
-_SPLIT = re.compile(r"\r\n|\r|\n")
+_SCRAMBLED = Pattern("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
+_SPLIT = Pattern(r"\r\n|\r|\n")
 _LONGEST = 6000
 
 

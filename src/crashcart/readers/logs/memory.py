@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Line, Memory, Raised
+from crashcart.pattern import Pattern
 from crashcart.readers.logs.collectives import joined
 from crashcart.readers.logs.progress import phase_of_lines
 
@@ -26,7 +27,7 @@ OUT_OF_MEMORY = (
     "out of memory", "alloc_failed", "outofmemory", "cudaerrormemoryallocation", "cuda calloc", "resource_exhausted",
     "out_of_memory", "out_of_device_memory", "alloc device memory failed", "allocation_failed", "valid cudnn algorithm",
 )  # fmt: skip
-_WORDING = re.compile(
+_WORDING = Pattern(
     r"(?:CUDA|HIP|MPS backend|NPU|XPU|MUSA|cuda runtime error \(2\)|CUDA driver error|Cuda failure|CUDA error)\W{0,4}(?:\d+\W+)?(?:error: )?'?out of memory"
     r"|OutOfMemoryError|CU(?:BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|OUT_OF_DEVICE_MEMORY|alloc device memory failed|CURAND_STATUS_ALLOCATION_FAILED"
@@ -35,7 +36,7 @@ _WORDING = re.compile(
     r"|out of memory\W+Tr(?:ied|ying) to alloc",
     re.IGNORECASE,
 )
-_RETRIED = re.compile(
+_RETRIED = Pattern(
     r"retry|re-try|skip|reduc|halv|smaller|fall(?:ing)? back|recover|caught|continu|decreas|lower(?:ing)? |auto_find|"
     r"find_executable|batch size (?:scaler|finder)|attempt to",
     re.IGNORECASE,
@@ -44,15 +45,15 @@ _SIZE = r"([\d.]+) ?([KMGT]i?B|bytes|B)"
 _UNITS = {"b": 1, "bytes": 1, "kib": 1 << 10, "kb": 1 << 10, "mib": 1 << 20, "mb": 1 << 20,
           "gib": 1 << 30, "gb": 1 << 30, "tib": 1 << 40, "tb": 1 << 40}  # fmt: skip
 _NUMBERS = {
-    "tried": re.compile(rf"[Tt]r(?:ied|ying) to allocate (?:about )?{_SIZE}"),
-    "capacity": re.compile(rf"{_SIZE} total capaci?ty|total capaci?ty (?:of|is) {_SIZE}|max allowed: {_SIZE}"),
-    "free": re.compile(rf"{_SIZE} free\b|{_SIZE} is free"),
-    "allocated": re.compile(rf"{_SIZE} already allocated|{_SIZE} is allocated by PyTorch|MPS allocated: {_SIZE}"),
-    "reserved": re.compile(rf"{_SIZE} (?:reserved|cached) in total|{_SIZE} cached"),
-    "unallocated": re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated"),
-    "process": re.compile(rf"this process has {_SIZE} memory in use"),
+    "tried": Pattern(rf"[Tt]r(?:ied|ying) to allocate (?:about )?{_SIZE}"),
+    "capacity": Pattern(rf"{_SIZE} total capaci?ty|total capaci?ty (?:of|is) {_SIZE}|max allowed: {_SIZE}"),
+    "free": Pattern(rf"{_SIZE} free\b|{_SIZE} is free"),
+    "allocated": Pattern(rf"{_SIZE} already allocated|{_SIZE} is allocated by PyTorch|MPS allocated: {_SIZE}"),
+    "reserved": Pattern(rf"{_SIZE} (?:reserved|cached) in total|{_SIZE} cached"),
+    "unallocated": Pattern(rf"{_SIZE} is reserved by PyTorch but unallocated"),
+    "process": Pattern(rf"this process has {_SIZE} memory in use"),
 }
-_OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use", re.IGNORECASE)
+_OTHERS = Pattern(rf"Process \d+ has {_SIZE} memory in use", re.IGNORECASE)
 
 
 def find_memory(lines: Sequence[Line], raised: Sequence[Raised]) -> list[Memory]:

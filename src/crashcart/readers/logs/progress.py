@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Line, Metrics, Progress
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
 
 _VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?![\w.])"
-_PAIR = re.compile(rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s?[:=]\s*(?:tensor\()?['\"]?{_VALUE}", re.IGNORECASE)
-_SPACED = re.compile(rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE)
-_NOT_A_METRIC = re.compile(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
-_BAR = re.compile(r"(?P<step>\d+)/(?P<total>\d+)\s*\[")
-_STEP = re.compile(
+_PAIR = Pattern(rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s?[:=]\s*(?:tensor\()?['\"]?{_VALUE}", re.IGNORECASE)
+_SPACED = Pattern(rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE)
+_NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
+_BAR = Pattern(r"(?P<step>\d+)/(?P<total>\d+)\s*\[", needs=("[",))
+_STEP = Pattern(
     r"(?:global[_ ]?step|\bsteps?|\biter(?:ation)?s?|\bit|update|num_updates)['\"]?[\s:=\[(#]*(?P<step>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?",
     re.IGNORECASE,
+    needs=("step", "it", "update"),
 )
-_BRACKETED = re.compile(r"\]?\s?\[\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*\]|\b(?P<step2>\d+)\s*/\s*(?P<total2>\d+);|\bbatch[ \[:=]+(?P<step3>\d+)", re.IGNORECASE)
+_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*\]|\b(?P<step2>\d+)\s*/\s*(?P<total2>\d+);|\bbatch[ \[:=]+(?P<step3>\d+)", re.IGNORECASE, needs=("/", "batch"))
 _WORTH = ("loss", "nan", "inf", "grad", "acc", "metric", "reward", "ppl", "lr", "map", "step", "iter")
 _DIGITS = str.maketrans("", "", "0123456789.+-e# \t|█▏▎▍▌▋▊▉:,<>?[]()%'\"/=")
-_NOT_FINITE = re.compile(r"\b(?:nan|inf)\b", re.IGNORECASE)
-_NOT_TRAINING = re.compile(r"download|loading|shards|tokeniz|map \(|mapping|filter|generating|processing|\bMB/s|\bkB/s|GB/s|resolving", re.IGNORECASE)
+_NOT_FINITE = Pattern(r"\b(?:nan|inf)\b", re.IGNORECASE)
+_NOT_TRAINING = Pattern(r"download|loading|shards|tokeniz|map \(|mapping|filter|generating|processing|\bMB/s|\bkB/s|GB/s|resolving", re.IGNORECASE)
 
 
 def shape(text: str) -> str:
@@ -73,29 +75,29 @@ def _values(text: str) -> list[tuple[str, float]]:
 def find_progress(lines: Sequence[Line]) -> Progress:
     """The last step that any line names, and how many there were to be."""
     for line in reversed(lines):
-        if _NOT_TRAINING.search(line.text) or "(most recent" in line.text or 'File "' in line.text:
+        if "(most recent" in line.text or 'File "' in line.text or not any(map(str.isdigit, line.text)):
             continue
         step, total = _step(line.text)
-        if step is not None:
+        if step is not None and not _NOT_TRAINING.search(line.text):
             return Progress(step, total, line)
     return Progress()
 
 
 _PHASE_FRAMES = (
-    ("load", re.compile(r"^(?:load_checkpoint|load_state_dict|_load_checkpoint|resume\w*|restore\w*|load_from_checkpoint|load_model_ckpt|load_state|_load_optimizer_and_scheduler|_load_from_checkpoint|auto_resume|_load)$")),
-    ("save", re.compile(r"save_checkpoint|^save_state$|^_save\w*$|^save$|save_pretrained|save_model|checkpoint_save|full_state_dict|_summon_full_params|gather_full|get_state_dict|^state_dict$|consolidat|dump_checkpoint|save_ckpt|write_record")),
-    ("sample", re.compile(r"log_(?:images?|img|samples?|videos?|validation)|(?:^|_)sampl(?:e|es|ing|er)(?:$|_)|^generate\w*|p_sample|rollout|visuali[sz]e|plot_|make_grid|denoising_loop|^decode_\w*image|render")),
-    ("evaluate", re.compile(r"evaluat|(?:^|_)eval(?:$|_)|validat|(?:^|_)val(?:id)?(?:$|_)|^test(?:$|_)|^test_|_test$|prediction_(?:step|loop)|inference|compute_metrics|predict")),
-    ("train", re.compile(r"backward|training_step|train_step|train_one_epoch|optimizer_step|^step$|run_training_batch|_inner_training_loop|^train$|^fit$|train_batch|train_epoch|forward_backward")),
+    ("load", Pattern(r"^(?:load_checkpoint|load_state_dict|_load_checkpoint|resume\w*|restore\w*|load_from_checkpoint|load_model_ckpt|load_state|_load_optimizer_and_scheduler|_load_from_checkpoint|auto_resume|_load)$")),
+    ("save", Pattern(r"save_checkpoint|^save_state$|^_save\w*$|^save$|save_pretrained|save_model|checkpoint_save|full_state_dict|_summon_full_params|gather_full|get_state_dict|^state_dict$|consolidat|dump_checkpoint|save_ckpt|write_record")),
+    ("sample", Pattern(r"log_(?:images?|img|samples?|videos?|validation)|(?:^|_)sampl(?:e|es|ing|er)(?:$|_)|^generate\w*|p_sample|rollout|visuali[sz]e|plot_|make_grid|denoising_loop|^decode_\w*image|render")),
+    ("evaluate", Pattern(r"evaluat|(?:^|_)eval(?:$|_)|validat|(?:^|_)val(?:id)?(?:$|_)|^test(?:$|_)|^test_|_test$|prediction_(?:step|loop)|inference|compute_metrics|predict")),
+    ("train", Pattern(r"backward|training_step|train_step|train_one_epoch|optimizer_step|^step$|run_training_batch|_inner_training_loop|^train$|^fit$|train_batch|train_epoch|forward_backward")),
 )  # fmt: skip
 _NO_PHASE = frozenset({"_maybe_log_save_evaluate", "sample_timesteps", "resume_from_checkpoint", "validate_args", "sampler"})
 _PHASE_LINES = (
-    ("save", re.compile(r"sav(?:ing|ed) (?:\w+ ){0,4}(?:checkpoint|model|state|weights|optimizer|ckpt)|checkpoint(?:ing)? (?:sav|to )|Saving at|保存|state dict took|Retrieving (?:full model|optimizer) state", re.IGNORECASE)),
-    ("load", re.compile(r"(?:loading|restoring|resuming)(?: \w+){0,4} (?:from|checkpoint|weights|shards)|Loading checkpoint|resume from", re.IGNORECASE)),
-    ("sample", re.compile(r"generat(?:ing|ed) (?:\w+ ){0,3}(?:images?|samples?|videos?)|sampling\b|sample images|DDIM Sampl|Running validation|log(?:ging)? images|rendering", re.IGNORECASE)),
-    ("evaluate", re.compile(r"\*+ ?Running (?:Evaluation|Prediction)|\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b(?! (?:loss|acc|set|split|data|samples|interval|every|frequency|_))|\btesting\b|\beval(?:uate)?:|mAP@|Epoch \(valid\)|Class +Images +Labels|Validation(?: DataLoader)?[ :]+\d|\bEval(?:uating)?[: ].*%\||\bTest: ?\[|验证|测试集|评估", re.IGNORECASE)),
-    ("train", re.compile(r"\*+ ?Running training|\bloss\b|\bEpoch\b.*%\||Starting training|it/s|s/it|\bstep\b", re.IGNORECASE)),
-    ("start-up", re.compile(r"Loading (?:dataset|model|pretrained)|Initializ|Building|Creating", re.IGNORECASE)),
+    ("save", Pattern(r"sav(?:ing|ed) (?:\w+ ){0,4}(?:checkpoint|model|state|weights|optimizer|ckpt)|checkpoint(?:ing)? (?:sav|to )|Saving at|保存|state dict took|Retrieving (?:full model|optimizer) state", re.IGNORECASE)),
+    ("load", Pattern(r"(?:loading|restoring|resuming)(?: \w+){0,4} (?:from|checkpoint|weights|shards)|Loading checkpoint|resume from", re.IGNORECASE)),
+    ("sample", Pattern(r"generat(?:ing|ed) (?:\w+ ){0,3}(?:images?|samples?|videos?)|sampling\b|sample images|DDIM Sampl|Running validation|log(?:ging)? images|rendering", re.IGNORECASE)),
+    ("evaluate", Pattern(r"\*+ ?Running (?:Evaluation|Prediction)|\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b(?! (?:loss|acc|set|split|data|samples|interval|every|frequency|_))|\btesting\b|\beval(?:uate)?:|mAP@|Epoch \(valid\)|Class +Images +Labels|Validation(?: DataLoader)?[ :]+\d|\bEval(?:uating)?[: ].*%\||\bTest: ?\[|验证|测试集|评估", re.IGNORECASE)),
+    ("train", Pattern(r"\*+ ?Running training|\bloss\b|\bEpoch\b.*%\||Starting training|it/s|s/it|\bstep\b", re.IGNORECASE)),
+    ("start-up", Pattern(r"Loading (?:dataset|model|pretrained)|Initializ|Building|Creating", re.IGNORECASE)),
 )  # fmt: skip
 
 

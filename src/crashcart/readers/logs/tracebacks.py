@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Line, Raised
+from crashcart.pattern import Pattern
 from crashcart.readers.logs.progress import phase_of_frames, phase_of_lines
 
 if TYPE_CHECKING:
@@ -24,32 +25,34 @@ if TYPE_CHECKING:
 
 __all__ = ["find_raised"]
 
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>[\w<>.]+)')
-_RICH_FRAME = re.compile(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
-_SPY_FRAME = re.compile(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d+)\)\s*$")
-_NOTEBOOK_FRAME = re.compile(
+_FRAME = Pattern(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>[\w<>.]+)')
+_RICH_FRAME = Pattern(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
+_SPY_FRAME = Pattern(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d+)\)\s*$")
+_NOTEBOOK_FRAME = Pattern(
     r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d+))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
 )
-_KIND = re.compile(
+_KIND = Pattern(
     r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
     r"|StopIteration|SystemExit|NotImplemented\w*|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
     r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
 )
-_ERROR_WORD = re.compile(r"^(?:[\w.]+\.)?error$")
+_ERROR_WORD = Pattern(r"^(?:[\w.]+\.)?error$")
 _INNER = ("During handling of the above exception", "The above exception was the direct cause")
-_IGNORED = re.compile(
+_IGNORED = Pattern(
     r"Exception ignored in|Exception in thread|Error in atexit|Exception ignored on|in callback|--- Logging error|"
     r"Task exception was never|Exception while exporting|Error in sys\.exc",
     re.IGNORECASE,
+    needs=("exception ignored", "in thread", "atexit", "callback", "logging error", "never", "exporting", "sys.exc"),
 )
-_WENT_ON = re.compile(
+_WENT_ON = Pattern(
     r"\b(?:retry|retrying|retries left|will retry|re-?try(?:ing)? with|skipp?(?:ing|ed)|ignor(?:e|ed|ing)|recover(?:ed|ing)|"
     r"falling back|fall back|fallback|continuing|resum(?:e|ing) (?:training|with)|caught|handled|reducing|reduced|halving|"
     r"decreasing|shrinking)\b",
     re.IGNORECASE,
+    needs=("retr", "re-tr", "skip", "ignor", "recover", "fall", "continuing", "resum", "caught", "handled", "reduc", "halving", "decreas", "shrink"),
 )
-_WARNED = re.compile(r"(?<!NCCL )(?<!=)\bWARN(?:ING)?\b")
+_WARNED = Pattern(r"(?<!NCCL )(?<!=)\bWARN(?:ING)?\b", needs=("warn",))
 _MOST_FRAMES = 80
 _MESSAGE_LINES = 14
 _PHASE_LINES = 80

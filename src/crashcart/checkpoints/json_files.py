@@ -1,0 +1,54 @@
+"""JSON files beside the weights: a save that was cut off leaves half of one, and resuming then dies on it.
+
+An index of shards is one of them:
+
+    {"metadata": {...}, "weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors", ...}}
+"""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from crashcart.checkpoints.model import Look, Problem, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+INDEX_SUFFIX: Final = ".index.json"
+_LIMIT_BYTES: Final = 64 << 20
+
+
+def look_at_json(path: Path) -> Look:
+    """Check that a JSON file can be read, and keep its numbers or its index of shards."""
+    try:
+        size = path.stat().st_size
+        if size > _LIMIT_BYTES:
+            return Look("json", notes=(f"JSON of {in_words(size)} was not read",))
+        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        return Look("json", (Problem("unknown", f"could not be read: {error.strerror or error}"),))
+    except (ValueError, RecursionError):
+        says = "the file is empty (0 bytes)" if size == 0 else f"not readable as JSON ({in_words(size)} on disk)"
+        return Look("json", (Problem("broken", says),))
+    if path.name.endswith(INDEX_SUFFIX):
+        return _look_at_index(content)
+    pairs = content.items() if isinstance(content, dict) else ()
+    numbers = {key: value for key, value in pairs if type(value) is int}
+    return Look("json", numbers=MappingProxyType(numbers))
+
+
+def _look_at_index(content: object) -> Look:
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        return Look("json", (Problem("broken", "has no weight_map, so the shards are not known"),))
+    return Look("json", shards=MappingProxyType(_by_shard(weight_map)))
+
+
+def _by_shard(weight_map: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    shards: dict[str, set[str]] = {}
+    for tensor, shard in weight_map.items():
+        shards.setdefault(shard, set()).add(tensor)
+    return {shard: frozenset(tensors) for shard, tensors in shards.items()}

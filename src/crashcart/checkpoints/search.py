@@ -1,0 +1,136 @@
+"""Finding checkpoints below a folder, newest first.
+
+Bounded in every direction: depth, number of folders, number of checkpoints, bytes read. Links are followed once, by
+device and inode, so a loop ends and `last.ckpt -> epoch=1-step=8.ckpt` is one checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from crashcart.checkpoints.folders import pointed_at, recognise
+from crashcart.checkpoints.inspection import inspect_within
+from crashcart.checkpoints.listing import Listing, list_folder
+from crashcart.checkpoints.one_file import SUFFIXES
+from crashcart.checkpoints.spans import BUDGET_BYTES, Budget
+from crashcart.checkpoints.steps import named_step
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from crashcart.checkpoints.model import Checkpoint
+
+_DEEPEST: Final = 6
+_MOST_FOLDERS: Final = 5_000
+_LIMIT: Final = 200
+# Token files and caches are called .bin and .pkl too; these must look like a checkpoint by their name.
+_COMMON_SUFFIXES: Final = frozenset({".bin", ".pkl", ".pickle", ".tar"})
+_NAMED_LIKE_ONE: Final = re.compile(
+    r"model|checkpoint|ckpt|weights|state|step|epoch|iter|snapshot|\.pth?\.tar$", re.IGNORECASE
+)
+_COMPANION: Final = re.compile(r"^(optimizer|scheduler|scaler|sampler|random_states|rng_state|training_args)\b")
+_SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+
+
+@dataclass(frozen=True)
+class _Found:
+    path: Path
+    step: int | None
+    modified: float
+
+
+def find(
+    folder: str | os.PathLike[str], *, limit: int = _LIMIT, deep: bool = True, budget_bytes: int = BUDGET_BYTES
+) -> list[Checkpoint]:
+    """List the checkpoints below a folder, newest first: by step, then by time.
+
+    The budget for checksums is shared, and the newest are served first.
+    """
+    root = Path(folder)
+    budget = Budget(budget_bytes if deep else 0)
+    found = sorted(_search(root), key=_age)[:limit]
+    return sorted((inspect_within(item.path, budget) for item in found), key=_age)
+
+
+def newest_whole(
+    folder: str | os.PathLike[str], *, limit: int = _LIMIT, budget_bytes: int = BUDGET_BYTES
+) -> Checkpoint | None:
+    """Return the newest checkpoint that is whole, checksums included where they fit into the budget of each."""
+    for candidate in find(folder, limit=limit, deep=False):
+        if candidate.verdict == "whole":
+            checked = inspect_within(candidate.path, Budget(budget_bytes))
+            if checked.verdict == "whole":
+                return checked
+    return None
+
+
+def _age(item: _Found | Checkpoint) -> tuple[bool, int, float]:
+    return item.step is None, -(item.step or 0), -item.modified
+
+
+def _found(path: Path) -> _Found:
+    try:
+        modified = path.stat().st_mtime
+    except (OSError, ValueError):
+        modified = 0.0
+    return _Found(path, named_step(path.name), modified)
+
+
+def _search(root: Path) -> Iterator[_Found]:
+    seen: set[tuple[int, int]] = set()
+    waiting = [(root, 0)]
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        folder, depth = waiting.pop(0)
+        if not _is_new(folder, seen):
+            continue
+        try:
+            listing = list_folder(folder)
+        except (OSError, ValueError):
+            yield _found(folder)
+            continue
+        own, below = _checkpoints_in(listing)
+        yield from (_found(path) for path in own if path == folder or _is_new(path, seen))
+        if depth < _DEEPEST:
+            waiting.extend((path, depth + 1) for path in below)
+
+
+def _is_new(path: Path, seen: set[tuple[int, int]]) -> bool:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return True
+    known = (found.st_dev, found.st_ino) in seen
+    seen.add((found.st_dev, found.st_ino))
+    return not known
+
+
+def _checkpoints_in(listing: Listing) -> tuple[list[Path], list[Path]]:
+    """Split a folder into its own checkpoints and the subfolders still to be searched."""
+    kind = recognise(listing)
+    below = [name for name in listing.folders if not name.startswith(".") and name not in _SKIPPED]
+    if kind:
+        return [listing.folder], _links_last(listing.folder, [name for name in below if not kind.claims(name)])
+    own = _links_last(listing.folder, [name for name in listing.files if _is_checkpoint_file(name)])
+    pointer = pointed_at(listing)
+    if pointer and pointer[1] not in listing.folders:
+        own.append(listing.folder / pointer[1])
+    if not own and not below and listing.step is not None and not listing.files:
+        own = [listing.folder]
+    return own, _links_last(listing.folder, below)
+
+
+def _links_last(folder: Path, names: list[str]) -> list[Path]:
+    return sorted((folder / name for name in names), key=lambda path: (path.is_symlink(), path.name))
+
+
+def _is_checkpoint_file(name: str) -> bool:
+    suffix = Path(name).suffix.lower()
+    if suffix not in SUFFIXES or _COMPANION.match(name) or name.startswith("."):
+        return False
+    return suffix not in _COMMON_SUFFIXES or bool(_NAMED_LIKE_ONE.search(name))

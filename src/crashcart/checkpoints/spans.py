@@ -1,0 +1,74 @@
+"""Reading a file by offset, a bounded piece at a time, and never past its end.
+
+Lengths in a damaged file are noise: a flipped bit asks for 2**62 bytes. Whatever is read goes through a `Span`,
+which refuses what is not there and what does not fit in memory, so no reader needs to mistrust its own numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from crashcart.checkpoints.model import DamageError, Problem, in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PIECE_BYTES: Final = 1 << 20
+AT_ONCE_BYTES: Final = 64 << 20
+BUDGET_BYTES: Final = 4 << 30
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of an open file: the whole of it, or one slice of a `.distcp`."""
+
+    file: BinaryIO
+    start: int
+    size: int
+
+    def at(self, offset: int, count: int) -> bytes:
+        """Read exactly `count` bytes."""
+        if offset < 0 or count < 0 or offset + count > self.size:
+            raise DamageError(
+                Problem(
+                    "broken", f"the file ends in the middle: byte {offset + count} is asked for, it has {self.size}"
+                )
+            )
+        if count > AT_ONCE_BYTES:
+            raise DamageError(Problem("unknown", f"holds one piece of {in_words(count)}, more than is read at once"))
+        self.file.seek(self.start + offset)
+        found = self.file.read(count)
+        if len(found) != count:
+            raise DamageError(Problem("doubtful", "the file became shorter while it was read: it is being written now"))
+        return found
+
+    def pieces(self, offset: int, count: int) -> Iterator[bytes]:
+        """Read `count` bytes, at most 1 MiB at a time."""
+        for begin in range(offset, offset + count, PIECE_BYTES):
+            yield self.at(begin, min(PIECE_BYTES, offset + count - begin))
+
+    def part(self, offset: int, size: int) -> Span:
+        """Narrow it to a stretch of itself."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise DamageError(
+                Problem(
+                    "broken",
+                    f"the file ends in the middle: {in_words(self.size)} of {in_words(offset + size)} are there",
+                )
+            )
+        return Span(self.file, self.start + offset, size)
+
+
+@dataclass
+class Budget:
+    """How many bytes may still be read for checksums."""
+
+    left_bytes: int = BUDGET_BYTES
+
+    def take(self, size_bytes: int) -> bool:
+        """Spend this much, or nothing when it is more than is left."""
+        if size_bytes > self.left_bytes:
+            return False
+        self.left_bytes -= size_bytes
+        return True

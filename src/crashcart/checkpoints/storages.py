@@ -1,0 +1,123 @@
+"""Which storages a torch pickle speaks of, how long each must be, and what its outermost dict holds.
+
+torch.save keeps tensor data outside the pickle and leaves a persistent id in its place (the sixth item, a view, only in
+the old format; nothing but None is written there since 2017):
+
+    ('storage', torch.FloatStorage, '0', 'cuda:0', 1048576)     ->  record data/0 must have 1048576 x 4 bytes
+
+dtypes that are younger than 2022 (float8, uint16) come as torch.storage.UntypedStorage, whose count is in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from crashcart.checkpoints.model import DamageError, Problem
+from crashcart.checkpoints.paper import Built, Global, Persistent, Pickle, Table
+from crashcart.checkpoints.zeros import row_items
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_ITEM_BYTES: Final = {
+    "ByteStorage": 1,
+    "CharStorage": 1,
+    "BoolStorage": 1,
+    "UntypedStorage": 1,
+    "QInt8Storage": 1,
+    "QUInt8Storage": 1,
+    "QUInt4x2Storage": 1,
+    "QUInt2x4Storage": 1,
+    "ShortStorage": 2,
+    "HalfStorage": 2,
+    "BFloat16Storage": 2,
+    "IntStorage": 4,
+    "FloatStorage": 4,
+    "QInt32Storage": 4,
+    "LongStorage": 8,
+    "DoubleStorage": 8,
+    "ComplexFloatStorage": 8,
+    "ComplexDoubleStorage": 16,
+}
+_PARTS_OF_ID: Final = 5
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A storage as the pickle speaks of it; `item_bytes` is None for a type that we do not know."""
+
+    key: str
+    type_name: str
+    item_bytes: int | None
+    count: int
+
+    @property
+    def is_float(self) -> bool:
+        """Whether exact zeros in a row are unusual in it."""
+        return self.type_name in {"FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage"}
+
+    @property
+    def size_bytes(self) -> int | None:
+        """How long its data is."""
+        return None if self.item_bytes is None else self.count * self.item_bytes
+
+    def fits(self, found_bytes: int) -> bool:
+        """Whether data of this length is its own; a storage may end in less than one item."""
+        if self.item_bytes is None:
+            return True
+        return 0 <= found_bytes - self.count * self.item_bytes < self.item_bytes
+
+
+def storages_of(pickle: Pickle) -> Iterator[Storage]:
+    """List the storages in the order of the pickle, with repetitions."""
+    for persistent in pickle.persistent:
+        found = _storage(persistent)
+        if found:
+            yield found
+
+
+def _storage(persistent: Persistent) -> Storage | None:
+    identity = persistent.id
+    if not isinstance(identity, tuple) or len(identity) < _PARTS_OF_ID or identity[0] not in {"storage", b"storage"}:
+        return None
+    _, kind, key, _, count = identity[:_PARTS_OF_ID]
+    if not isinstance(kind, Global) or not isinstance(count, int) or count < 0:
+        raise DamageError(Problem("broken", "a tensor in it is described by something that is no storage"))
+    return Storage(str(key), kind.name, _ITEM_BYTES.get(kind.name), count)
+
+
+def row_counts(pickle: Pickle) -> Mapping[str, int]:
+    """Tell, by storage key, how many items one row of its first tensor has."""
+    rows: dict[str, int] = {}
+    for call in pickle.calls:
+        arguments = call.arguments
+        if isinstance(arguments, tuple) and len(arguments) > 2 and isinstance(arguments[0], Persistent):  # noqa: PLR2004
+            storage, size = _storage(arguments[0]), arguments[2]
+            if storage and isinstance(size, tuple) and all(isinstance(side, int) for side in size):
+                rows.setdefault(storage.key, row_items(size))
+    return rows
+
+
+def pairs_of(value: object) -> list[tuple[object, object]]:
+    """Return the pairs of a dict or of a subclass such as OrderedDict; nothing for anything else."""
+    return value.pairs if isinstance(value, (Table, Built)) else []
+
+
+def keys_of(value: object) -> frozenset[str] | None:
+    """Return the string keys of the outermost dict."""
+    keys = frozenset(key for key, _ in pairs_of(value) if isinstance(key, str))
+    return keys or None
+
+
+def numbers_of(value: object) -> Mapping[str, int]:
+    """Return the whole numbers of the outermost dict, by key."""
+    pairs = pairs_of(value)
+    numbers = {key: found for key, found in pairs if isinstance(key, str) and type(found) is int}
+    return MappingProxyType(numbers)
+
+
+def empty_of(value: object) -> frozenset[str]:
+    """Return the keys of the outermost dict that hold None."""
+    return frozenset(key for key, found in pairs_of(value) if isinstance(key, str) and found is None)

@@ -1,0 +1,216 @@
+"""Everything that can be known about a run from the paths and the context that were given: the case.
+
+Named files are logs. A folder is searched: logs where there are some, else what a run leaves without one (tracker files,
+scheduler output, launch script, config, checkpoints). What was named in the call wins; what is found beside the log is used
+only where it is clearly the run's own: a launch script that is alone in its folder, the config that the script names, a kernel
+log. Everything that could not be read becomes a note in the case, not an error.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crashcart.case import Case, ExitStatus
+from crashcart.errors import CommandError
+from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.readers.logs import read_logs
+from crashcart.readers.logs.endings import decoded_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crashcart.readers.survivors import Found
+
+__all__ = ["Given", "gather"]
+
+_SCRIPTS = (".sh", ".sbatch", ".slurm")
+_CONFIGS = (".yaml", ".yml", ".json", ".toml")
+_LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
+_MOST_LOGS = 2000
+_BESIDE = 200
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the user gave."""
+
+    paths: Sequence[str] = ()
+    command: str | None = None
+    configs: Sequence[str] = ()
+    scripts: Sequence[str] = ()
+    exit_code: int | None = None
+    kernel_log: str | None = None
+    look_around: bool = True
+
+
+def gather(given: Given, progress: Callable[[int], None] | None = None) -> Case:
+    """Read everything into a case."""
+    return _Gathering(given, progress).case
+
+
+class _Gathering:
+    def __init__(self, given: Given, progress: Callable[[int], None] | None) -> None:
+        self.given = given
+        self.case = Case()
+        self.step: int | None = None
+        paths = list(given.paths) or ["."]
+        folders = [path for path in paths if path != "-" and os.path.isdir(path)]
+        logs = [path for path in paths if path not in folders]
+        scripts, configs = list(given.scripts), list(given.configs)
+        kernel = given.kernel_log
+        self.found: list[Found] = []
+        for folder in folders:
+            logs += self._look_through(folder, scripts, configs)
+        if given.look_around and not folders and logs:
+            kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
+        self._read_logs(logs, progress)
+        self._read_job(scripts, configs)
+        self._read_exit()
+        self._read_kernel(kernel)
+        if not self.case.log.lines:
+            self._read_traces()
+        self._read_checkpoints(folders)
+        self._describe()
+
+    def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
+        from crashcart.readers.survivors import survivors
+
+        found = survivors(folder)
+        self.found.append(found)
+        self.case.not_looked += found.not_looked
+        scripts += [one.path for one in found.of("launch-script")][:3] if not self.given.scripts else []
+        logs = [one.path for one in reversed(found.of(*_LOG_KINDS))]
+        if not logs:
+            logs = [path for path in _files(folder) if path.endswith((".txt", ".gz", ".bz2", ".xz", ".zst"))]
+        if not self.given.configs and not scripts:
+            configs += [one.path for one in found.of("config") if not one.path.endswith(".json")][:1]
+        return [path for path in logs if os.path.getsize(path)][-_MOST_LOGS:]
+
+    def _look_beside(self, logs: list[str], scripts: list[str], configs: list[str]) -> str | None:
+        """The launch script and the kernel log in the folder of the log, where there is one of them."""
+        folder = os.path.dirname(logs[0]) or "."
+        if logs[0] == "-" or self.given.command or scripts:
+            return None
+        names = _files(folder)
+        if len(names) > _BESIDE:
+            return None
+        own = [name for name in names if name.endswith(_SCRIPTS)]
+        scripts += own if len(own) == 1 else []
+        plain = [name for name in names if name.endswith((".yaml", ".yml"))]
+        configs += plain if len(plain) == 1 and not configs else []
+        kernels = [name for name in names if os.path.basename(name).startswith(("dmesg", "kern.log", "journal"))]
+        return kernels[0] if len(kernels) == 1 and kernels[0] not in logs else None
+
+    def _read_logs(self, logs: Sequence[str], progress: Callable[[int], None] | None) -> None:
+        if not logs:
+            return
+        notes: list[str] = []
+        try:
+            self.case.log = read_logs(logs, progress=progress, notes=notes)
+        except CommandError as problem:
+            if self.given.paths and all(not os.path.isdir(path) for path in self.given.paths):
+                raise
+            self.case.not_looked.append(NotLooked("a log", str(problem)))
+        self.case.not_looked += [NotLooked("the rest of a log", note) for note in notes]
+
+    def _read_job(self, scripts: Sequence[str], configs: list[str]) -> None:
+        if not scripts and not configs and not self.given.command:
+            return
+        from crashcart.readers.command import read_command, read_script
+        from crashcart.readers.config import read_config
+
+        facts: list[Fact] = []
+        for script in scripts:
+            facts += self._tried(read_script, script)
+        if self.given.command:
+            facts += read_command(self.given.command, "--command")
+        named = [_beside(fact, scripts) for fact in facts if _is_config(fact)]
+        for config in [*dict.fromkeys([*configs, *(path for path in named if path)])]:
+            # Flags win over files, whatever the order in which they were read.
+            facts = [*self._tried(read_config, config), *facts]
+        self.case.facts.update({fact.name: fact for fact in facts})
+
+    def _tried(self, read: Callable[[str], list[Fact]], path: str) -> list[Fact]:
+        try:
+            return read(path)
+        except (CommandError, OSError) as problem:
+            if path in self.given.configs:
+                raise CommandError(f"{path}: {problem}") from None
+            self.case.not_looked.append(NotLooked(os.path.basename(path), str(problem)))
+            return []
+
+    def _read_exit(self) -> None:
+        status = self.given.exit_code
+        if status is None:
+            return
+        code, signal = decoded_exit(status)
+        quote = f"exit status {status}" + (f", that is {signal}" if signal else "")
+        self.case.exit = ExitStatus(code, signal, Evidence("exit", quote, "--exit-code"))
+
+    def _read_kernel(self, path: str | None) -> None:
+        if path is None:
+            self.case.not_looked.append(
+                NotLooked("kernel log", "not given", "`dmesg -T > dmesg.txt`, then add `--kernel-log dmesg.txt`")
+            )
+            return
+        from crashcart.readers.clock import pids_of, times_of
+        from crashcart.readers.kernel import place, read_kernel
+
+        try:
+            events = read_kernel(path)
+        except OSError as problem:
+            raise CommandError(f"{path}: {problem.strerror or problem}.") from None
+        start, end = times_of(self.case.log.lines)
+        self.case.kernel = place(events, run_start=start, run_end=end, pids=pids_of(self.case.log.lines))
+
+    def _read_traces(self) -> None:
+        """What trackers and trainers still know when there is no log."""
+        from crashcart.readers.traces import traces
+
+        for found in self.found:
+            step, notes, gaps = traces(found)
+            self.step = step if step is not None else self.step
+            self.case.notes += notes
+            self.case.not_looked += gaps
+
+    def _read_checkpoints(self, folders: list[str]) -> None:
+        output = self.case.facts.get("output.path")
+        places = [str(output.value)] if output and os.path.isdir(str(output.value)) else folders
+        if not places:
+            return
+        from crashcart import checkpoints
+
+        found = [one for place in places for one in checkpoints.find(place, limit=20)]
+        self.case.checkpoints = tuple(found)
+
+    def _describe(self) -> None:
+        step = self.case.log.progress.step if self.case.log.progress.step is not None else self.step
+        self.case.step = step
+        if not self.case.facts and not self.case.checkpoints:
+            return
+        from crashcart.readers.traces import describe
+
+        self.case.step, notes = describe(self.case, step)
+        self.case.notes += notes
+
+
+def _files(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(os.path.join(folder, entry.name) for entry in entries if entry.is_file())
+    except OSError:
+        return []
+
+
+def _is_config(fact: Fact) -> bool:
+    return isinstance(fact.value, str) and fact.value.endswith(_CONFIGS) and not fact.name.startswith("environment")
+
+
+def _beside(fact: Fact, scripts: Sequence[str]) -> str | None:
+    """The config that a flag names: as it stands, or seen from the folder of the script."""
+    name = str(fact.value)
+    places = [name, *(os.path.join(os.path.dirname(script), name) for script in scripts)]
+    return next((place for place in places if os.path.isfile(place)), None)
+
