@@ -56,7 +56,7 @@ def report(rows: list[tuple[str, dict[str, object], list[str]]], *, quiet: bool)
     misses = []
     for name, truth, found in rows:
         right = {truth["cause"], *truth.get("also_accept", [])}  # type: ignore[misc]
-        first, three = bool(found) and found[0] in right, bool(right & set(found[:3]))
+        first, three = int(bool(found) and found[0] in right), int(bool(right & set(found[:3])))
         for key in (str(truth["cause"]).split("/")[0], "all"):
             table[key][0] += 1
             table[key][1] += first

@@ -112,15 +112,14 @@ class Cause:
 @lru_cache(maxsize=1)
 def causes() -> tuple[Cause, ...]:
     """Every cause of the knowledge base, found by folder, in the order of their ids."""
-    from crashcart import causes as package  # noqa: PLC0415 - the folder itself, only when causes are asked for
-
-    return tuple(Cause(identity, importlib.import_module(name)) for identity, name in _found(package.__path__[0]))
+    folder = os.path.join(os.path.dirname(__file__), "causes")
+    return tuple(Cause(identity, importlib.import_module(name)) for identity, name in _found(folder))
 
 
 def _found(folder: str) -> Iterator[tuple[str, str]]:
     for family in sorted(os.listdir(folder)):
-        inner = os.path.join(folder, family)  # noqa: PTH118 - pathlib costs a tenth of the start-up time
-        if family.startswith(("_", ".")) or not os.path.isdir(inner):  # noqa: PTH112 - as above
+        inner = os.path.join(folder, family)
+        if family.startswith(("_", ".")) or not os.path.isdir(inner):
             continue
         for file in sorted(os.listdir(inner)):
             stem = file.removesuffix(".py")

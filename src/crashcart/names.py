@@ -130,7 +130,7 @@ SPELLINGS: dict[str, str] = {
 }
 
 TRAINING = frozenset(
-    {
+    [
         "train",
         "training",
         "trainer",
@@ -142,17 +142,16 @@ TRAINING = frozenset(
         "optim",
         "optimizer",
         "solver",
-    }
+        "deepspeed",
+        "axolotl",
+    ]
 )
-EVALUATION = re.compile(
-    r"(val|valid|validation|eval|evaluation|test)(data|dataset|dataloader|loader|ds|sampler|args|config|params)?"
-)
-SAMPLING = re.compile(r"(sample|sampling|inference|generation)(data|dataset|dataloader|loader|args|config|params)?")
-SECRET = re.compile(r"api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$", re.IGNORECASE)
+# Patterns are text, compiled when first used: every command imports this module.
+EVALUATION = r"(val|valid|validation|eval|evaluation|test)(data|dataset|dataloader|loader|ds|sampler|args|config|params)?"
+SAMPLING = r"(sample|sampling|inference|generation)(data|dataset|dataloader|loader|args|config|params)?"
+HIDDEN = r"(?i)api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$"
 # Hugging Face and others call these keys "...key" or "...token" too, and they are no secrets.
-NO_SECRET = re.compile(
-    r"(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w*_?(key|token)$", re.IGNORECASE
-)
+HARMLESS = r"(?i)(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w*_?(key|token)$"
 
 
 def canonical(spelling: str, *, path: str = "") -> str | None:
@@ -185,7 +184,7 @@ def spellings(name: str) -> tuple[str, ...]:
 def is_secret(name: str) -> bool:
     """Whether what stands under this name must never be shown."""
     last = name.replace("-", "_").rsplit(".", 1)[-1]
-    return bool(SECRET.search(last)) and not NO_SECRET.search(last)
+    return bool(re.search(HIDDEN, last)) and not re.search(HARMLESS, last)
 
 
 def _entries(name: str) -> list[str]:
@@ -203,9 +202,9 @@ def _for_loader(name: str, parents: list[str]) -> str:
     if family != "loader" and name != "train.batch_size":
         return name
     for parent in reversed(parents):
-        if EVALUATION.fullmatch(parent):
+        if re.fullmatch(EVALUATION, parent):
             return f"eval.{rest}"
-        if SAMPLING.fullmatch(parent):
+        if re.fullmatch(SAMPLING, parent):
             return f"sample.{rest}"
     return name
 

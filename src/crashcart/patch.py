@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Fix, Span
 from crashcart.names import canonical, spellings
-from crashcart.readers.command import typed
-from crashcart.readers.config import read_config_text
-from crashcart.readers.shell import BROKEN, lex, mend, text_of
+from crashcart.readers.job.command import typed
+from crashcart.readers.job.config import read_config_text
+from crashcart.readers.job.shell import BROKEN, lex, mend, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -100,14 +100,23 @@ def _edit(fact: Fact, value: Any, edits: list[Edit]) -> Edit | None:  # noqa: AN
         text = text_of(span.file)
         if fact.name == BROKEN:
             edit = Edit(Span(span.file, 0, len(text), 1), mend(text))
+        elif _stands(fact, text[span.start : span.end]):
+            edit = Edit(span, _written(value, fact, text[span.start : span.end], text[: span.start][-1:]))
         else:
-            edit = Edit(span, _written(value, fact, text[span.start : span.end], text[span.start - 1 : span.start]))
+            return None
         if any(_overlap(edit.span, other.span) for other in edits):
             return None
         others = [other for other in edits if other.span.file == span.file]
         return edit if _holds(fact, value, text, apply([*others, edit])[span.file]) else None
     except (CommandError, ValueError, SyntaxError):
         return None
+
+
+def _stands(fact: Fact, written: str) -> bool:
+    """Whether the place still holds the value: files change between reading and patching."""
+    if _kind(fact) == "python":
+        return bool(ast.literal_eval(written) == fact.value)
+    return _kind(fact) != "shell" or "$" in written or typed(written) == fact.value or written == fact.value
 
 
 def _overlap(one: Span, other: Span) -> bool:
@@ -155,7 +164,10 @@ def _written(value: Any, fact: Fact, old: str, before: str) -> str:  # noqa: ANN
 
 
 def _is_plain(text: str) -> bool:
-    found = read_config_text(f"x: {text}\n", "x.yaml")
+    try:
+        found = read_config_text(f"x: {text}\n", "x.yaml")
+    except CommandError:
+        return False
     return len(found) == 1 and found[0].value == text
 
 

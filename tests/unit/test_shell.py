@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.errors import CommandError
-from crashcart.readers.shell import lex, mend, text_of
+from crashcart.readers.job.shell import lex, mend, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,11 +55,11 @@ def shown(script: str) -> str:
         'A=; P ${A:-x} ${A-x} ${A} "${A}" e ${A:+z} ${B:-"q r"} "${B:-q r}" ${B:-q r} ${C:-${D:-3}}\n',
         ": ${LR:=1e-4}; P $LR\n",
         "cat <<EOF >/dev/null\nP x \\\n y\nEOF\nP after\n",
-        "A=1 B=$A; P \"$B\"\nexport C=5 D='x y'; P $C \"$D\" --k=$C\n",
+        'A=1 B=$A; P "$B"\nexport C=5 D=\'x y\'; P $C "$D" --k=$C\n',
         "if [ 1 = 1 ]; then\n P y\nfi\nfor i in 1; do P $i; done\n",
         "P a && P b; P d 2>&1 | cat\nP x 2>/dev/null >/dev/stdout\n",
         'P "a\\"b\\$c\\d" \'q"r\' x\\ y é中\n',
-        "A=a\\ b; P $A \"$A\"\nE=' l m '; P a$E\"b\" $E\n",
+        'A=a\\ b; P $A "$A"\nE=\' l m \'; P a$E"b" $E\n',
     ],
 )
 def test_words_are_those_that_bash_passes(script: str) -> None:
@@ -147,7 +147,25 @@ def test_a_variable_used_once_is_edited_where_it_is_set_and_one_used_twice_where
 
 
 def test_text_without_end_or_sense_is_read_to_the_end() -> None:
-    for text in ["'", '"', "$(", "${", "`", "\\", "<<", "<<E", "a=(", "a=(;&|<>()", "((", "))", "&&||;;", "\r", "\x00", "for", "case x in"]:
+    for text in [
+        "'",
+        '"',
+        "$(",
+        "${",
+        "`",
+        "\\",
+        "<<",
+        "<<E",
+        "a=(",
+        "a=(;&|<>()",
+        "((",
+        "))",
+        "&&||;;",
+        "\r",
+        "\x00",
+        "for",
+        "case x in",
+    ]:
         assert lex(text).text == text
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from crashcart.model import NotLooked
-from crashcart.readers import survivors as module
-from crashcart.readers.slurm import SlurmJob, parse
-from crashcart.readers.survivors import sacct, survivors
+from crashcart.readers.traces import survivors as module
+from crashcart.readers.traces.slurm import SlurmJob, parse
+from crashcart.readers.traces.survivors import sacct, survivors
 
 WANDB = "wandb/run-20261115_071203-a1b2c3d4/files"
 TREE = {

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from crashcart.readers import tfevents
-from crashcart.readers.tfevents import tfevents_last
-from crashcart.readers.tracker import mlrun_status, wandb_summary
+from crashcart.readers.traces import tfevents
+from crashcart.readers.traces.tfevents import tfevents_last
+from crashcart.readers.traces.tracker import mlrun_status, wandb_summary
 
 EVENTS = Path(__file__).parent / "data" / "events.out.tfevents.1794732096.node1"  # written by tensorboardX 2.6.5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crashcart.readers.xid import meaning, whose_fault
+from crashcart.readers.kernel.xid import meaning, whose_fault
 
 
 @pytest.mark.parametrize("code", [13, 31, 43, 45, 68])

@@ -21,7 +21,7 @@ from crashcart.readers.logs.endings import decoded_exit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crashcart.readers.survivors import Found
+    from crashcart.readers.traces.survivors import Found
 
 __all__ = ["Given", "gather"]
 
@@ -75,7 +75,7 @@ class _Gathering:
         self._describe()
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
-        from crashcart.readers.survivors import survivors
+        from crashcart.readers.traces.survivors import survivors
 
         found = survivors(folder)
         self.found.append(found)
@@ -118,8 +118,8 @@ class _Gathering:
     def _read_job(self, scripts: Sequence[str], configs: list[str]) -> None:
         if not scripts and not configs and not self.given.command:
             return
-        from crashcart.readers.command import read_command, read_script
-        from crashcart.readers.config import read_config
+        from crashcart.readers.job.command import read_command, read_script
+        from crashcart.readers.job.config import read_config
 
         facts: list[Fact] = []
         for script in scripts:
@@ -155,7 +155,7 @@ class _Gathering:
                 NotLooked("kernel log", "not given", "`dmesg -T > dmesg.txt`, then add `--kernel-log dmesg.txt`")
             )
             return
-        from crashcart.readers.clock import pids_of, times_of
+        from crashcart.readers.logs.clock import pids_of, times_of
         from crashcart.readers.kernel import place, read_kernel
 
         try:

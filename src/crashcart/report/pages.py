@@ -22,7 +22,7 @@ _HEADINGS = re.compile(r"^(What happens|Why|How it shows|What to do): ", re.MULT
 
 def overview() -> str:
     """All causes, a line each, by family."""
-    lines = []
+    lines: list[str] = []
     family = ""
     for cause in causes():
         if cause.id.split("/")[0] != family:

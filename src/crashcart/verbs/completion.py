@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from crashcart.cli import parser
+from crashcart.arguments import parser
 from crashcart.errors import CommandError
 
 if TYPE_CHECKING:

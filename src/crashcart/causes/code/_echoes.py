@@ -38,7 +38,7 @@ def own(case: Case) -> Iterator[Raised]:
 
 
 def _went_on(case: Case, raised: Raised) -> bool:
-    """Whether a line without a stack is followed by steps, and nobody saw a process end: caught, or text that a model wrote."""
+    """Whether steps follow a line without a stack, and nobody saw a process end: caught, or text that a model wrote."""
     if raised.frames or case.log.deaths or case.log.restarts:
         return False
     steps = [one for one in case.log.metrics if one.line.order > raised.line.order and one.step is not None]

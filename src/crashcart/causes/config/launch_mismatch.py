@@ -63,7 +63,7 @@ phrases = (
 def in_config(case: Case) -> Iterator[Sign]:
     """More processes on a node than cards that the script shows them."""
     wanted = case.number("launch.processes_per_node")
-    visible = case.facts.get("env.CUDA_VISIBLE_DEVICES")
+    visible = case.facts.get("environment.CUDA_VISIBLE_DEVICES")
     if wanted and visible is not None and isinstance(visible.value, str) and visible.value.strip():
         cards = [card for card in visible.value.split(",") if card.strip()]
         if wanted > len(cards):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Memory, Metrics
+    from crashcart.log import Memory
 
 GIB = 1 << 30
 CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
@@ -18,27 +18,26 @@ VALIDATING = (
     r"\b(?:valid|validation|validating|val|eval|evaluating|evaluation|test|testing|sampling)\b[^|]{0,60}\d+%|mAP@|"
     r"^\s*Class\s+Images|\bRunning (?:validation|evaluation)\b"
 )
-LONG_AFTER = 10  # step lines after a stack that show the program alive, even where other ranks may write them
 # torch's own functions between torch.load or load_state_dict and the allocation.
 LOADING = frozenset({
     "default_restore_location", "restore_location", "persistent_load", "load_tensor", "_cuda_deserialize", "_deserialize",
     "load_state_dict", "_load_from_state_dict",
 })  # fmt: skip
+SIZES = ("size", "batch_size", "bsz", "frames", "tokens", "ntokens", "num_tokens", "seq_len", "seqlen", "max_len", "labels")
 QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"
-RETRIED = r"\b(?:halving|retrying|re-trying|will retry|trying again)\b"
+RETRIED = r"\b(?:oom|memory|batch)\b.*\b(?:halving|retrying|re-trying|will retry|trying again)\b"
+LONG_AFTER = 10  # step lines after a stack that show the program alive, even where other ranks may write them
 SKIPPED = r"skip|recover|re-?try|retry|fall(?:ing)? back|reduc|decreas|smaller|halv|to CPU|using CPU|batch removed"
 
 
 def deaths(case: Case) -> Iterator[Memory]:
-    """Out-of-memory messages that the program did not get over.
+    """Out-of-memory messages that the program did not get over, as far as the lines beside them tell.
 
-    A warning is the end all the same when no step follows it and nothing says that the batch was skipped. Source lines and
-    lists of settings that hold the words are no messages.
+    A warning is the end all the same when no step follows it and nothing says that the batch was skipped. Steps that follow
+    an error do not clear it here: other ranks go on for a while. The engine knows which process wrote on.
     """
     for memory in _messages(case):
-        if case.log.goes_on_after(memory.line) or _retried(case, memory):
-            continue
-        if not memory.survived or _last_words(case, memory):
+        if not _retried(case, memory) and (not memory.survived or _last_words(case, memory)):
             yield memory
 
 
@@ -49,21 +48,20 @@ def survived(case: Case) -> Iterator[Memory]:
 
 
 def _messages(case: Case) -> Iterator[Memory]:
+    """Messages that were meant: source lines and lists of settings that hold the words are none."""
     return (memory for memory in case.log.memory if not compiled(QUOTED).search(memory.line.text))
 
 
 def _retried(case: Case, memory: Memory) -> bool:
-    """Whether a line beside it says that the work is tried again, or a message without a stack is followed by steps."""
-    if any(compiled(RETRIED).search(line.text) for line in case.log.around(memory.line, before=6)):
-        return True
-    metrics = [one for one in case.log.metrics if one.line.file == memory.line.file and _is_step(one)]
-    known = {one.shape for one in metrics if one.line.order < memory.line.order}
-    later = sum(one.line.order > memory.line.order and one.shape in known for one in metrics)
+    return any(compiled(RETRIED).search(line.text) for line in case.log.around(memory.line, before=6))
+
+
+def alive(case: Case, memory: Memory) -> bool:
+    """Whether step lines of a known shape follow: at once where there is no stack (quoted text), many where there is one."""
+    steps = [one for one in case.log.metrics if one.line.file == memory.line.file and one.step is not None]
+    known = {one.shape for one in steps if one.line.order < memory.line.order}
+    later = sum(one.line.order > memory.line.order and one.shape in known for one in steps)
     return later >= (LONG_AFTER if memory.functions else 1)
-
-
-def _is_step(one: Metrics) -> bool:
-    return one.step is not None or any("loss" in name for name, _ in one.values)
 
 
 def _last_words(case: Case, memory: Memory) -> bool:
@@ -99,6 +97,12 @@ def epochs_before(case: Case, memory: Memory) -> int:
     found = (compiled(r"\bepochs?\W{0,4}(\d+)").search(one.line.text) for one in before)
     epochs = {int(match[1]) for match in found if match}
     return max(epochs) if len(epochs) > 1 else 0
+
+
+def sizes_vary(case: Case, memory: Memory) -> bool:
+    """Whether the step lines before the message show batches of different sizes."""
+    before = [one for one in case.log.metrics if one.line.order < memory.line.order][-20:]
+    return any(len({one.get(name) for one in before} - {None}) > 1 for name in SIZES)
 
 
 def capacity(memory: Memory) -> int | None:

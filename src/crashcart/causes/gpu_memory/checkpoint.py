@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.gpu_memory._numbers import deaths, phase
+from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -35,7 +35,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         doing = {"load": "loading", "save": "saving"}.get(phase(case, memory) or "")
         if doing:
             says = f"the device ran out of memory while {doing} a checkpoint"
-            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
 fixes = (

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.gpu_memory._numbers import deaths, phase
+from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
@@ -36,7 +36,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         doing = phase(case, memory)
         if doing in {"evaluate", "sample"}:
             says = f"the device ran out of memory in the phase '{doing}'"
-            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
 def in_config(case: Case) -> Iterator[Sign]:

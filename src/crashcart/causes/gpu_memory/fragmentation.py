@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.gpu_memory._numbers import capacity, deaths, gib, idle_in_pool
+from crashcart.causes.gpu_memory._numbers import alive, capacity, deaths, gib, idle_in_pool
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -38,9 +38,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         says = f"{gib(max(0, idle))} lie idle in PyTorch's pool while {gib(memory.tried)} were asked for"
         card = capacity(memory)
         if card and 1.3 * memory.tried < idle < card and idle > SHARE * card:
-            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif idle < memory.tried:
-            yield Sign("against", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("against", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
 fixes = (

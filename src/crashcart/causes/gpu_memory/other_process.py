@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong
-from crashcart.causes.gpu_memory._numbers import GIB, deaths, gib, held_by_others
+from crashcart.causes.gpu_memory._numbers import GIB, alive, deaths, gib, held_by_others
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -50,9 +50,9 @@ def in_log(case: Case) -> Iterator[Sign]:
             continue
         says = f"{gib(max(0, held))} of {gib(memory.capacity)} on the card belong to other processes"
         if held > max(SHARE * memory.capacity, 1.5 * GIB):
-            yield Sign("decisive", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif held < 0.05 * memory.capacity:
-            yield Sign("against", says, (evidence(memory.line),), order=memory.line.order)
+            yield Sign("against", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
 fixes = (

@@ -19,7 +19,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
-from crashcart.causes.gpu_memory._numbers import capacity, deaths, epochs_before, gib, phase, steps_before, survived
+from crashcart.causes.gpu_memory._numbers import (
+    alive,
+    capacity,
+    deaths,
+    epochs_before,
+    gib,
+    phase,
+    sizes_vary,
+    steps_before,
+    survived,
+)
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -55,7 +65,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         if phase(case, memory) in {"evaluate", "sample", "load", "save"}:
             continue
         for strength, says in _reasons(case, memory):
-            yield Sign(strength, says, (evidence(memory.line),), order=memory.line.order)  # type: ignore[arg-type]
+            yield Sign(strength, says, (evidence(memory.line),), not alive(case, memory), memory.line.order)  # type: ignore[arg-type]
     for memory in survived(case):
         near = case.log.around(memory.line, after=2)
         if any(compiled(SKIPS).search(line.text) for line in near):
@@ -68,13 +78,14 @@ def _reasons(case: Case, memory: Memory) -> Iterator[tuple[str, str]]:
     if any(compiled(BY_CONTENT).search(text) for text in (*memory.functions[-4:], *near)):
         yield "decisive", "the work that asked for memory grows with the content of a sample (boxes, pairs, lengths)"
     steps = steps_before(case, memory)
+    known = "decisive" if sizes_vary(case, memory) else "strong"
     if steps >= MANY_STEPS:
-        yield "decisive", f"{steps} steps fitted into the card before this one"
+        yield known, f"{steps} steps fitted into the card before this one"
     elif epochs_before(case, memory) >= MANY_EPOCHS:
-        yield "decisive", f"{epochs_before(case, memory)} epochs fitted into the card before this step"
+        yield known, f"{epochs_before(case, memory)} epochs fitted into the card before this step"
     card = capacity(memory)
     if steps and memory.tried and card and memory.tried > SHARE * card:
-        yield "decisive", f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"
+        yield known, f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"
 
 
 fixes = (

@@ -28,7 +28,8 @@ _ECHO_WORDS = (
 _SENT = (
     r"due to time limit|due to preemption|due to job requeue|due to node failure|walltime .{0,40}exceeded|TERM_RUNLIMIT|"
     r"exceeded wallclock|forcefully exiting via SIGKILL|via Signals\.SIGKILL|death signal, shutting down|kill -9|"
-    r"preempted|GPU has fallen|missed too many heartbeats|watchdog caught collective|scancel|docker (?:kill|stop)"
+    r"preempted|GPU has fallen|missed too many heartbeats|watchdog caught collective|scancel|"
+    r"docker (?:kill|stop)|^Gracefully stopping"
 )
 _LIMIT = (
     r"[1-9]\d* oom[-_]kill event|reason\W{1,4}OOMKilled|OOMKilled\W{1,4}true|tasks? [\d,\-]+: Out Of Memory|memory "
@@ -59,7 +60,7 @@ class End:
 def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
     found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"]
-    found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
+    found = sorted((one for one in found if not _outlived(case, *one)), key=lambda one: one[0].order)
     if not found or explained(case, found[0][0]):
         return
     line, by = found[0]
@@ -67,12 +68,22 @@ def kills(case: Case) -> Iterator[End]:
     yield End(line, f"{who} saw a process end by SIGKILL, and nothing before it explains the signal")
 
 
+def _outlived(case: Case, line: Line, by: str) -> bool:
+    """A shell speaks after the death of its child: a single step line after it shows that it was only text."""
+    return over(case, line) or (by == "shell" and any(_step_after(one.line, line) for one in case.log.metrics))
+
+
+def _step_after(step: Line, line: Line) -> bool:
+    same = step.rank == line.rank and step.file == line.file
+    return same and step.order > line.order and "loss" in step.lowered
+
+
 def over(case: Case, line: Line) -> bool:
-    """Whether training was done before the line, or went on after it (text of a sample, another container)."""
-    finished = case.log.finished
-    if case.log.goes_on_after(line):
+    """Whether training was done before the line, or whoever wrote it trained on (text of a sample, another container)."""
+    log = case.log
+    if sum(_step_after(one.line, line) for one in log.metrics) >= _WENT_ON:
         return True
-    return finished is not None and _last_step(case, line, 1) < finished.order < line.order
+    return log.finished is not None and _last_step(case, line, 1) <= log.finished.order < line.order
 
 
 def _last_step(case: Case, line: Line, count: int) -> int:

@@ -22,7 +22,9 @@ LOSS = r"loss|^(?:ce|nll|nll_loss|ppl|objective|rpn_\w+|rcnn_\w+)$"
 NO_LOSS = r"scale|lossy|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|no_loss|skip|best|min_"
 LOWERED = r"(?:reducing (?:loss scale )?to|setting loss scale to:?)\s*([\d.]+(?:e[-+]?\d+)?)"
 GRADIENT = r"^(?:grad|gradient|g|total)[_ ]?norm$|^grad[_ ]norm\b|^grad$|^norm$"
+LEFT_OUT = r"skip|ignor|discard|dropp"
 HUGE = 50
+BEGINNING = 10  # lines of one kind begin alike; later parts change ("1 day", "2 days")
 NO_SANE_LOSS = 1e4
 
 
@@ -63,7 +65,7 @@ def broken(case: Case) -> Iterator[Broken]:
     for one in case.log.metrics:
         names = tuple(sorted(_losses(one)))
         if names:
-            series.setdefault(names, []).append(one)
+            series.setdefault((one.shape[:BEGINNING], *names), []).append(one)
     for lines in series.values():
         bad = [index for index, one in enumerate(lines) if _bad(one)]
         if bad:
@@ -76,7 +78,7 @@ def broken(case: Case) -> Iterator[Broken]:
                 bad=tuple(name for name, value in now.items() if not isfinite(value)),
                 fine=tuple(name for name, value in now.items() if isfinite(value)),
                 lines=len(bad),
-                recovered=bad[-1] < len(lines) - 1,
+                recovered=bad[-1] < len(lines) - 1 or compiled(LEFT_OUT).search(lines[bad[-1]].line.text) is not None,
             )
 
 

@@ -87,7 +87,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     found = list(broken(case))
     partial = any(one.partial for one in found)
     for one in found:
-        if one.recovered or case.log.goes_on_after(one.last.line):
+        if one.recovered:
             says = f"{one.bad[0]} was {one.first.get(one.bad[0]):g} on {one.lines} lines and came back"
             yield Sign("weak", says, (evidence(one.first.line),), fatal=False, order=one.first.line.order)
             continue

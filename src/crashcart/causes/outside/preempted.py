@@ -57,7 +57,7 @@ _TOLD = (
     r"Received 15 death signal|got signal: 15\b|Got termination signal: 15|(?:received|receiving|caught|got) (?:a )?SIGTERM|"
     r"SIGTERM received|auto-requeue signal|preemption signal|Preemption detected|TerminationByKubelet"
 )
-_SPARED = r"bypassing|ignor|if |will |handler (?:installed|registered)|register"
+_SPARED = r"bypassing|scheduling shutdown|ignor|if |will |handler (?:installed|registered)|register"
 _MEMORY = r"oom|out of memory|out-of-memory|memory limit"
 
 

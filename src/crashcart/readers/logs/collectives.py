@@ -33,6 +33,8 @@ def find_collectives(lines: Sequence[Line]) -> list[Collective]:
     """Every collective operation that a line reports as timed out."""
     found = []
     for index, line in enumerate(lines):
+        if "collectivefingerprint" in line.lowered:
+            continue
         if "watchdog" in line.lowered or "optype" in line.lowered or "last enqueued" in line.lowered:
             collective = _collective(line, joined(lines, index, 3))
             if collective is not None:

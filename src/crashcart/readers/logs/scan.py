@@ -21,7 +21,9 @@ __all__ = ["Scanner", "squeezed"]
 STRUCTURE = (
     r"Traceback \(most recent call last",
     r"(?:[A-Za-z]+(?:Error|Exception|Interrupt)|StopIteration|SystemExit)\b",
+    r"File \S{1,300}, line [0-9]+,? in ",
     r"\b(?:ERROR|CRITICAL|FATAL|OVERFLOW)\b",
+    r"(?i:loss['\"]?\s?[:=]\s?0\.0*[\s,}|])",
     r"(?:[0-9.]{1,6}e-?[0-9]{1,2}){3}",
     r"(?i:[:=(\[,]\s?-?(?:nan|inf)\b|(?:loss|norm)\s{1,4}-?(?:nan|inf)\b|\b(?:nan|inf)\s?[,|)\]}])",
 )

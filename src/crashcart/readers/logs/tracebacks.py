@@ -46,13 +46,17 @@ _IGNORED = Pattern(
     needs=("exception ignored", "in thread", "atexit", "callback", "logging error", "never", "exporting", "sys.exc"),
 )
 _WENT_ON = Pattern(
-    r"\b(?:retry|retrying|retries left|will retry|re-?try(?:ing)? with|skipp?(?:ing|ed)|ignor(?:e|ed|ing)|recover(?:ed|ing)|"
+    r"\b(?:retry|retrying|retries left|will retry|re-?try(?:ing)? with|skipp?(?:ing|ed)(?!\s*[=:]|\s+iterations|\s+step)|ignor(?:e|ed|ing)|recover(?:ed|ing)|"
     r"falling back|fall back|fallback|continuing|resum(?:e|ing) (?:training|with)|caught|handled|reducing|reduced|halving|"
     r"decreasing|shrinking)\b",
     re.IGNORECASE,
     needs=("retr", "re-tr", "skip", "ignor", "recover", "fall", "continuing", "resum", "caught", "handled", "reduc", "halving", "decreas", "shrink"),
 )
 _WARNED = Pattern(r"(?<!NCCL )(?<!=)\bWARN(?:ING)?\b", needs=("warn",))
+_HEADER = Pattern(r"^\[?\d{4}[-/]\d\d[-/]\d\d|^\[[EWI]\d{0,4}[ :]|^[EWI]\d{4} |^(?:INFO|WARNING|ERROR|DEBUG)\b|^\S+:\d+:\d+ \[\d+\] NCCL")
+_INNERMOST_FIRST = Pattern(
+    r"\(most recent call first\)|^Timeout \(\d+:\d+:\d+|^Thread (?:0x)?[0-9a-fA-F]+ ?(?:\(|\[|:)|^Current thread", needs=("thread", "timeout", "call first")
+)
 _MOST_FRAMES = 80
 _MESSAGE_LINES = 14
 _PHASE_LINES = 80
@@ -66,13 +70,14 @@ def find_raised(lines: Sequence[Line]) -> list[Raised]:
 class _Stack:
     """The frames of one rank that wait for their exception."""
 
-    __slots__ = ("chained", "frames", "ignored", "last", "started", "worker")
+    __slots__ = ("chained", "frames", "ignored", "last", "reverse", "started", "worker")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.ignored = False
         self.worker = False
         self.chained = False
+        self.reverse = False
         self.started: Line | None = None
         self.last: Line | None = None
 
@@ -103,15 +108,18 @@ class _Finder:
             stack = self.stacks.setdefault(key, _Stack())
             if len(stack.frames) < _MOST_FRAMES:
                 stack.frames.append(frame)
+            if stack.started is None and _SPY_FRAME.match(text):
+                stack.reverse = True
             stack.started = stack.started or line
             stack.last = line
             return
-        if "Traceback (most recent" in text or "Stack (most recent" in text or "(most recent call first)" in text:
-            self._open(key, index, line)
+        innermost_first = _INNERMOST_FIRST.search(text) is not None
+        if innermost_first or "Traceback (most recent" in text or "Stack (most recent" in text:
+            self._open(key, index, line, reverse=innermost_first)
             return
         self._maybe_raised(index, line, key)
 
-    def _open(self, key: tuple[str, int | None], index: int, line: Line) -> None:
+    def _open(self, key: tuple[str, int | None], index: int, line: Line, *, reverse: bool) -> None:
         stack = self.stacks.get(key)
         if stack is not None and stack.frames:
             self._flush(key)
@@ -121,6 +129,7 @@ class _Finder:
         stack.worker = "Original Traceback" in line.text or any(_worker(text) for text in before)
         stack.chained = any(text.startswith(_INNER) for text in before)
         stack.started = line
+        stack.reverse = reverse
         self.stacks[key] = stack
 
     def _maybe_raised(self, index: int, line: Line, key: tuple[str, int | None]) -> None:
@@ -161,18 +170,14 @@ class _Finder:
         told = phase_of_frames(frames)
         if told not in {None, "train"}:
             return told
-        before = [
-            other
-            for other in self.lines[max(0, index - _PHASE_LINES) : index]
-            if other.window == line.window and (other.rank is None or line.rank is None or other.rank == line.rank)
-        ]
+        before = [other for other in self.lines[max(0, index - _PHASE_LINES) : index] if _same(other, line)]
         return phase_of_lines(before)[0] if told is None else told
 
     def _following(self, index: int) -> list[str]:
         message = []
         for other in self.lines[index + 1 : index + 1 + _MESSAGE_LINES]:
             text = other.text
-            if other.window != self.lines[index].window or _frame(text) or "Traceback (" in text or _KIND.match(text):
+            if not _same(other, self.lines[index]) or _frame(text) or "Traceback (" in text or _HEADER.match(text) or _KIND.match(text):
                 break
             message.append(text)
         return message
@@ -181,8 +186,8 @@ class _Finder:
         """Whether the line, or one right beside it, says that the program dealt with the error and went on."""
         if _WENT_ON.search(line.text.split("Error")[0]) or _WARNED.search(line.text):
             return True
-        beside = self.lines[max(0, index - 1) : index] + list(self.lines[index + 1 : index + 4])
-        return any(_WENT_ON.search(other.text) and not _advice(other.text) for other in beside if other.window == line.window)
+        beside = [*self.lines[max(0, index - 1) : index], *self.lines[index + 1 : index + 4]]
+        return any(_WENT_ON.search(other.text) and not _advice(other.text) for other in beside if _same(other, line))
 
     def _flush_all(self) -> None:
         for key in list(self.stacks):
@@ -191,6 +196,8 @@ class _Finder:
     def _flush(self, key: tuple[str, int | None]) -> None:
         stack = self.stacks.pop(key)
         if stack.frames and stack.last is not None:
+            if stack.reverse:
+                stack.frames.reverse()
             self.raised.append(
                 Raised(
                     "", "", stack.last, tuple(stack.frames), survivable=stack.ignored, worker=stack.worker, stack_only=True,
@@ -235,5 +242,12 @@ def _worker(text: str) -> bool:
     return "in DataLoader worker process" in text or "Process SpawnProcess" in text or "Process ForkProcess" in text
 
 
+def _same(other: Line, line: Line) -> bool:
+    """Lines of one window that one process can have written."""
+    return other.window == line.window and (other.rank is None or line.rank is None or other.rank == line.rank)
+
+
 def _advice(text: str) -> bool:
-    return "consider passing" in text or "HYDRA_FULL_ERROR" in text or "Exception ignored" in text
+    """Words that only sound as if the program had gone on."""
+    lowered = text.lower()
+    return any(words in lowered for words in ("consider passing", "hydra_full_error", "exception ignored", "loss scale", "overflow"))

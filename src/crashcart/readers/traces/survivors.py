@@ -21,9 +21,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from crashcart.model import NotLooked
-from crashcart.readers.slurm import sacct
-from crashcart.readers.tfevents import tfevents_last
-from crashcart.readers.tracker import mlrun_status, wandb_summary
+from crashcart.readers.traces.slurm import sacct
+from crashcart.readers.traces.tfevents import tfevents_last
+from crashcart.readers.traces.tracker import mlrun_status, wandb_summary
 
 __all__ = ["Found", "Survivor", "mlrun_status", "sacct", "survivors", "tfevents_last", "wandb_summary"]
 

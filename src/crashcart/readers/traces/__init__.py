@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, NotLooked
 from crashcart.schedule import meeting
-from crashcart.readers.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
+from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
 
 if TYPE_CHECKING:
     from crashcart.case import Case
-    from crashcart.readers.survivors import Found, Survivor
+    from crashcart.readers.traces.survivors import Found, Survivor
 
 __all__ = ["describe", "traces"]
 

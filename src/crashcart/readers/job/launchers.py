@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crashcart.readers.words import Word
+    from crashcart.readers.job.words import Word
 
 __all__ = ["SLURM", "Launch", "Option", "peel", "slurm_setting", "typed"]
 
@@ -50,7 +50,7 @@ SWITCHES = frozenset({
     "force_multi", "save_pid", "no_local_rank", "bind_cores_to_rank", "elastic_training", "no_ssh", "no_ssh_check",  # deepspeed
     "l", "label", "u", "unbuffered", "exclusive", "kill_on_bad_exit", "K", "pty", "overlap", "verbose", "v", "requeue",  # srun
     "allow_run_as_root", "oversubscribe", "tag_output", "report_bindings",  # mpirun
-    "i", "ignore_environment", "E", "no_capture_output", "live_stream", "s", "foreground", "preserve_status", "localalloc",
+    "i", "ignore_environment", "E", "no_capture_output", "live_stream", "foreground", "preserve_status", "localalloc",
     "frozen", "nv",  # wrappers
 })  # fmt: skip
 PROGRAMS = frozenset(

@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.case import KernelEvent
 from crashcart.model import Evidence
-from crashcart.readers import kernel_lines, kernel_oom
-from crashcart.readers.kernel_boots import MARKS, Boots
-from crashcart.readers.kernel_clock import Stamped, read_line
-from crashcart.readers.kernel_place import place
+from crashcart.readers.kernel import lines as kernel_lines
+from crashcart.readers.kernel import oom as kernel_oom
+from crashcart.readers.kernel.boots import MARKS, Boots
+from crashcart.readers.kernel.clock import Stamped, read_line
+from crashcart.readers.kernel.place import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

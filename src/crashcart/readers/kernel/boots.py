@@ -19,11 +19,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from crashcart.readers.kernel_place import seconds_of, with_year
+from crashcart.readers.kernel.place import seconds_of, with_year
 
 if TYPE_CHECKING:
     from crashcart.case import KernelEvent
-    from crashcart.readers.kernel_clock import Stamped
+    from crashcart.readers.kernel.clock import Stamped
 
 __all__ = ["MARKS", "Boots"]
 

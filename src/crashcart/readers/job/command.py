@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
-from crashcart.readers.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
-from crashcart.readers.shell import Command, Script, lex, text_of
-from crashcart.readers.words import Word
+from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
+from crashcart.readers.job.shell import Command, Script, lex, text_of
+from crashcart.readers.job.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

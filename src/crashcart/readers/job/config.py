@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
-from crashcart.readers.shell import text_of
+from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,12 +102,14 @@ def _yaml(text: str) -> Iterator[Found]:
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    shift = int(text.startswith("\ufeff"))  # a byte order mark, which libyaml does not count
     try:
-        root = yaml.compose(text, Loader=loader)
+        root = yaml.compose(text[shift:], Loader=loader)
     except (yaml.YAMLError, UnicodeError) as error:
         raise ValueError(_yaml_problem(error)) from None
     if root is not None:
-        yield from _yaml_node(root, "")
+        for path, value, place in _yaml_node(root, ""):
+            yield path, value, (place[0] + shift, place[1] + shift) if place else None
 
 
 def _yaml_problem(error: Exception) -> str:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
-from crashcart.readers.words import UNIT, Expander, Word, joined, texts
+from crashcart.readers.job.words import UNIT, Expander, Word, joined, texts
 
 __all__ = ["BROKEN", "Command", "Script", "lex", "mend", "text_of"]
 

@@ -26,7 +26,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from crashcart.readers.xid import meaning, whose_fault
+from crashcart.readers.kernel.xid import meaning, whose_fault
 
 __all__ = ["LITERALS", "recognise"]
 

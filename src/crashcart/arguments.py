@@ -1,0 +1,77 @@
+"""Every verb with its flags. A test freezes the list."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from crashcart.version import __version__
+
+__all__ = ["parser"]
+
+_EXAMPLES = {
+    "why": """\
+examples:
+  crashcart why train.log                     one log
+  crashcart why logs/ --exit-code 137         every rank's log in a folder, and how the command ended
+  crashcart why train.log --kernel-log dmesg.txt --command 'torchrun --nproc-per-node 8 train.py'
+  crashcart why                               the log is lost: look at what this folder still holds
+  kubectl logs job | crashcart why -          standard input
+""",
+    "explain": """\
+examples:
+  crashcart explain                           every cause, a line each
+  crashcart explain gpu-memory/eval-or-sample
+""",
+    "completion": """\
+example:
+  crashcart completion bash > ~/.local/share/bash-completion/completions/crashcart
+""",
+}
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the examples as they are, and asks for the width without importing shutil, which costs a third of the start."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            width = int(os.environ.get("COLUMNS", "")) if "COLUMNS" in os.environ else os.get_terminal_size().columns
+        except (OSError, ValueError):
+            width = 80
+        super().__init__(prog, width=max(40, width - 2))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    main_parser = argparse.ArgumentParser(
+        prog="crashcart",
+        description="Keeps PyTorch training runs alive, and says why one died.",
+        formatter_class=_Formatter,
+    )
+    main_parser.add_argument("--version", action="version", version=f"crashcart {__version__}")
+    verbs = main_parser.add_subparsers(dest="verb", metavar="VERB", prog="crashcart")
+
+    def verb(name: str, summary: str) -> argparse.ArgumentParser:
+        return verbs.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=_EXAMPLES[name],
+            formatter_class=_Formatter,
+        )
+
+    why = verb("why", "why a run died: from whatever is left of it to the cause")
+    why.add_argument("paths", nargs="*", metavar="PATH", help="logs, folders, or - for standard input (default: this folder)")
+    why.add_argument("--command", metavar="CMD", help="the launch command, as it was typed")
+    why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
+    why.add_argument("--exit-code", type=int, metavar="N", help="the exit status of the command (137 is decoded)")
+    why.add_argument("--kernel-log", metavar="FILE", help="output of dmesg or journalctl -k, or a kernel log file")
+    why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+    why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+
+    explain = verb("explain", "the page of a cause, or the list of all causes")
+    explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or a part of one")
+
+    completion = verb("completion", "a completion script for your shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    return main_parser
