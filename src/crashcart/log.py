@@ -162,13 +162,13 @@ class Log:
         printing for a while when one has died.
         """
         known = {one.shape for one in self.metrics if one.line.order < line.order and one.line.file == line.file}
+        last = max([line.order, *(death.line.order for death in self.deaths)])
         later = [
             one
             for one in self.metrics
-            if one.line.order > line.order and one.shape in known and one.line.rank == line.rank and one.line.file == line.file
+            if one.line.order > last and one.shape in known and one.line.rank == line.rank and one.line.file == line.file
         ]
-        ends_later = any(death.line.order > line.order for death in self.deaths)
-        return len(later) >= GOES_ON_LINES and not ends_later
+        return len(later) >= GOES_ON_LINES
 
     def around(self, line: Line, before: int = 0, after: int = 0) -> list[Line]:
         """Neighbours of a line, as far as they were kept and stand in the same window."""

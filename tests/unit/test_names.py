@@ -95,4 +95,4 @@ def test_a_harmless_name_is_no_secret(name: str) -> None:
 def test_importing_the_names_loads_nothing_else_of_ours() -> None:
     code = "import sys, crashcart.names; print([m for m in sys.modules if m.startswith(('crashcart.', 'yaml')) ])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['crashcart.names']"
+    assert done.stdout.strip() == "['crashcart.version', 'crashcart.names']"

@@ -9,7 +9,6 @@ with its checksums. So the slices can be checked as files are, and the lengths o
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from crashcart.checkpoints import imports
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.paper import Built, Global, Pickle, Table
 from crashcart.checkpoints.pickles import walk
-from crashcart.checkpoints.spans import Budget, Span
+from crashcart.checkpoints.spans import Budget, Span, opened
 from crashcart.checkpoints.torch_zip import look_at_zip
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ def look_at_slices(listing: Listing, budget: Budget) -> dict[str, Look]:
 
 
 def _read(path: Path) -> Pickle:
-    with path.open("rb") as file:
-        span = Span(file, 0, os.fstat(file.fileno()).st_size)
+    with opened(path) as span:
         if span.size == 0:
             raise DamageError(Problem("broken", "the file is empty (0 bytes)"))
         pickle = walk(span.at(0, span.size))
@@ -114,8 +112,7 @@ def _fields(call: Built) -> Iterator[tuple[str, object]]:
 
 def _look_at_file(path: Path, slices: list[Slice], budget: Budget) -> Look:
     try:
-        with path.open("rb") as file:
-            span = Span(file, 0, os.fstat(file.fileno()).st_size)
+        with opened(path) as span:
             misplaced = list(_misplaced(span, slices))
             return Look("dcp", tuple(misplaced)) if misplaced else _look_into(span, slices, budget)
     except FileNotFoundError:

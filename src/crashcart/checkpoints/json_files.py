@@ -11,27 +11,29 @@ import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from crashcart.checkpoints.model import Look, Problem, in_words
+from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
+from crashcart.checkpoints.spans import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 INDEX_SUFFIX: Final = ".index.json"
-_LIMIT_BYTES: Final = 64 << 20
 
 
 def look_at_json(path: Path) -> Look:
     """Check that a JSON file can be read, and keep its numbers or its index of shards."""
     try:
-        size = path.stat().st_size
-        if size > _LIMIT_BYTES:
-            return Look("json", notes=(f"JSON of {in_words(size)} was not read",))
-        content = json.loads(path.read_bytes().decode("utf-8-sig"))
+        with opened(path) as span:
+            text = span.at(0, span.size)
+        content = json.loads(text.decode("utf-8-sig"))
     except OSError as error:
         return Look("json", (Problem("unknown", f"could not be read: {error.strerror or error}"),))
+    except DamageError as damage:
+        return Look("json", notes=(damage.problem.says,))
     except (ValueError, RecursionError):
-        says = "the file is empty (0 bytes)" if size == 0 else f"not readable as JSON ({in_words(size)} on disk)"
+        size = in_words(len(text))
+        says = f"not readable as JSON ({size} on disk)" if text else "the file is empty (0 bytes)"
         return Look("json", (Problem("broken", says),))
     if path.name.endswith(INDEX_SUFFIX):
         return _look_at_index(content)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from crashcart.checkpoints.model import Look
+from crashcart.checkpoints.model import DamageError, Look
+from crashcart.checkpoints.spans import opened
 from crashcart.checkpoints.steps import named_step
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def _size(entry: os.DirEntry[str]) -> int:
 def pointer_in(folder: Path, name: str) -> str | None:
     """Read the one line of a file such as `latest`; None where it is not there."""
     try:
-        with (folder / name).open("rb") as file:
-            return file.read(_POINTER_BYTES).decode("utf-8", "replace").strip("\0 \t\r\n")
-    except OSError:
+        with opened(folder / name) as span:
+            text = span.at(0, min(span.size, _POINTER_BYTES))
+    except (OSError, DamageError):
         return None
+    return text.decode("utf-8", "replace").strip("\0 \t\r\n")

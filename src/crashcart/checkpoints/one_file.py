@@ -5,14 +5,12 @@ The suffix decides only where the content leaves it open: `.bin`, `.pt` and `.ck
 
 from __future__ import annotations
 
-import os
-import stat
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Kind, Look, Problem
 from crashcart.checkpoints.placeholders import placeholder
 from crashcart.checkpoints.safetensors import look_at_safetensors
-from crashcart.checkpoints.spans import Budget, Span
+from crashcart.checkpoints.spans import Budget, Span, opened
 from crashcart.checkpoints.torch_legacy import look_at_pickle
 from crashcart.checkpoints.torch_zip import look_at_zip
 from crashcart.checkpoints.zip_ends import has_end_record
@@ -28,10 +26,8 @@ _TAR: Final = slice(257, 262)
 def look_at_file(path: Path, budget: Budget) -> Look:
     """Check one file; whatever is wrong with it becomes a problem, never an exception."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return Look("unknown", (Problem("unknown", "not a regular file"),))
-        with path.open("rb") as file:
-            return _look(Span(file, 0, os.fstat(file.fileno()).st_size), path.suffix.lower(), budget)
+        with opened(path) as span:
+            return _look(span, path.suffix.lower(), budget)
     except FileNotFoundError:
         says = "a link to a file that is not there" if path.is_symlink() else "the file is not there"
         return Look("unknown", (Problem("broken", says),))

@@ -37,7 +37,12 @@ def is_sharded(listing: Listing) -> bool:
 
 def is_model(listing: Listing) -> bool:
     """Recognise a model folder: weights beside the configuration that tells what they are."""
-    return any(name in listing.files for name in _CONFIGS) and any(_WEIGHTS.match(name) for name in listing.files)
+    return any(name in listing.files for name in _CONFIGS) and has_weights(listing)
+
+
+def has_weights(listing: Listing) -> bool:
+    """Tell whether weights lie here under a name that libraries use, in one file or in shards."""
+    return any(_WEIGHTS.match(name) for name in listing.files)
 
 
 def holds_weights(path: str) -> bool:

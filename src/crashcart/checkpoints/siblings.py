@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from crashcart.checkpoints import shards
 from crashcart.checkpoints.listing import Listing, list_folder
 from crashcart.checkpoints.model import Problem
 from crashcart.checkpoints.steps import named_step
@@ -43,6 +44,8 @@ def _families(listing: Listing) -> dict[str, int]:
     for name in listing.files:
         if match := _FAMILY.match(name):
             counts[match[1]] = counts.get(match[1], 0) + 1
+    if shards.has_weights(listing):
+        counts["model weights"] = 1
     return counts
 
 

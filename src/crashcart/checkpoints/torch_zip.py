@@ -64,7 +64,7 @@ def _checksums(span: Span, archive: Archive, pickle: Member, budget: Budget) -> 
     """Return the records whose checksum is wrong, and how many bytes were left unread."""
     if not archive.has_checksums:
         return [], 0
-    total = sum(member.stored_bytes for member in archive.members)
+    total = sum(max(member.stored_bytes, member.size_bytes) for member in archive.members)
     if budget.take(total):
         return [member for member in archive.members if not crc_matches(span, member)], 0
     small = pickle.stored_bytes <= AT_ONCE_BYTES

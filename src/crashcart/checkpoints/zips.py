@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Problem, in_words
+from crashcart.checkpoints.spans import PIECE_BYTES, Span
 from crashcart.checkpoints.zip_ends import Directory, directory_of
 
 if TYPE_CHECKING:
-    from crashcart.checkpoints.spans import Span
+    from collections.abc import Iterator
+
 
 _ENTRY: Final = struct.Struct("<4s6H3L5H2L")
 _HEADER: Final = struct.Struct("<4s5H3L2H")
@@ -200,13 +202,25 @@ def _shown(name: bytes) -> str:
 def crc_matches(span: Span, member: Member) -> bool:
     """Compute the checksum of a record, 1 MiB at a time."""
     crc = size = 0
-    unpack = zlib.decompressobj(-zlib.MAX_WBITS) if member.method == _DEFLATED else None
+    try:
+        for piece in _plain(span, member):
+            crc = zlib.crc32(piece, crc)
+            size += len(piece)
+            if size > member.size_bytes:
+                return False
+    except zlib.error:
+        return False
+    return crc == member.crc and size == member.size_bytes
+
+
+def _plain(span: Span, member: Member) -> Iterator[bytes]:
+    if member.method == _STORED:
+        yield from span.pieces(member.data, member.stored_bytes)
+        return
+    unpack = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in span.pieces(member.data, member.stored_bytes):
-        try:
-            plain = unpack.decompress(piece) if unpack else piece
-        except zlib.error:
-            return False
-        crc = zlib.crc32(plain, crc)
-        size += len(plain)
-    ended = unpack is None or (unpack.eof and not unpack.unused_data)
-    return ended and crc == member.crc and size == member.size_bytes
+        waiting = piece
+        while waiting:
+            yield unpack.decompress(waiting, PIECE_BYTES)
+            waiting = unpack.unconsumed_tail
+    yield unpack.unused_data or unpack.flush(PIECE_BYTES)

@@ -45,6 +45,7 @@ phrases = (
         "file is not a zip file", "not a gzip file", "not a gzipped file", "expecting value: line 1 column 1",
         "allow_pickle=false", "not a jpeg file", "invalid header or archive is corrupted", "cannot identify image file",
         says="the beginning of the file is not that of its format, as with a pointer or a web page",
+        unless=r"skipp|ignor",
     ),
 )  # fmt: skip
 

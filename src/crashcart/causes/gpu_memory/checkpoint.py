@@ -42,8 +42,8 @@ fixes = (
     Fix(
         "Load to the host first, gather to the host on save",
         "by-hand",
-        'torch.load(path, map_location="cpu"), then load_state_dict, then `del` the dictionary; for FSDP save sharded or with '
-        "StateDictOptions(full_state_dict=True, cpu_offload=True)",
+        'torch.load(path, map_location="cpu"), then load_state_dict, then `del` the dictionary; for FSDP save sharded or '
+        "with StateDictOptions(full_state_dict=True, cpu_offload=True)",
     ),
 )
 experiment = Experiment(

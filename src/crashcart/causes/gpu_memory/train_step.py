@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.gpu_memory._numbers import deaths, gib, phase, survived
+from crashcart.causes.gpu_memory._numbers import alive, deaths, gib, phase, survived
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -36,9 +36,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         told = f", {gib(memory.tried)} more were asked for" if memory.tried else ""
         doing = phase(case, memory)
         when = f" while the phase was {doing}" if doing else ""
-        yield Sign(
-            "decisive", f"the device ran out of memory{when}{told}", (evidence(memory.line),), order=memory.line.order
-        )
+        says = f"the device ran out of memory{when}{told}"
+        yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
     for memory in survived(case):
         says = "the device ran out of memory, and the program went on"
         yield Sign("weak", says, (evidence(memory.line),), fatal=False, order=memory.line.order)

@@ -42,7 +42,7 @@ _REFUSED = (
     r"(?:^|[\s.])(?:_Array)?MemoryError(?::|\s*$)|Unable to allocate [\d.]+ [KMGTP]iB for an array|"
     r"Error code 12 \(Cannot allocate|not enough memory: you tried to allocate"
 )
-_WENT_ON = 3
+_STEPS_BACK = 3
 _NEAR = 20_000  # bytes of log
 _BAD_ALLOC = r"std::bad_alloc"
 _ON_DEVICE = r"cuda|device|thrust|</torch_"
@@ -60,7 +60,7 @@ class End:
 def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
     found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"]
-    found = sorted((one for one in found if not _outlived(case, *one)), key=lambda one: one[0].order)
+    found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
     if not found or explained(case, found[0][0]):
         return
     line, by = found[0]
@@ -68,21 +68,9 @@ def kills(case: Case) -> Iterator[End]:
     yield End(line, f"{who} saw a process end by SIGKILL, and nothing before it explains the signal")
 
 
-def _outlived(case: Case, line: Line, by: str) -> bool:
-    """A shell speaks after the death of its child: a single step line after it shows that it was only text."""
-    return over(case, line) or (by == "shell" and any(_step_after(one.line, line) for one in case.log.metrics))
-
-
-def _step_after(step: Line, line: Line) -> bool:
-    same = step.rank == line.rank and step.file == line.file
-    return same and step.order > line.order and "loss" in step.lowered
-
-
 def over(case: Case, line: Line) -> bool:
-    """Whether training was done before the line, or whoever wrote it trained on (text of a sample, another container)."""
+    """Whether training was done before the line: then it is about another container or a helper process."""
     log = case.log
-    if sum(_step_after(one.line, line) for one in log.metrics) >= _WENT_ON:
-        return True
     return log.finished is not None and _last_step(case, line, 1) <= log.finished.order < line.order
 
 
@@ -94,7 +82,7 @@ def _last_step(case: Case, line: Line, count: int) -> int:
 
 def explained(case: Case, line: Line) -> bool:
     """Whether an error of the program itself, another death or a scheduler's word stands before the kill."""
-    log, since = case.log, _last_step(case, line, _WENT_ON)
+    log, since = case.log, _last_step(case, line, _STEPS_BACK)
     if any(since < one.line.order < line.order and _own(one) for one in log.raised):
         return True
     if any(since < one.line.order < line.order for one in log.collectives if one.timeout_seconds is not None):

@@ -22,7 +22,10 @@ LOSS = r"loss|^(?:ce|nll|nll_loss|ppl|objective|rpn_\w+|rcnn_\w+)$"
 NO_LOSS = r"scale|lossy|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|no_loss|skip|best|min_"
 LOWERED = r"(?:reducing (?:loss scale )?to|setting loss scale to:?)\s*([\d.]+(?:e[-+]?\d+)?)"
 GRADIENT = r"^(?:grad|gradient|g|total)[_ ]?norm$|^grad[_ ]norm\b|^grad$|^norm$"
-LEFT_OUT = r"skip|ignor|discard|dropp"
+LEFT_OUT = (
+    r"skipping (?:\w+ ){0,2}(?:batch|step|update|sample)|(?:batch|step|update|sample)s? (?:was |were )?skipped|"
+    r"\bignoring\b|discard"
+)
 HUGE = 50
 BEGINNING = 10  # lines of one kind begin alike; later parts change ("1 day", "2 days")
 NO_SANE_LOSS = 1e4

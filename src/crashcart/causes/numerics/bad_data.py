@@ -38,7 +38,8 @@ DATA = (
 
 phrases = (
     decisive("positive height and width", "found invalid box", says="a label box has no width or height"),
-    decisive("nan in ", "nan values", "nans in ", "inf in ", "non-finite", "contains nan", "contain nan", "has nan", "found nan",
+    decisive("nan in ", "nan values", "nans in ", "inf in ", "non-finite", "contains nan", "contain nan", "has nan",
+             "found nan",
              "nan found in",
              says="a sample holds values that are not finite", any_level=True, unless=r"input tensor|grad|loss|weight|param",
              pattern=rf"\b{DATA}\b[^.]{{0,40}}\b(?:contains?|has|have|with|holds?)\b[^.]{{0,12}}(?:nan|inf\b|non-?finite)|"
@@ -49,7 +50,8 @@ phrases = (
     weak("invalid value encountered in", "divide by zero encountered in", says="preparing a sample divides by zero or "
                                                                                "takes the "
          "logarithm of zero", fatal=False, any_level=True),
-    weak("degenerate", "non-positive w/h", "boxes with non-positive", says="labels are degenerate", fatal=False, any_level=True,
+    weak("degenerate", "non-positive w/h", "boxes with non-positive", says="labels are degenerate", fatal=False,
+         any_level=True,
          pattern=r"box|label|annot"),
 )  # fmt: skip
 

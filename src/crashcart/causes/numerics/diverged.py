@@ -52,7 +52,8 @@ phrases = (
     decisive("returned nan values in its", says="anomaly detection found the operation whose gradient is NaN"),
     decisive("is non-finite, so it cannot be clipped", says="the norm of the gradients is not finite"),
     decisive("gradients are nan/inf", "loss is probably exploding", says="gradients are not finite"),
-    decisive("detected nan", "detected inf", "encountered nan", "nan encountered", "nan detected", "non-finite loss", "nan loss",
+    decisive("detected nan", "detected inf", "encountered nan", "nan encountered", "nan detected", "non-finite loss",
+             "nan loss",
              says="the program found that the loss or the weights are not finite", unless=GOES_ON,
              pattern=r"(?:Error|Exception|stop|abort|exit|terminat|diverg)"),
     strong("loss returned in `training_step`", "loss returned in training_step", says="the loss of a step is not finite"),
@@ -66,7 +67,8 @@ phrases = (
     strong("cannot convert float nan to integer", "cannot convert float infinity to integer", says="a value that should "
                                                                                                    "be a "
            "number is NaN"),
-    strong("loss is nan", "loss is inf", "loss is non", "loss is not finite", "loss became nan", "loss was nan", "loss diverged", "training diverged", "has diverged", "nan loss", "loss exploded",
+    strong("loss is nan", "loss is inf", "loss is non", "loss is not finite", "loss became nan", "loss was nan",
+           "loss diverged", "training diverged", "has diverged", "nan loss", "loss exploded",
            says="the program says that the loss is not finite", unless=GOES_ON + "|" + NOT_OURS, any_level=True,
            pattern=r"loss (?:is|became|was|=)\W*(?:nan|inf|non-?finite|not finite|exploding)\b|(?:loss|training|has|"
                    r"model) diverged"),

@@ -40,9 +40,11 @@ phrases = (
              pattern=r"reported to be|__len__", any_level=True, fatal=False),
     strong("add an explicit nodesplitter", "every worker will see the same", "each rank will see the same", "duplicate "
                                                                                                             "samples across",
-           "same data on every", "same data on each", says="the data set is not split among ranks or workers", any_level=True,
+           "same data on every", "same data on each", says="the data set is not split among ranks or workers",
+           any_level=True,
            fatal=False, unless=r"avoid|prevent|no duplicate"),
-    weak("`__len__` defined", "avoid having duplicate data", "has no attribute 'set_epoch'", "set_epoch", says="a warning about "
+    weak("`__len__` defined", "avoid having duplicate data", "has no attribute 'set_epoch'", "set_epoch",
+         says="a warning about "
          "data that may be the same for each worker", fatal=False, any_level=True, pattern=r"__len__|duplicate|"
                                                                                            r"not called|no attribute"),
 )  # fmt: skip

@@ -39,7 +39,8 @@ RATES = ("learning_rate", "lr", "train/learning_rate")
 phrases = (
     decisive("setting loss value to 0", "setting loss to 0", "loss set to 0", "loss to zero",
              says="the program puts 0 where the loss or the data was NaN", any_level=True, pattern=r"nan|inf"),
-    weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced", fatal=False, any_level=True),
+    weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced",
+         fatal=False, any_level=True),
     weak("'loss': 0.0,", '"loss": 0.0,', says="the loss reads exactly 0", fatal=False),
 )  # fmt: skip
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 title = "Weights were loaded only in part"
 MISSING = (
-    "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized", "missing parameters",
+    "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
+    "missing parameters",
     "not initialized from", "parameters not loaded",
 )  # fmt: skip
 UNEXPECTED = ("unexpected key", "unexpected_keys=", "were not used when initializing", "not used by the model")
@@ -47,7 +48,8 @@ PREFIXED = 2
 phrases = (
     decisive("transferred ", says="few of the checkpoint's weights fit the model", any_level=True,
              pattern=r"transferred (?:0/\d+|(\d)/\d{3,}|(\d\d)/\d{3,}) items"),
-    decisive("loaded 0 ", "load 0 ", "0 weights loaded", "0 keys loaded", "0 parameters loaded", "0 params loaded", "loading 0 ",
+    decisive("loaded 0 ", "load 0 ", "0 weights loaded", "0 keys loaded", "0 parameters loaded", "0 params loaded",
+             "loading 0 ",
              says="not one weight was loaded", any_level=True,
              pattern=r"\bload(?:ed|ing)? 0 (?:\w+ )?(?:keys?|params?|parameters?|weights?|tensors?|layers?|items?)|"
                      r"(?<!\d)0 \w+ loaded"),

@@ -52,7 +52,8 @@ phrases = (
            says="the checkpoint lacks part of the state", any_level=True, pattern=rf"\b{STATE}"),
     weak("didn't manage to set back the rng", "do not match the ones in the `trainer_state.json`", "resetting optimizer",
          "reset_optimizer", "will start from random", "resuming from a checkpoint that ended before", says="a warning at "
-                                                                                                           "the resume", fatal=False,
+                                                                                                           "the resume",
+                                                                                                           fatal=False,
          any_level=True),
 )  # fmt: skip
 

@@ -51,7 +51,8 @@ def in_log(case: Case) -> Iterator[Sign]:
     for line in lines_with(case, *SAID):
         if any(later.order > line.order for later in lines_with(case, "server") if later.lowered.endswith(" ok")):
             break
-        yield Sign(grade(case, "strong"), "a program or the kernel says that files come slowly", (evidence(line),), fatal=False,
+        yield Sign(grade(case, "strong"), "a program or the kernel says that files come slowly",
+                   (evidence(line),), fatal=False,
                    order=line.order)  # fmt: skip
         break
     for line in lines_with(case, "s/it", "s/file", "s/im"):

@@ -56,7 +56,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         mask = compiled(MASK).search(line.text)
         held = mask is not None and int(mask[1] or mask[2], 16) & HELD
         if held or (compiled(ACTIVE).search(line.text) and not compiled(NO_CLOCK).search(line.text)):
-            yield Sign(grade(case, "strong"), "a reason that holds the clocks down is active", (evidence(line),), fatal=False,
+            yield Sign(grade(case, "strong"), "a reason that holds the clocks down is active",
+                       (evidence(line),), fatal=False,
                        order=line.order)  # fmt: skip
             break
     yield from _at_limit(case)

@@ -70,7 +70,7 @@ FINISHED = (
     "total training time", "early stopping", "reached max", "training summary", "all done", "benchmark finished",
 )  # fmt: skip
 _FINISH_LINE = Pattern(
-    r"training (?:is )?(?:completed?|finished|done|ended|has finished)|finished training|done training|(?<!at the )end of training\W*$|"
+    r"training (?:is )?(?:completed?|finished|done|ended|has finished)|finished training|done training|(?<!at the )end of training\W*(?:$|\|)|"
     r"train(?:ing)? finished|'?train_runtime'?|`?Trainer\.fit`? stopped|epochs? completed in|^(?:wandb: )?Run history:|"
     r"(?:saved?|saving) (?:the )?final (?:model|checkpoint)|训练(?:已)?(?:完成|结束)|exit(?:s|ed) successfully|"
     r"finished successfully|total training time|job completed successfully|model weights saved in|successfully trained|"

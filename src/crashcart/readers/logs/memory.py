@@ -47,6 +47,7 @@ _UNITS = {"b": 1, "bytes": 1, "kib": 1 << 10, "kb": 1 << 10, "mib": 1 << 20, "mb
 _NUMBERS = {
     "tried": Pattern(rf"[Tt]r(?:ied|ying) to allocate (?:about )?{_SIZE}"),
     "capacity": Pattern(rf"{_SIZE} total capaci?ty|total capaci?ty (?:of|is) {_SIZE}|max allowed: {_SIZE}"),
+    "allowed": Pattern(rf"{_SIZE} allowed;"),
     "free": Pattern(rf"{_SIZE} free\b|{_SIZE} is free"),
     "allocated": Pattern(rf"{_SIZE} already allocated|{_SIZE} is allocated by PyTorch|MPS allocated: {_SIZE}"),
     "reserved": Pattern(rf"{_SIZE} (?:reserved|cached) in total|{_SIZE} cached"),
@@ -70,6 +71,11 @@ def _memory(lines: Sequence[Line], index: int, raised: Raised | None) -> Memory:
     line = lines[index]
     text = f"{joined(lines, index, 3)}\n{joined(lines, index, 3, blank=' ')}"
     numbers = {name: _bytes(pattern.search(text)) for name, pattern in _NUMBERS.items()}
+    allowed = numbers.pop("allowed")
+    if allowed is not None and numbers["capacity"] is not None and allowed < numbers["capacity"]:
+        # set_per_process_memory_fraction: the card has more, this process may not use it.
+        numbers["free"] = min(numbers["free"] or 0, max(0, allowed - (numbers["process"] or 0)))
+        numbers["capacity"] = allowed
     if "cached" in text and numbers["reserved"] is not None and numbers["reserved"] < (numbers["allocated"] or 0):
         numbers["reserved"] += numbers["allocated"] or 0  # before torch 1.4: cached beside what is allocated
     others = tuple(_bytes(match) or 0 for match in _OTHERS.finditer(joined(lines, index, 3)))

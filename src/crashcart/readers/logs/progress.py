@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
 
-_VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?![\w.])"
+_VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?[KMGT]i?B?\b)?(?![\w.])"
 _PAIR = Pattern(rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s?[:=]\s*(?:tensor\()?['\"]?{_VALUE}", re.IGNORECASE)
 _SPACED = Pattern(rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE)
 _NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
@@ -27,7 +27,7 @@ _STEP = Pattern(
     re.IGNORECASE,
     needs=("step", "it", "update"),
 )
-_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*\]|\b(?P<step2>\d+)\s*/\s*(?P<total2>\d+);|\bbatch[ \[:=]+(?P<step3>\d+)", re.IGNORECASE, needs=("/", "batch"))
+_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*\]|\b(?P<step2>\d+)\s*/\s*(?P<total2>\d+);|epoch.{0,20}\bbatch[ \[:=]+(?P<step3>\d+)", re.IGNORECASE, needs=("/", "batch"))
 _WORTH = ("loss", "nan", "inf", "grad", "acc", "metric", "reward", "ppl", "lr", "map", "step", "iter")
 _DIGITS = str.maketrans("", "", "0123456789.+-e# \t|█▏▎▍▌▋▊▉:,<>?[]()%'\"/=")
 _NOT_FINITE = Pattern(r"\b(?:nan|inf)\b", re.IGNORECASE)

@@ -34,7 +34,7 @@ _NOTEBOOK_FRAME = Pattern(
 _KIND = Pattern(
     r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
-    r"|StopIteration|SystemExit|NotImplemented\w*|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
+    r"|StopIteration|SystemExit|BadZipFile|queue\.Empty|queue\.Full|NotImplemented\w*|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
     r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
 )
 _ERROR_WORD = Pattern(r"^(?:[\w.]+\.)?error$")
