@@ -1,7 +1,7 @@
 """What a cause may fill in, and how causes are found.
 
 A cause is a module ``causes/<family>/<cause>.py``. Its docstring is its page. It may define, in this order and only as far
-as they apply: ``title``, ``phrases``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
+as they apply: ``title``, ``breadth``, ``lasting``, ``phrases``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
 ``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment``. Every ``in_*`` is a pure function of
 the case that yields signs.
 
@@ -90,10 +90,10 @@ class Cause:
     """One cause, as its module describes it.
 
     ``breadth`` orders causes that explain the same lines: 0 is specific, 1 is what remains of a family, 2 is what remains of
-    everything.
+    everything. ``lasting`` says that the cause makes a run useless even when it reaches its end.
     """
 
-    __slots__ = ("breadth", "experiment", "fix", "id", "page", "parts", "phrases", "title")
+    __slots__ = ("breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "title")
 
     def __init__(self, identity: str, module: ModuleType) -> None:
         self.id = identity
@@ -101,6 +101,7 @@ class Cause:
         self.title: str = module.title
         self.phrases: tuple[Phrase, ...] = getattr(module, "phrases", ())
         self.breadth: int = getattr(module, "breadth", 0)
+        self.lasting: bool = getattr(module, "lasting", False)
         self.parts: dict[str, Callable[[Case], Iterable[Sign]]] = {
             part: getattr(module, part) for part in PARTS if hasattr(module, part)
         }

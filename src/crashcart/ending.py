@@ -8,10 +8,10 @@ from crashcart.model import Ending
 
 if TYPE_CHECKING:
     from crashcart.case import Case
-    from crashcart.log import Log, Raised
+    from crashcart.log import Line, Log, Raised
     from crashcart.model import State
 
-__all__ = ["ending_of", "fatal"]
+__all__ = ["died_after", "ending_of", "fatal"]
 
 _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
 
@@ -19,6 +19,18 @@ _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled
 def fatal(log: Log) -> list[Raised]:
     """Exceptions that ended a process, as far as the log tells, first one first."""
     return [raised for raised in log.raised if raised.kind and not raised.survivable]
+
+
+def died_after(case: Case, line: Line) -> bool:
+    """Whether a process ended badly after a line: a launcher or a main program says so, or a watchdog gave up."""
+    log = case.log
+    if case.exit is not None:
+        return case.exit.code != 0
+    return (
+        any(death.line.order > line.order for death in log.deaths)
+        or any(one.line.order > line.order for one in log.collectives)
+        or any((one.top or one.kind == "KeyboardInterrupt") and one.line.order > line.order for one in log.raised)
+    )
 
 
 def ending_of(case: Case) -> Ending:
@@ -42,15 +54,14 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
     if case.exit is not None:
         state: State = "killed" if case.exit.signal else "finished" if case.exit.code == 0 else "crashed"
         return state, case.exit.code, case.exit.signal
-    signal = next((death.signal for death in log.deaths if death.signal and death.signal != "SIGTERM"), None)
-    code = next((death.exit_code for death in log.deaths if death.exit_code), None)
-    finished = log.finished
+    deaths = [death for death in log.deaths if not log.goes_on_after(death.line)]
+    signal = next((death.signal for death in deaths if death.signal and death.signal != "SIGTERM"), None)
+    code = next((death.exit_code for death in deaths if death.exit_code), None)
     errors = fatal(log)
-    if finished is not None:
-        errors = [one for one in errors if one.line.order > finished.order]
-        after = any(death.line.order > finished.order for death in log.deaths)
-        if not errors and not after:
+    if log.finished is not None:
+        if not died_after(case, log.finished):
             return "finished", None, None
+        errors = [one for one in errors if one.line.order > log.finished.order]
     if errors and log.goes_on_after(errors[-1].line):
         return "running", None, None
     if any("oom-kill" in line.lowered or "oom_kill" in line.lowered for line in log.lines[-400:]):

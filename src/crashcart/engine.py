@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, Phrase, causes
-from crashcart.ending import ending_of
+from crashcart.ending import died_after, ending_of
 from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
@@ -101,7 +101,7 @@ class _Asked:
             for part, ask in cause.parts.items():
                 signs += self._ask(cause, part, ask)
             if signs:
-                yield cause, [self._survived(sign) for sign in signs]
+                yield cause, [self._survived(cause, sign) for sign in signs]
 
     def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
         signs: list[Sign] = []
@@ -115,28 +115,23 @@ class _Asked:
             self.case.not_looked.append(NotLooked(cause.id, f"crashcart's own error: {problem!r}", "please report it"))
         return signs
 
-    def _survived(self, sign: Sign) -> Sign:
-        """A fatal line before the run reached its end, or went on with its steps, did not end it."""
-        if not sign.fatal or not sign.evidence or sign.evidence[0].source != "log":
+    def _survived(self, cause: Cause, sign: Sign) -> Sign:
+        """A fatal line in a run that reached its end, or went on with its steps, did not end it.
+
+        A cause that makes a run useless (``lasting``) is not cured by the run's reaching its end.
+        """
+        if not sign.fatal or cause.lasting or not sign.evidence or sign.evidence[0].source != "log":
             return sign
         finished = self.case.log.finished
-        if finished is not None and sign.order < finished.order and not self._died_after(finished):
+        if (finished is not None and not died_after(self.case, finished)) or self._went_on(sign.order):
             return replace(sign, fatal=False)
-        return replace(sign, fatal=False) if self._went_on(sign.order) else sign
+        return sign
 
     def _went_on(self, order: int) -> bool:
         if order not in self._alive:
             line = self.case.log.at(order)
             self._alive[order] = line is not None and self.case.exit is None and self.case.log.goes_on_after(line)
         return self._alive[order]
-
-    def _died_after(self, finished: Line) -> bool:
-        log = self.case.log
-        if self.case.exit is not None and self.case.exit.code != 0:
-            return True
-        return any(death.line.order > finished.order for death in log.deaths) or any(
-            raised.top and raised.line.order > finished.order for raised in log.raised
-        )
 
     def missing(self) -> list[NotLooked]:
         """What causes asked for and the case does not hold."""

@@ -15,6 +15,7 @@ __all__ = ["Collective", "Death", "Line", "Log", "Memory", "Metrics", "Progress"
 
 
 GOES_ON_LINES = 3
+GOES_ON_FRESH = 5
 
 
 class Line:
@@ -158,17 +159,20 @@ class Log:
     def goes_on_after(self, line: Line) -> bool:
         """Whether whoever wrote the line went on with its step lines to the end of the log, as a process that died cannot.
 
-        Only lines of a shape that stood before it count, and of the same rank where ranks are told: other ranks go on
-        printing for a while when one has died.
+        Lines of a shape that stood before it count, or more of a new one, and of the same rank where ranks are told: other
+        ranks go on printing for a while when one has died.
         """
         known = {one.shape for one in self.metrics if one.line.order < line.order and one.line.file == line.file}
         last = max([line.order, *(death.line.order for death in self.deaths)])
         later = [
-            one
+            one.shape
             for one in self.metrics
-            if one.line.order > last and one.shape in known and one.line.rank == line.rank and one.line.file == line.file
+            if one.line.order > last and one.line.rank == line.rank and one.line.file == line.file
         ]
-        return len(later) >= GOES_ON_LINES
+        again = sum(shape in known for shape in later)
+        # A shell speaks after the death of its child: one more step shows that the word was only text.
+        enough = 1 if any(death.line is line and death.by == "shell" for death in self.deaths) else GOES_ON_LINES
+        return again >= enough or any(later.count(shape) >= GOES_ON_FRESH for shape in set(later[:50]))
 
     def around(self, line: Line, before: int = 0, after: int = 0) -> list[Line]:
         """Neighbours of a line, as far as they were kept and stand in the same window."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
 
 title = "The data set is empty, or shorter than a batch or chunk"
+lasting = True
 COUNTS = (
     r"len\(|epoch_size|num_batches|n_batches|num_samples|n_samples|dataset_size|data_size|steps_per_epoch|iters?_per_epoch|"
     r"batches_per_epoch|"

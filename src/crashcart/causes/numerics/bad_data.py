@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A sample brings NaN or infinity into training"
+lasting = True
 SMALL_RATE = 1e-3
 DATA = (
     r"(?:input|sample|batch|data|dataset|image|label|target|feature|obs(?:ervation)?|action|state|token|frame|waveform|"

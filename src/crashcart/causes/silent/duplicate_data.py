@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Ranks, workers or epochs see the same data"
+lasting = True
 NUMBERS_ONLY = r"^(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
 FEWEST = 8
 REPEATED = 0.6

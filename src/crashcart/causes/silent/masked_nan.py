@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.log import Metrics
 
 title = "The log hides NaN: it shows 0 or an old value instead"
+lasting = True
 FAR_FROM_ZERO = 0.05
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm", "total_norm")
 LOSSES = ("loss", "train/loss", "train_loss", "lm loss")

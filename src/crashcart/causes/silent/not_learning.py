@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "The run goes on but nothing is learned"
+lasting = True
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
 HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Weights were loaded only in part"
+lasting = True
 MISSING = (
     "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
     "missing parameters",

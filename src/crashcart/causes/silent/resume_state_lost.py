@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A resume did not restore everything: something started anew"
+lasting = True
 STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
 )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The tracker dropped rows"
+lasting = True
 WORDS = (
     "step must only increase", "less than the current step", "less than current step", "dropping entry",
     "failed to log run data",

@@ -67,14 +67,14 @@ FINISHED = (
     "successfully finished", "job completed successfully", "process 0 finished successfully", "finished successfully",
     "epochs completed in", "run history:", "best model saved", "saved final", "training ended", "训练完成", "训练结束",
     "训练已完成", "exited successfully", "exits successfully", "model weights saved in", "saving final model",
-    "total training time", "early stopping", "reached max", "training summary", "all done", "benchmark finished",
+    "total training time", "early stopping", "reached max", "training summary", "all done", "benchmark finished", "final loss", "exited with code 0",
 )  # fmt: skip
 _FINISH_LINE = Pattern(
     r"training (?:is )?(?:completed?|finished|done|ended|has finished)|finished training|done training|(?<!at the )end of training\W*(?:$|\|)|"
     r"train(?:ing)? finished|'?train_runtime'?|`?Trainer\.fit`? stopped|epochs? completed in|^(?:wandb: )?Run history:|"
     r"(?:saved?|saving) (?:the )?final (?:model|checkpoint)|训练(?:已)?(?:完成|结束)|exit(?:s|ed) successfully|"
     r"finished successfully|total training time|job completed successfully|model weights saved in|successfully trained|"
-    r"reached max(?:imum)? (?:steps|iterations|epochs)|(?:^|[\s\]:!-])all done\b",
+    r"\bdone\b.{0,20}\bfinal\b|exited with code 0\b|reached max(?:imum)? (?:steps|iterations|epochs)|(?:^|[\s\]:!-])all done\b",
     re.IGNORECASE,
 )
 RESTARTED = ("restarting worker group", "will restart", "restart count", "attempt=", "restarted ", "worker group restart")
