@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench accuracy clean
+.PHONY: demo test bench docs clean
 
 demo: $(VENV)/core
-	@$(BIN)/crashcart why examples/eval_oom/train.log || true
+	@$(BIN)/crashcart why examples/eval_oom/train.log
 
 test: $(VENV)/test
 	$(BIN)/ruff check .
@@ -20,17 +20,22 @@ bench: $(VENV)/test
 	$(BIN)/python benchmarks/scan.py
 	$(BIN)/python benchmarks/startup.py
 
+docs: $(VENV)/core
+	$(BIN)/python -m crashcart.report.pages docs/causes
+
 $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/core: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet --editable .
+	$(BIN)/python -m compileall -q src
 	@touch $@
 
 # torch first and pinned, so that nothing pulls another build of it.
 $(VENV)/test: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/python -m compileall -q src
 	@touch $@ $(VENV)/core
 
 clean:

@@ -6,11 +6,11 @@ Unknown is an answer of its own, never a pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import Missing
 from crashcart.log import Log
+from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from crashcart.checkpoints import Checkpoint
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "ExitStatus", "KernelEvent"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class KernelEvent:
     """Something the kernel or the driver reported.
 
@@ -36,7 +36,7 @@ class KernelEvent:
     why_ours: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ExitStatus:
     """How the command ended, as the user or the scheduler tells it; 128+n is decoded to a signal."""
 
@@ -45,7 +45,7 @@ class ExitStatus:
     evidence: Evidence
 
 
-@dataclass
+@record
 class Case:
     """Everything known about one run, each item with its evidence; ``step`` is the last one known from any source."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import bisect
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, Phrase, causes
@@ -22,6 +21,7 @@ from crashcart.ending import died_after, ending_of
 from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,9 +7,8 @@ wants to know about. Line numbers count ``\\n`` only, as editors do; ``order`` g
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from crashcart.model import Evidence
+from crashcart.record import field, record
 
 __all__ = ["Collective", "Death", "Line", "Log", "Memory", "Metrics", "Progress", "Raised", "evidence"]
 
@@ -36,7 +35,7 @@ class Line:
         return f"{self.file}:{self.number}: {self.text}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Frame:
     """One frame of a traceback, outermost first."""
 
@@ -46,7 +45,7 @@ class Frame:
     code: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Raised:
     """An exception as it was printed.
 
@@ -71,7 +70,7 @@ class Raised:
         return tuple(frame.function for frame in self.frames)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Death:
     """A process that some other process saw end."""
 
@@ -82,7 +81,7 @@ class Death:
     by: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Collective:
     """A collective that a watchdog gave up on."""
 
@@ -97,7 +96,7 @@ class Collective:
     group: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Memory:
     """A device out-of-memory message: its numbers in bytes, the phase it fell into, whether the program went on."""
 
@@ -115,7 +114,7 @@ class Memory:
     functions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Metrics:
     """The numbers of one step line."""
 
@@ -129,7 +128,7 @@ class Metrics:
         return next((value for key, value in self.values if key == name), None)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Progress:
     """How far the run came: the last step that was printed, of how many, and in which line."""
 
@@ -138,7 +137,7 @@ class Progress:
     line: Line | None = None
 
 
-@dataclass
+@record
 class Log:
     """Everything that was kept of one input."""
 

@@ -6,8 +6,9 @@ show those. Everything here is plain, frozen and needs the standard library only
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from crashcart.record import field, record
 
 __all__ = [
     "Diagnosis",
@@ -32,7 +33,7 @@ Level = Literal["did", "may", "will", "can", "note"]
 State = Literal["running", "crashed", "killed", "hung", "stopped", "finished", "unknown"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Evidence:
     """One thing that was seen, as it stands, and the place to see it again."""
 
@@ -43,7 +44,7 @@ class Evidence:
     time: str | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Span:
     """Where a value stands in a text file: character offsets, and the line for people."""
 
@@ -53,7 +54,7 @@ class Span:
     line: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fact:
     """A setting under its canonical name, with the value that the program will see and where it came from.
 
@@ -69,7 +70,7 @@ class Fact:
     span: Span | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sign:
     """One reason to believe or doubt a cause.
 
@@ -84,7 +85,7 @@ class Sign:
     order: int = 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Edit:
     """Replace one span of a file."""
 
@@ -92,7 +93,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Fix:
     """A remedy: settings to change by canonical name, environment variables, or words for a person.
 
@@ -111,7 +112,7 @@ class Fix:
     diff: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Experiment:
     """What to run to settle a cause, and beforehand what would confirm and what would refute it."""
 
@@ -123,7 +124,7 @@ class Experiment:
     stop_after: str = "the step where it died, and the next step where the same work meets"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Verdict:
     """What an experiment showed; it becomes evidence in the next diagnosis."""
 
@@ -132,7 +133,7 @@ class Verdict:
     evidence: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Finding:
     """A cause with what speaks for it, what speaks against it, and what to do."""
 
@@ -148,7 +149,7 @@ class Finding:
     verdict: Verdict | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RuledOut:
     """A cause that was looked for where it would show, and is not there."""
 
@@ -157,7 +158,7 @@ class RuledOut:
     evidence: tuple[Evidence, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NotLooked:
     """Something that could not be looked at, why, and how to have it next time."""
 
@@ -166,7 +167,7 @@ class NotLooked:
     how: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ending:
     """How the run ended, as far as the evidence tells."""
 
@@ -179,7 +180,7 @@ class Ending:
     first_rank: int | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Diagnosis:
     """The whole answer of one verb about one subject."""
 

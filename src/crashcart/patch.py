@@ -15,7 +15,6 @@ import math
 import os
 import re
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import CommandError
@@ -24,6 +23,7 @@ from crashcart.names import canonical, spellings
 from crashcart.readers.job.command import typed
 from crashcart.readers.job.config import read_config_text
 from crashcart.readers.job.shell import BROKEN, lex, mend, text_of
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

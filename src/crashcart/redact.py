@@ -8,8 +8,9 @@ a wandb key, so it goes too, unless a word beside it says that it is a commit.
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
+
+from crashcart.record import names_of, replace
 
 __all__ = ["clean", "clean_all"]
 
@@ -21,8 +22,12 @@ _TOKENS = re.compile(
 )
 _NAMED = re.compile(
     r"(?P<name>(?:\b|_|--?)(?:[\w.-]*?(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?\w*)?|auth[_-]?token|passw(?:or)?d|passwd"
-    r"|[_-]token|hf_token|private[_-]?key|credentials?)|token))(?P<between>[\"']?\s{0,2}(?::|=>|=)\s{0,2}[\"']?|\s+(?=[^\s-]{8,}))"
+    r"|[_-]token|hf_token|private[_-]?key|credentials?)|token))(?P<between>[\"']?\s{0,2}(?::|=>|=)\s{0,2}[\"']?)"
     r"(?P<value>[^\s\"',;&}\])]{6,})",
+    re.IGNORECASE,
+)
+_FLAG = re.compile(
+    r"(?P<name>--?[\w.-]*(?:key|token|secret|passw(?:or)?d|passwd|credentials?))(?P<between>\s+[\"']?)(?P<value>[^\s\"'-][^\s\"']{5,})",
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(?P<name>Bearer|Basic|Authorization:|wandb login(?: --relogin)?|--token|netrc password)\s+(?P<value>[\w.~+/=-]{8,})", re.IGNORECASE)
@@ -44,7 +49,7 @@ def clean(text: str) -> str:
     text = _KEY_BLOCK.sub(HIDDEN, text)
     text = _TOKENS.sub(HIDDEN, text)
     text = _BEARER.sub(lambda match: f"{match['name']} {HIDDEN}", text)
-    text = _NAMED.sub(_named, text)
+    text = _NAMED.sub(_named, _FLAG.sub(_named, text))
     text = _ADDRESS.sub(lambda match: f"{match['scheme']}{HIDDEN}@", text)
     return _HEX.sub(lambda match: match[0] if _COMMIT.search(text[: match.start()][-24:]) else HIDDEN, text)
 
@@ -56,15 +61,16 @@ def _named(match: re.Match[str]) -> str:
 
 
 def clean_all(value: Plain) -> Plain:
-    """The same data with every text in it cleaned: dataclasses, tuples, lists and dictionaries all the way down."""
+    """The same data with every text in it cleaned: records, tuples, lists and dictionaries all the way down."""
     return _walk(value)  # type: ignore[no-any-return]
 
 
 def _walk(value: Any) -> Any:  # noqa: ANN401 - any plain data
     if isinstance(value, str):
         return clean(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{one.name: _walk(getattr(value, one.name)) for one in fields(value)})
+    names = names_of(value)
+    if names is not None:
+        return replace(value, **{name: _walk(getattr(value, name)) for name in names})
     if isinstance(value, (tuple, list)):
         return type(value)(_walk(item) for item in value)
     if isinstance(value, dict):

@@ -10,10 +10,11 @@ are counted as the program prints them, from 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import combinations
 from math import ceil, isfinite, lcm
 from typing import TYPE_CHECKING
+
+from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ WORKS = (*HEAVY, "log")
 KEPT = 1000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Meeting:
     """The work that falls on a step.
 

@@ -9,7 +9,6 @@ log. Everything that could not be read becomes a note in the case, not an error.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
@@ -17,6 +16,7 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _MOST_LOGS = 2000
 _BESIDE = 200
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Given:
     """What the user gave."""
 
@@ -155,8 +155,8 @@ class _Gathering:
                 NotLooked("kernel log", "not given", "`dmesg -T > dmesg.txt`, then add `--kernel-log dmesg.txt`")
             )
             return
-        from crashcart.readers.logs.clock import pids_of, times_of
         from crashcart.readers.kernel import place, read_kernel
+        from crashcart.readers.logs.clock import pids_of, times_of
 
         try:
             events = read_kernel(path)

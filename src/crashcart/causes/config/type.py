@@ -53,9 +53,7 @@ NUMERIC = (
 
 phrases = (
     decisive(
-        *(f"{number}{number}" for number in ("1e-2", "1e-3", "2e-3", "5e-3", "1e-4", "2e-4", "3e-4", "5e-4", "6e-4", "1e-5",
-        "2e-5",
-          "3e-5", "4e-5", "5e-5", "1e-6", "2e-6", "5e-6", "1e-7", "1e-8", "1e-08")),
+        "e-",  # too short for the scanner: seen near the crash that follows
         says="a number is repeated without a gap: it is text, and was multiplied by an integer",
         pattern=r"(?<![\w.])(\d(?:\.\d+)?e-\d{1,2}?)\1+(?![\w.])",
         any_level=True,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 SMALL = 64  # elements: a barrier, a flag, a metric; gradients and weights are larger
+SHORT = 300  # seconds; the defaults are ten and thirty minutes
 FIRST = 3  # the sequence numbers of start-up
 LOOK_BACK = 60
 SAID = 8
@@ -146,6 +147,9 @@ def _same(case: Case, reports: list[Collective], lines: tuple[Line, ...]) -> Ite
     elif early and ((0 in ranks and len(ranks) > 1) or (not small and one.operation)):
         yield Said("network", "strong", f"{what}: the ranks have met, and the first data does not arrive", lines)
         yield Said("slow-rank", "weak", what, lines)
+    elif one.timeout_seconds is not None and one.timeout_seconds < SHORT and not early:
+        yield Said("slow-rank", "strong", f"{what} after only {one.timeout_seconds:g} s: a rank that is merely late is enough", lines)
+        yield Said("desync", "weak", what, lines)
     elif small or not one.operation:
         yield Said("slow-rank", "strong", f"{what}: a barrier or a flag, somebody is late", lines)
         yield Said("desync", "weak", what, lines)
@@ -182,6 +186,20 @@ def _group(one: Collective) -> str:
 def _name(one: Collective) -> str:
     size = f" of {one.elements} element(s)" if one.elements is not None else ""
     return (one.operation or "a collective") + size
+
+
+def busy_before(case: Case, line: Line) -> Line | None:
+    """The last work that was announced before a line, or on it, where a bar and the report share a line."""
+    head = line.text.split("[rank", 1)[0]
+    if compiled(BUSY).search(head) and not compiled(OWN).search(head):
+        return line
+    for other in reversed(case.log.around(line, before=LOOK_BACK)[:-1]):
+        bar = other.text.split("[rank", 1)[0]
+        if compiled(STEP).search(bar):
+            return None
+        if bar.strip() and compiled(BUSY).search(bar) and not compiled(OWN).search(bar):
+            return other
+    return None
 
 
 def _before(case: Case, first: Line) -> tuple[Line | None, Line | None]:

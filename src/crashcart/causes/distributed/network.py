@@ -32,7 +32,7 @@ _OURS = r"NCCL|NET/|Net :|gloo|pair\.cc|socket\.(?:cc|h|cpp)|c10d|client socket|
 phrases = (
     decisive(
         "got completion with error", "got completion from peer",
-        pattern=r"NET/IB.*error (?!5\b)\d+|error (?!5\b)\d+.*(?:vendor|opcode)",
+        pattern=r"NET/IB.*(?:error |status=)(?!5\b)\d+|error (?!5\b)\d+.*(?:vendor|opcode)",
         says="InfiniBand gave up on a transfer", any_level=True,
     ),
     decisive("call to ibv_", "ibv_modify_qp", "ibv_create_", "ibv_reg_mr", pattern=r"ibv_\w+.{0,20}(?:failed|error)",

@@ -35,7 +35,7 @@ phrases = (
         says="the port of the store is held by another process",
     ),
     decisive(
-        "failed to listen on any local network address", "tried to launch distributed communication on port",
+        "failed to listen on any local network", "server socket has failed", "socket has failed to bind", "tried to launch distributed communication on port",
         says="the port of the store cannot be opened",
     ),
     decisive("waiting for clients", "waiting for workers", pattern=r"\d+/\d+ (?:clients|workers) joined",
@@ -75,6 +75,7 @@ LATER = frozenset(
     {"num_nodes_waiting", "_keep_alive", "_keep_alive_weak", "_exit_barrier", "_monitor_workers", "_restart_workers"}
 )
 MEMBER = r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)"
+COUNT = r"world_size=(\d+),? (?:num_)?worker_count=(\d+)"
 AT_END = 5
 
 
@@ -86,6 +87,25 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"{raised.kind}" + (" after the start: the host of the store went away" if late else " at the start")
             yield Sign("weak" if late else "strong", says, (evidence(raised.line),), order=raised.line.order)
     yield from _members(case)
+    yield from _counted(case)
+
+
+def _counted(case: Case) -> Iterator[Sign]:
+    """The store's barrier counts the processes; the last count does not fit the world."""
+    waits = [
+        (int(match[1]), int(match[2]), line)
+        for line in case.log.lines
+        if "worker_count" in line.lowered and (match := compiled(COUNT).search(line.text))
+    ]
+    if not waits or any(one.step is not None and one.line.order > waits[-1][2].order for one in case.log.metrics):
+        return
+    world, count, line = waits[-1]
+    if count > world:
+        says = f"{count} processes came to a store that expects {world}: an old store, or the job was started twice"
+        yield Sign("decisive", says, (evidence(line),), order=line.order)
+    elif count < world and line.order >= case.log.lines[-min(AT_END, len(case.log.lines))].order:
+        says = f"only {count} of {world} processes came, and the log ends there"
+        yield Sign("strong", says, (evidence(line),), order=line.order)
 
 
 def _members(case: Case) -> Iterator[Sign]:

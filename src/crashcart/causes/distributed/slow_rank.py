@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import strong, weak
-from crashcart.causes.distributed._watchdog import signs
+from crashcart.cause import compiled, strong, weak
+from crashcart.causes.distributed._watchdog import busy_before, signs
+from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A collective timed out while one rank was busy alone"
+STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|DistStoreError: (?:Socket Timeout|Timed out)"
 phrases = (
     strong(
         "ncclUniqueId from [", "ncclUniqueId from",
@@ -49,6 +51,8 @@ phrases = (
     weak("watchdog caught collective operation timeout", "timed out in blocking wait", says="a collective timed out"),
     weak("timeout at nccl work", "detected by watchdog at work", says="a watchdog gave up on a collective"),
     weak("application timeout caused pair closure", says="another rank's time-out closed the connection"),
+    weak("waitforinput", "wait timeout after", "timed out after", says="a process waited for the store until its time-out",
+         pattern=STORE),
     weak("heartbeat monitor timed out", "watchdog got stuck for", says="the watchdog itself could not run", fatal=False),
 )  # fmt: skip
 
@@ -56,6 +60,15 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Watchdog reports, against what was announced before them."""
     yield from signs(case, "slow-rank")
+    for line in case.log.lines:
+        if ("timed out after" in line.lowered or "wait timeout" in line.lowered or "diststoreerror" in line.lowered) and (
+            compiled(STORE).search(line.text)
+        ):
+            busy = busy_before(case, line)
+            if busy is not None:
+                says = f"a rank waited for the store while another was busy: {busy.text.strip()[:80]}"
+                yield Sign("strong", says, (evidence(busy), evidence(line)), order=line.order)
+            return
 
 
 fixes = (

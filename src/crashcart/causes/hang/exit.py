@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
-from crashcart.causes.hang._stacks import TRACKERS, frame_in, in_tracker, standing
+from crashcart.causes.hang._stacks import TRACKERS, before, frame_in, in_tracker, standing
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -26,25 +26,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Line, Raised
 
 title = "The work is done, but the process does not exit"
 phrases = (
     weak("in _python_exit", "in _exit_function", "in _shutdown", "_run_exitfuncs", "destroy_process_group",
-         "exit barrier. waiting",
-         says="the end of the process is on a stack", fatal=False),
+         "exit barrier. waiting", "for other agents to finish", "destroying process group", "destroy process group",
+         "_finalize_join", says="the end of the process is on a stack", fatal=False),
 )  # fmt: skip
-AT_EXIT = r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|destroy_process_group|_exit_barrier|_run_finalizers)$"
+AT_EXIT = (
+    r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|destroy_process_group|_exit_barrier|_run_finalizers|"
+    r"_finalize_join|_finalize_close|_terminate_pool|_exit_handler|_at_?exit\w*|shutdown_default_executor)$"
+)
 CLOSES = r"^(?:__del__|_shutdown_workers|close|shutdown)$"
 LAUNCHER = r"distributed[/\\](?:launch|run|launcher|elastic)|accelerate|deepspeed|multiprocessing[/\\]spawn"
 WAITS = r"^(?:wait|_wait|_try_wait|join|poll)$"
 STOOD = r"queue\.py|threading\.py|popen_fork|synchronize\.py|connection\.py"
+RANK = r"rank\W{0,3}(\d+)"
+LEAVES = r"\bdestroy(?:ing|s)? (?:the )?process group\W*$"
+LEFT = r"\bdestroy(?:ed|ing)? (?:the )?process group.{0,4}(?:finished|done|complete)|\bprocess group (?:was )?destroyed"
+BARRIER = r"Waiting \d+ seconds for other agents to finish"
+AT_END = 5
 
 
 def in_log(case: Case) -> Iterator[Sign]:
-    """A stack in the interpreter's end, or nothing but a launcher that waits."""
+    """A stack in the interpreter's end, a launcher that waits, ranks that do not come back from their good-bye."""
     for raised in standing(case):
         frame = frame_in(raised, r".", AT_EXIT)
-        if frame is not None and "_bootstrap" not in raised.functions and not in_tracker(raised):
+        if frame is None and any("atexit._run_exitfuncs" in line.text for line in before(case, raised, 2)):
+            frame = raised.frames[-1]
+        if frame is not None and "_bootstrap" in raised.functions:
+            yield from _child(case, raised, frame.function)
+        elif frame is not None and not in_tracker(raised):
             first = not any(one.kind and one.line.order < raised.line.order for one in case.log.raised)
             says = f"the program stood in {frame.function}" + (", after its work" if first else ", after another error")
             yield Sign("decisive" if first else "weak", says, (evidence(raised.line),), order=raised.line.order)
@@ -52,7 +65,51 @@ def in_log(case: Case) -> Iterator[Sign]:
             alone = len(case.log.raised) == 1 and not case.log.metrics
             says = "only the launcher is seen, and it waits for a process that does not end"
             yield Sign("strong" if alone else "weak", says, (evidence(raised.line),), order=raised.line.order)
+        elif _done_but_joining(case, raised):
+            says = "the work was done, and the program stood where it ends its loader's workers"
+            yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     yield from _closing(case)
+    yield from _good_byes(case)
+
+
+def _child(case: Case, raised: Raised, function: str) -> Iterator[Sign]:
+    """A child that was interrupted in its own end; where the main process shows a stack too, that one tells more."""
+    others = any(
+        one is not raised and one.frames and "_bootstrap" not in one.functions and not one.survivable
+        for one in case.log.raised
+    )
+    says = f"a child process stood in {function}, at its own end"
+    yield Sign("weak" if others else "strong", says, (evidence(raised.line),), order=raised.line.order)
+
+
+def _done_but_joining(case: Case, raised: Raised) -> bool:
+    finished = case.log.finished
+    ends = {"_shutdown_workers", "_shutdown_worker"} & set(raised.functions)
+    return bool(ends) and finished is not None and finished.order < raised.line.order
+
+
+def _good_byes(case: Case) -> Iterator[Sign]:
+    """Ranks that began to leave and never said that they had, and agents that wait for others as their last word."""
+    leaving: dict[str, Line] = {}
+    left: set[str] = set()
+    for line in case.log.lines:
+        if "process group" not in line.lowered or "destroy" not in line.lowered:
+            continue
+        match = compiled(RANK).search(line.text)
+        rank = match[1] if match else str(line.rank)
+        if compiled(LEFT).search(line.text):
+            left.add(rank)
+        elif compiled(LEAVES).search(line.text):
+            leaving[rank] = line
+    stuck = [rank for rank in leaving if rank not in left]
+    if left and stuck:
+        says = f"rank(s) {', '.join(stuck)} never came back from destroying the process group"
+        yield Sign("strong", says, (evidence(leaving[stuck[0]]),), order=leaving[stuck[0]].order)
+    last = case.log.lines[-AT_END:]
+    waits = next((line for line in last if "other agents" in line.lowered and compiled(BARRIER).search(line.text)), None)
+    if waits is not None and not any("done waiting" in line.lowered for line in last):
+        says = "an agent waits for others to finish, and this is its last word"
+        yield Sign("strong", says, (evidence(waits),), fatal=False, order=waits.order)
 
 
 def _closing(case: Case) -> Iterator[Sign]:

@@ -35,11 +35,19 @@ phrases = (
     strong("waited on lock file", "blocked for more than", pattern=r"lock file|task python\S*:?\d* blocked|"
            r"task \S+:\d+ blocked", any_level=True,
            says="a task waits for the file system"),
+    strong("alreadylocked", "lockfailed", "locktimeout", "lockacquireerror", "acquirelockerror",
+           pattern=r"(?:^|[\s.:])(?:AlreadyLocked|LockFailed|LockTimeout|LockAcquireError|LockException)\b",
+           says="a lock library gave up on a lock"),
+    strong("rpc_wait_bit", "nfs4_wait", "nfs_wait", "in d state", "uninterruptible sleep", pattern=r"\bin D state|uninterruptible sleep|"
+           r"rpc_wait_bit_killable|nfs4?_wait\w*", any_level=True, says="a task sleeps in the file system, where no signal reaches it"),
+    strong("torch_extensions", ".lock", " lock", says="a lock file was left behind",
+           pattern=r"^[-d]r[-rwxsSt]{8}\S?\s.*\s0 \w.*\s\S*\.?lock\s*$|rm (?:-\w+ )?\S*(?:torch_extensions|\.cache|triton)\S*lock\b"),
     weak("stale file handle", "still waiting to acquire lock", "not acquired on", "pytorch extensions root", "file_baton",
          "filelock", "fcntl.flock", "nfs: server", "lock file exists in build",
          says="locks and caches on a network folder", fatal=False),
 )  # fmt: skip
 FILE = r"file_baton|filelock|portalocker|fasteners|lockfile|lockutils"
+CALLS = r"fcntl\.(?:flock|lockf)|baton\.wait|FileLock\(|os\.link\(.*lock|\block\.acquire\(.*(?:file|path)"
 LOCK = r"wait|acquire|lock|__enter__|sleep"
 WAITING = r"not acquired on (\S+?),? |Still waiting to acquire lock on (\S+)"
 TAKEN = r"acquired on|acquired lock|released on"
@@ -48,17 +56,24 @@ LAST_WORDS = (
     r"^\s*Loading extension module \S+\.\.\.\s*$|Waiting for (?:the )?(?:file )?lock"
 )
 AT_END = 6
+NO_LOCKS = r"Errno (?:5|11|35|37|38|45|77|95|116|121|122|524)\]|Input/output error|not supported|not implemented|stale|timed? ?out"
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A stack in a lock, a lock that is asked for again and again, or a build whose announcement is the last word."""
     for raised in standing(case):
         frame = frame_in(raised, FILE, LOCK) or next(
-            (one for one in raised.frames if compiled(r"fcntl\.(?:flock|lockf)|baton\.wait|FileLock\(").search(one.code)),
-            None,
+            (one for one in raised.frames if compiled(CALLS).search(one.code)), None
         )
         if frame is not None:
             says = f"the program stood in {frame.file}, waiting for a lock"
+            yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
+    for raised in case.log.raised:
+        if not raised.kind or raised.survivable or not compiled(NO_LOCKS).search(f"{raised.line.text} {raised.message[:200]}"):
+            continue
+        inner = raised.frames[-2:]
+        if any(compiled(FILE).search(one.file) or compiled(CALLS).search(one.code) for one in inner):
+            says = f"{raised.kind} from a lock: this file system does not give locks as it should"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     lines = case.log.lines
     asked = [line for line in lines if "acquire" in line.lowered and compiled(WAITING).search(line.text)]

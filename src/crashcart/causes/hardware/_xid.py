@@ -7,10 +7,10 @@ Hardware codes: memory and bus errors that no program can cause. Link codes: NVL
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ NOTICES = frozenset({38, 44, 63, 92, 154, 176})  # told by the driver, and the w
 _LINE = r"\bXid\b(?:\s*\((?:PCI:)?(?P<pci>[^)\s]*)[^)]*\))?\s*[:=#]?\s*(?P<code>\d{1,3})\b(?:.{0,5}pid=.?(?P<pid>\d+))?"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Told:
     """One Xid as a line tells it."""
 

@@ -51,6 +51,14 @@ phrases = (
     decisive("flashattention", "flash attention", "flash_attn", says="FlashAttention does not run on this card",
              pattern=r"only supports? (?:\w+ ){0,3}GPUs|requires (?:A100|H100|Ampere|Hopper|sm)|not supported on "
                      r"(?:this|your) (?:GPU|device|card)|only runs? on"),
+    decisive("not supported on your", "not supported on this", "not supported by your", "not supported by this", "unsupported gpu",
+             "gpu is not supported", "does not support this gpu", "your gpu does not support", "your device does not support",
+             "is not supported on sm", "not supported on hip", "unsupported compute capability", "unsupported device arch",
+             says="the program says that this card lacks what it needs",
+             pattern=r"not supported (?:on|by) (?:your|this|the current) (?:\w+ ){0,2}(?:GPU|device|card|hardware|arch\w*|platform|accelerator)|"
+                     r"unsupported (?:GPU|compute capability|device arch)|GPU is not supported|support this GPU|"
+                     r"your (?:GPU|device) does not support|not supported on (?:sm_?\d|hip)",
+             unless=r"fall(?:ing)?[ -]?back|disabl|will be ignored|using .{0,40}instead|p2p|persistence|nvidia-smi"),
     strong("not implemented for '", says="the CPU has no kernel for this number format",
            pattern=r"not implemented for '(?:Half|BFloat16|Float8\w*)'"),
     strong("invalid device function", "device kernel image is invalid", "hiperrorinvalidimage", "tensilelibrary",

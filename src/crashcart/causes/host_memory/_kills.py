@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,13 +42,21 @@ _REFUSED = (
     r"(?:^|[\s.])(?:_Array)?MemoryError(?::|\s*$)|Unable to allocate [\d.]+ [KMGTP]iB for an array|"
     r"Error code 12 \(Cannot allocate|not enough memory: you tried to allocate"
 )
+# Reports of a SIGKILL that the log reader does not take for a death: glued to a bar, or in a supervisor's words.
+_KILL = (
+    r"\bline \d+:\s+\d+ Killed\b|^\[\d+\]\s+\W?\s*\d+ killed\s|(?:terminated|exited|ended|died|failed|finished|crashed|stopped)\b.{0,40}(?:\bcode|status|signal|with)"
+    r"\W{0,12}(?:-9\b|137\b|SIGKILL|9 ?\(?(?:SIGKILL|Killed))|\bterminated by signal (?:9\b|SIGKILL)|was sent SIGKILL|"
+    r"(?:rc|return_?code|exit_?code|exit status|retcode)\W{0,4}(?:-9|137)\b|signal: (?:killed|9)\b|\{SIGKILL\(-9\)|"
+    r"killed by (?:the )?(?:system|OS|kernel|operating system)\b|\bEXIT CODE: 9\b|KILLED BY SIGNAL: 9"
+)
+_KILL_WORDS = ("killed", "sigkill", "137", "-9", "signal 9", "exit code: 9", "signal: 9")
 _STEPS_BACK = 3
 _NEAR = 20_000  # bytes of log
 _BAD_ALLOC = r"std::bad_alloc"
 _ON_DEVICE = r"cuda|device|thrust|</torch_"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class End:
     """A place where host memory, as far as the line tells, ended a process."""
 
@@ -59,7 +67,11 @@ class End:
 
 def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
-    found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"]
+    found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"] + [
+        (line, "launcher")
+        for line in case.log.lines
+        if any(word in line.lowered for word in _KILL_WORDS) and compiled(_KILL).search(line.text)
+    ]
     found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
     if not found or explained(case, found[0][0]):
         return

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Raised
 
 title = "Too many open files: the process is out of file descriptors"
 _WATCHES = r"inotify|watchdog\.observers"
@@ -37,24 +38,33 @@ phrases = (
              "muitos arquivos abertos", "開いているファイルが多すぎ", says="the limit of open files is reached",
              unless=_WATCHES),
     decisive("items of ancdata", says="a tensor of a worker came without its descriptor",
-             pattern=r"received \d+ items of ancdata"),
+             pattern=r"received (?:\d+|%d|\{\w*\}) items of ancdata"),
     strong("unable to open shared memory object", says="a shared tensor could not be opened, mostly for want of descriptors",
            unless=r"no such file|file exists|permission|no space"),
+    weak("in recvfds", "rebuild_storage_fd", "in recv_handle", says="a descriptor was being received", fatal=False),
     weak("pin memory thread exited", says="the pinning thread died, as it does without descriptors"),
 )  # fmt: skip
 _LIMIT = r"too many open files|errno 24\b|items of ancdata"
 
 
 def in_log(case: Case) -> Iterator[Sign]:
-    """The limit reached in a helper thread (pinning, queue feeder), after which the run itself died."""
+    """The limit reached in a helper thread (pinning, queue feeder, a pool's results), after which no more is heard."""
     for raised in case.log.raised:
-        if raised.survivable and compiled(_LIMIT).search(f"{raised.line.text} {raised.message[:200]}"):
+        cut = raised.stack_only and raised.functions[-1:] == ("recvfds",)
+        limit = compiled(_LIMIT).search(f"{raised.line.text} {raised.message[:200]}")
+        if cut or (raised.survivable and limit):
             later = (one for one in case.log.raised if one.line.order > raised.line.order)
             after = any(one.kind and not one.survivable for one in later)
-            if after or case.log.deaths:
-                says = "a helper thread ran out of descriptors before the run died"
+            if after or case.log.deaths or cut or _last(case, raised):
+                says = "a process ran out of descriptors while a tensor was handed over"
                 yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
                 return
+
+
+def _last(case: Case, raised: Raised) -> bool:
+    """Whether no step follows: the thread's death was the end."""
+    steps = any(one.line.order > raised.line.order for one in case.log.metrics)
+    return case.log.finished is None and not steps
 
 
 fixes = (

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled
+from crashcart.cause import compiled, weak
 from crashcart.causes.host_memory._kills import ends
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -31,13 +31,25 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Host memory leaks: it grows until the process is killed"
+_TRACED = r"(\S+\.\w+:\d+): size=([\d.]+) ([KMGT]?i?B)(?: \(\+[^)]*\))?, count=(\d+)"
+_UNIT = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _DEVICE = r"\bgpu|cuda|vram|nvidia|\bhbm\b"
-_HOST = r"\bcpu\b|\bhost\b|\bram\b|\brss|psutil|system[_ .]memory|proc\.memory"
+_HOST = (
+    r"\bcpu\b|\bhost\b|\bram\b|\brss|psutil|system[_ .]mem|proc\.memory|svmem|virtual_memory|process memory|"
+    r"\bmem(?:ory)?[ _]?(?:usage|percent|used)|\bpss\b|\buss\b|\bmaxrss|ru_maxrss|memory_info|worker \d+ memory|vms\b"
+)
+phrases = (
+    weak("svmem(", "ru_maxrss", "memory_info", "process memory", "host memory",
+         says="the program reports its memory", fatal=False),
+    weak(", count=", says="tracemalloc's list of the largest places", pattern=_TRACED, fatal=False),
+)  # fmt: skip
 _SERIES = (
     ("available", -1, r"\bavail(?:able)?(?:[_ ]mem\w*)?\W{1,4}([\d.]+)"),
     ("used", 1, r"^\s*Mem:\s+[\d.]+\w*\s+([\d.]+)"),
     ("resident memory", 1, r"\brss\w*\W{1,4}([\d.]+)"),
     ("used", 1, r"\bused\W{1,4}([\d.]+)"),
+    ("percentage", 1, r"\bpercent\W{1,4}([\d.]+)"),
+    ("memory", 1, r"\bmem(?:ory)?[ _]?(?:usage|percent|used|footprint)?[^\d\n]{1,20}([\d.]+)"),
     ("memory", 1, (r"(?:\bram|host[_ ]?mem\w*|cpu[_ ]?(?:virtual[_ ])?(?:mem\w*|ram)|memory[_ ]percent|"
                    r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
 )  # fmt: skip
@@ -58,6 +70,10 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", f"{says}, then: {end.says}", quotes, order=first.order)
         elif _while_training(case, first, last):
             yield Sign("strong", f"{says} while training went on", quotes, fatal=False, order=first.order)
+    elif (traced := _traced(case)) is not None:
+        first, last = traced
+        says = "the same place of the program holds more memory each time tracemalloc looks"
+        yield Sign("strong", says, (evidence(first), evidence(last)), order=first.order)
     elif end is not None and (case.log.progress.step or 0) >= _LONG:
         says = f"it ran for {case.log.progress.step} steps before host memory ended it"
         yield Sign("weak", says, (evidence(end.line),), order=end.line.order)
@@ -75,6 +91,20 @@ def _rising(case: Case, until: int | None) -> tuple[str, Line, Line, float, floa
         if len(points) >= _POINTS and _steady([value for _, value in points], direction):
             (first, before), (last, after) = points[0], points[-1]
             return name, first, last, before, after
+    return None
+
+
+def _traced(case: Case) -> tuple[Line, Line] | None:
+    """The first and last report of a place whose size only grows."""
+    places: dict[str, list[tuple[float, Line]]] = {}
+    for line in case.log.lines:
+        if "size=" in line.lowered and (match := compiled(_TRACED).search(line.text)):
+            size = float(match[2]) * _UNIT.get(match[3], 1.0)
+            places.setdefault(match[1], []).append((size, line))
+    for seen in places.values():
+        sizes = [size for size, _ in seen]
+        if len(set(sizes)) >= _POINTS - 1 and sizes == sorted(sizes) and sizes[-1] > 2 * sizes[0]:
+            return seen[0][1], seen[-1][1]
     return None
 
 

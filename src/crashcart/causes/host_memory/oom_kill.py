@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, weak
+from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._kills import ECHOES, kills, over, refused
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -45,6 +45,8 @@ phrases = (
     decisive("job killed: ", says="PBS killed the job for its memory", pattern=r"job killed: p?v?mem\b.{0,60}exceeded"),
     decisive("oomkilled", "exceeded the request memory", "low on resource: memory", "memory limit of the container",
              says="the container was killed for its memory limit", unless=r"oomkilled\W{0,4}(?:false|0\b|no\b)"),
+    decisive("systemd-oomd", "earlyoom", "nohang[", "oomd[", says="a memory watchdog of the system killed a process", any_level=True,
+             pattern=r"systemd-oomd\W.{0,20}kill|oomd: Killed|(?:earlyoom|nohang)\[?.{0,20}(?:sending SIG|kill)"),
     decisive("using all available ram", "more memory than is available. it has restarted", "kernel died: out of memory",
              says="the notebook's machine ran out of host memory"),
     decisive("killed due to memory pressure", "node running low on memory", "the memory usage threshold",
@@ -61,6 +63,11 @@ phrases = (
     weak("can't allocate memory", "cannot allocate memory", "not enough memory: you tried", "std::bad_alloc", "memoryerror",
          "unable to allocate", "paging file is too small", "os error 1455", "buy new ram",
          says="an allocation in host memory was refused", unless=r"cuda|device|thrust"),
+    weak("sigkill", "with code -9", "status 137", "exit code 137", "exit code: 9", "by signal: 9", "signal 9",
+         says="a process ended by SIGKILL", pattern=r"\bSIGKILL\b|-9\b|\b137\b|\b9\b", fatal=False),
+    weak("kernel died", "worker died or was killed", says="a helper vanished; memory is one usual reason"),
+    strong("excessive memory usage causing the operating system", "perhaps out of memory?", "kernel appears to have died",
+           "kernel crashed while executing code", says="a process vanished, and memory is the usual reason"),
     weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one reason", pattern="DataLoader worker"),
 )  # fmt: skip
 _VICTIM = r"Kill(?:ed)? process (\d+),? (?:UID \d+, )?\(([^)]*)\)|task=([^,]+),pid=(\d+)"

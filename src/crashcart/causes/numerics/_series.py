@@ -6,11 +6,12 @@ loss of training: a validation set without a class gives NaN in healthy runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +28,24 @@ LEFT_OUT = (
     r"\bignoring\b|discard"
 )
 HUGE = 50
+SCALE = r"(?:loss|grad)[_ ]scale\W{1,4}(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.])"
+LAST_LINES = 6
+MANY_HALVINGS = 6
+LOW_SCALE = 2.0**14
+VERY_LOW_SCALE = 2.0**9
+HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin", "actor", "entropy")
+TOTAL = frozenset({"loss", "train_loss", "train/loss", "total_loss", "train loss", "lm loss", "total loss", "avg_loss"})
+ACCURACY = r"(?<![a-z])(?:acc(?:uracy)?|prec@1|top-?1|acc@1|acc1)['\"]?\W{1,5}(\d+(?:\.\d+)?)"
+FEWEST = 5
+EXPLODED = 20
+SURELY_TOO_LARGE = 10
+ACCURACY_LOST = 0.05
+WELL_AGAIN = 5
 BEGINNING = 10  # lines of one kind begin alike; later parts change ("1 day", "2 days")
 NO_SANE_LOSS = 1e4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Broken:
     """One series of losses with a value that is no number: its first such line and what stood before and after."""
 
@@ -81,8 +95,18 @@ def broken(case: Case) -> Iterator[Broken]:
                 bad=tuple(name for name, value in now.items() if not isfinite(value)),
                 fine=tuple(name for name, value in now.items() if isfinite(value)),
                 lines=len(bad),
-                recovered=bad[-1] < len(lines) - 1 or compiled(LEFT_OUT).search(lines[bad[-1]].line.text) is not None,
+                recovered=bad[-1] < len(lines) - 1
+                or compiled(LEFT_OUT).search(lines[bad[-1]].line.text) is not None
+                or _only_quoted(case, lines[bad[-1]]),
             )
+
+
+def _only_quoted(case: Case, one: Metrics) -> bool:
+    """Whether the line names no step, and true step lines with finite losses follow: generated or quoted text."""
+    if one.step is not None:
+        return False
+    later = [other for other in case.log.metrics if other.line.order > one.line.order and other.step is not None]
+    return sum(bool(_losses(other)) and not _bad(other) for other in later) >= WELL_AGAIN
 
 
 def gradients(case: Case) -> tuple[list[Metrics], bool, bool]:
@@ -121,3 +145,52 @@ def scales(case: Case) -> list[tuple[Line, float]]:
             if match:
                 found.append((line, float(match[1].rstrip("."))))
     return found
+
+
+def falling(case: Case) -> tuple[Line, Line, float] | None:
+    """Loss scales at the end of the log that only go down: many halvings, or steps in a row from a scale already low."""
+    readings = scales(case) or _scale_column(case)
+    last_lines = {line.order for line in case.log.lines[-LAST_LINES:]}
+    if len(readings) < 2 or readings[-1][0].order not in last_lines:  # noqa: PLR2004 - a fall needs two
+        return None
+    fall = [readings[-1]]
+    for line, scale in reversed(readings[:-1]):
+        if scale < fall[0][1]:
+            break
+        fall.insert(0, (line, scale))
+    halvings = sum(later < earlier for (_, earlier), (_, later) in pairwise(fall))
+    end = fall[-1][1]
+    if (halvings >= MANY_HALVINGS and end <= LOW_SCALE) or (halvings >= 1 and end <= VERY_LOW_SCALE):
+        return fall[0][0], fall[-1][0], end
+    return None
+
+
+def _scale_column(case: Case) -> list[tuple[Line, float]]:
+    found = []
+    for line in case.log.lines:
+        if "scale" in line.lowered:
+            match = compiled(SCALE).search(line.text)
+            if match:
+                found.append((line, float(match[1].rstrip("."))))
+    return found
+
+
+def climbing(case: Case) -> tuple[Line, Line, str] | None:
+    """A loss that grows without end: by far, or steadily while the accuracy falls."""
+    lines = [one for one in case.log.metrics if not any(word in name for name, _ in one.values for word in HOVERING)]
+    series = [(one, value) for one in lines for name, value in _losses(one).items() if name in TOTAL and isfinite(value)]
+    values = [value for _, value in series]
+    if len(values) < FEWEST:
+        return None
+    first, last = series[0][0].line, series[-1][0].line
+    half = sorted(values[: len(values) // 2])
+    usual = half[len(half) // 2]
+    if min(values[-2:]) > max(EXPLODED * usual, SURELY_TOO_LARGE):
+        return first, last, f"the loss grew from about {usual:.3g} to {values[-1]:.3g}"
+    right = [float(found[1]) for one, _ in series if (found := compiled(ACCURACY).search(one.line.text))]
+    if len(right) < FEWEST or sum(values[-2:]) < 2 * sum(values[:2]):
+        return None
+    lost = (sum(right[:2]) - sum(right[-2:])) / max(sum(right[:2]), 1e-9)
+    if lost > ACCURACY_LOST:
+        return first, last, f"the loss climbs from {values[0]:.3g} to {values[-1]:.3g} and the accuracy falls"
+    return None

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.numerics._series import broken, gradients, scales
+from crashcart.causes.numerics._series import broken, climbing, falling, gradients, scales
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -60,6 +60,11 @@ phrases = (
     strong("loss returned in `training_step`", "loss returned in training_step", says="the loss of a step is not finite"),
     strong("nan grad norm occurs", "nan gradient norm", "inf grad norm", says="the norm of the gradients is not finite",
            any_level=True, unless=GOES_ON),
+    strong("weights are nan", "weights contain nan", "parameters contain nan", "nan in model", "nan weights", "nan parameters",
+           "nan or inf in logits", "logits contain nan", "logits are nan", "outputs contain nan", "output contains nan",
+           "gradients contain nan", "gradient contains nan", "nan gradients", "gradients are nan", "gradients exploded",
+           "exploding gradients detected", "training is unstable", "training collapsed",
+           says="weights, outputs or gradients are not finite", any_level=True, unless=GOES_ON + "|if |avoid|prevent|config"),
     strong("probability tensor contains either", says="the model gives probabilities that are not finite"),
     strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.*invalid values"),
     strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",
@@ -106,6 +111,21 @@ def in_log(case: Case) -> Iterator[Sign]:
     if low:
         says = f"the loss scale went down to {low[-1][1]:g}: nearly every step overflows"
         yield Sign("strong", says, (evidence(low[-1][0]),), order=low[0][0].order)
+        return
+    down = falling(case)
+    if down:
+        says = f"the loss scale only goes down, to {down[2]:g} at the end of the log: step after step overflows"
+        yield Sign(_softer(case), says, (evidence(down[0]), evidence(down[1])), fatal=False, order=down[0].order)  # type: ignore[arg-type]
+    up = climbing(case)
+    if up:
+        yield Sign(_softer(case), up[2], (evidence(up[0]), evidence(up[1])), fatal=False, order=up[0].order)  # type: ignore[arg-type]
+
+
+def _softer(case: Case) -> str:
+    """A trend is no death: it settles only what nothing else ended."""
+    log = case.log
+    ended = log.deaths or log.collectives or log.memory or any(one.kind and not one.survivable for one in log.raised)
+    return "weak" if ended or log.finished else "strong"
 
 
 def _grade(case: Case, *, sure: bool) -> str:

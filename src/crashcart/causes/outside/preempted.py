@@ -33,13 +33,22 @@ title = "A scheduler ended the job: time limit, preemption or SIGTERM from outsi
 phrases = (
     decisive("due to time limit", "due to preemption", "due to job requeue", "this job is preempted",
              "this job is timed-out",
-             "exceeded wallclock limit", "term_runlimit", "wall clock time limit", "job time limit",
-             says="the scheduler says that it ended the job", any_level=True),
+             "exceeded wallclock limit", "term_runlimit", "wall clock time limit", "job time limit", "term_preempt", "term_owner",
+             "hard wallclock time", "hard run time limit", "exceeded the maximum execution time", "longer than specified deadline",
+             "deadlineexceeded: job", "maximum run time", "maximum runtime exceeded", "hit its timeout of", "out of requested",
+             "job was evicted", "stopped: exceeded max", "reached its time limit", "exceeded its time limit", "time limit exceeded",
+             says="the scheduler says that it ended the job", any_level=True,
+             unless=r"out of requested(?! \d+ min)|request(?:ed|s)? (?:a )?maximum run ?time"),
     decisive("job killed: walltime", "job killed: ncpus", "exceeded limit", says="PBS ended the job at its wall time",
              pattern=r"(?:walltime|cput)\b.{0,60}exceeded limit"),
+    decisive("runner has received a shutdown signal", says="the runner was told to shut down", any_level=True),
     decisive("preempted by", "preempted to accommodate", "cluster is preempted", "has been preempted", "was preempted",
-             "got preempted", "instance preempted", says="the job was preempted", any_level=True,
-             unless=r"resum|if (?:the|this|your)|when "),
+             "got preempted", "instance preempted", "is preempted or failed", "been evicted", "was evicted", "due to worker preemption",
+             "preempting job", "preempted in order to", "was requested to terminate", "was requested to stop", "node preempted",
+             "being preempted", "vm preempted", "job preempted",
+             says="the job was preempted", any_level=True,
+             unless=r"resum|if (?:the|this|your)|when |was preempted, had a hardware|cache|request\(s\)|"
+                    r"sequence group|KV|low on resource: memory"),
     decisive("termination is imminent", "spot interruption", "spot instance interruption", "instance-action",
              "spot termination",
              "preemption notice", "maxruntimeexceeded", "rebalance recommendation",
@@ -57,6 +66,11 @@ _TOLD = (
     r"Received 15 death signal|got signal: 15\b|Got termination signal: 15|(?:received|receiving|caught|got) (?:a )?SIGTERM|"
     r"SIGTERM received|auto-requeue signal|preemption signal|Preemption detected|TerminationByKubelet"
 )
+_SHELL = (
+    r"^\W*(?:Terminated|已终止|Beendet|Complété|Terminado|Завершено|終了しました)\W*(?:$|\s{2,}\S|python|bash|torchrun)|"
+    r"(?:line|Zeile|ligne|línea|行|第)? ?\d+:?\s+\d+ (?:Terminated|已终止|Beendet)\b|^(?:zsh|sh): terminated\s"
+)
+_AT_END = 12
 _SPARED = r"bypassing|scheduling shutdown|ignor|if |will |handler (?:installed|registered)|register"
 _MEMORY = r"oom|out of memory|out-of-memory|memory limit"
 
@@ -71,6 +85,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             order=line.order)
         return
     yield from _cancelled(case)
+    yield from _shell(case)
     death = next(iter(case.log.deaths), None)
     if death is not None and death.signal == "SIGTERM" and not failed_before(case, death.line) and _all_terminated(case):
         yield Sign("strong", "the first process to end was ended by SIGTERM", (evidence(death.line),),
@@ -90,6 +105,14 @@ def _cancelled(case: Case) -> Iterator[Sign]:
             if not memory and not failed_before(case, line):
                 says = "the job or step was cancelled before any task failed"
                 yield Sign("strong", says, (evidence(line),), order=line.order)
+            return
+
+
+def _shell(case: Case) -> Iterator[Sign]:
+    """A shell that saw its command end by SIGTERM."""
+    for line in case.log.lines[-_AT_END:]:
+        if compiled(_SHELL).search(line.text) and not failed_before(case, line):
+            yield Sign("strong", "a shell saw the command end by SIGTERM", (evidence(line),), order=line.order)
             return
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 title = "Ranks, workers or epochs see the same data"
 lasting = True
-NUMBERS_ONLY = r"^(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
-FEWEST = 8
+NUMBERS_ONLY = r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
+FEWEST = 7
 REPEATED = 0.6
 LARGE = 100
 
@@ -60,10 +60,28 @@ def in_log(case: Case) -> Iterator[Sign]:
     times: dict[tuple[int, ...], int] = {}
     for _, values in drawn:
         times[values] = times.get(values, 0) + 1
+    rows = [values for _, values in drawn]
+    shared = _shared(rows)
+    if shared:
+        says = f"two printed rows share {shared} of their large random numbers, place for place"
+        yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[-1][0])), order=drawn[0][0].order)
+        return
     again = sum(count for count in times.values() if count > 1)
     if len(times) > 1 and again >= REPEATED * len(drawn):
         says = f"{len(drawn)} printed draws hold only {len(times)} different ones"
         yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[1][0])), order=drawn[0][0].order)
+
+
+def _shared(rows: list[tuple[int, ...]]) -> int:
+    """How many large numbers two rows have in common at the same places, where it cannot be chance."""
+    constant = {place for place, column in enumerate(zip(*rows)) if len(set(column)) < len(rows) // 2}
+    for index, one in enumerate(rows):
+        for other in rows[:index]:
+            same = {a for place, (a, b) in enumerate(zip(one, other)) if a == b >= LARGE and place not in constant}
+            large = sum(value >= LARGE for value in one)
+            if one != other and len(same) > 1 and len(same) >= large // 2 and len(set(one)) > len(same):
+                return len(same)
+    return 0
 
 
 def _drawn(line: Line) -> tuple[int, ...]:

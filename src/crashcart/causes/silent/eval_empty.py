@@ -45,12 +45,22 @@ METRIC = (
     r"^(?:precision|recall|f1|success_rate|\S*bbox_map\S*)$"
 )
 
+SCORE = (
+    r"\b(?:mean[ _]?|avg[ _]?|average[ _]?|overall[ _]?|val[_/ ]|eval[_/ ]|test[_/ ])?(?:ap|map\w*|dice|iou|miou|auc|auroc|f1|acc(?:uracy)?|"
+    r"precision|recall|psnr|ssim|bleu|rouge\w*|ndcg|mrr|hits@\d+|kappa|mae|rmse|score|fid)\b[^:=\d]{0,24}[:=]\s*(?:tensor\()?['\"]?nan\b"
+)
+NOTHING = ("mean of empty slice", "degrees of freedom <= 0 for slice", "invalid value encountered in double_scalars",
+           "invalid value encountered in scalar divide", "invalid value encountered in long_scalars")  # fmt: skip
+
 phrases = (
     decisive("average precision  (ap)", "average precision (ap)", says="no ground truth was met: the average over all "
                                                                        "areas is -1",
              pattern=r"area=\s*all\b.*=\s*-1(?:\.0+)?\s*$", any_level=True),
     decisive("no labels found in val", "unique_truth_count = 0", "no validation data", "validation set is empty",
-             "empty validation", "val_dataloader contains 0", "0 batches in the validation", says="the validation set "
+             "empty validation", "val_dataloader contains 0", "0 batches in the validation", "no validation batches",
+             "evaluation dataset is empty", "eval dataset is empty", "eval_dataset is empty", "validation dataset is empty",
+             "validation loader is empty", "val loader is empty", "no samples to evaluate", "nothing to evaluate",
+             "0 validation samples", "0 val samples", "no ground truth found", "no groundtruth", "no annotations found in val", says="the validation set "
                                                                                                   "has nothing to "
              "compare with", any_level=True),
     decisive("num examples = 0", "eval_samples_per_second': 0.0,", says="the evaluation ran over no sample", any_level=True),
@@ -71,6 +81,7 @@ phrases = (
     strong("no valid predictions for", "caused by empty gts", "evaluation results empty", says="the evaluation got no "
                                                                                                "result",
            fatal=False, any_level=True),
+    weak(*NOTHING[1:], says="an average was taken over nothing", fatal=False, any_level=True),
     weak("mean of empty slice", "skipping val loop", "no true samples", "only one class present in y_true",
          says="a warning that fits an empty evaluation", fatal=False, any_level=True),
     weak("tp = 0, fp = ", "validation map", "calculating map", says="an evaluation without a hit", fatal=False),
@@ -98,7 +109,18 @@ def in_log(case: Case) -> Iterator[Sign]:
     if tables and _late(case):
         says = "every metric of the evaluation is 0, long after the start"
         yield Sign(grade(case, "strong"), says, (evidence(tables[0]),), fatal=False, order=tables[0].order)
+    yield from _average_of_nothing(case)
     yield from _constant(case)
+
+
+def _average_of_nothing(case: Case) -> Iterator[Sign]:
+    """NumPy's warning that an average is over nothing, and a score that is NaN beside it."""
+    for line in lines_with(case, *NOTHING):
+        for other in case.log.around(line, before=8, after=12):
+            if "nan" in other.lowered and compiled(SCORE).search(other.text):
+                says = "a score of the evaluation is the average of nothing"
+                yield Sign(grade(case, "strong"), says, (evidence(line), evidence(other)), fatal=False, order=line.order)
+                return
 
 
 def _late(case: Case) -> bool:

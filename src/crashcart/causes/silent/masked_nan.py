@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from crashcart.cause import decisive, weak
+from crashcart.cause import compiled, decisive, weak
 from crashcart.causes.silent._lines import grade
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 title = "The log hides NaN: it shows 0 or an old value instead"
 lasting = True
+FINE = r"\btrain_loss\W{1,40}\d"
+LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"
 FAR_FROM_ZERO = 0.05
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm", "total_norm")
 LOSSES = ("loss", "train/loss", "train_loss", "lm loss")
@@ -42,11 +44,28 @@ phrases = (
              says="the program puts 0 where the loss or the data was NaN", any_level=True, pattern=r"nan|inf"),
     weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced",
          fatal=False, any_level=True),
+    weak("eval_loss", says="the loss of evaluation is not finite", fatal=False, pattern=LOST),
     weak("'loss': 0.0,", '"loss": 0.0,', says="the loss reads exactly 0", fatal=False),
 )  # fmt: skip
 
 
 def in_log(case: Case) -> Iterator[Sign]:
+    """Step lines that contradict themselves, and an evaluation that shows what the training log hides."""
+    yield from _shown_by_evaluation(case)
+    yield from _zero_lines(case)
+
+
+def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
+    """A loss of training that is fine, and one of evaluation that is not, from a framework that filters the first."""
+    fine = [line for line in case.log.lines if "train_loss" in line.lowered and compiled(FINE).search(line.text)]
+    for line in case.log.lines:
+        if "eval_loss" in line.lowered and compiled(LOST).search(line.text) and fine:
+            says = "the loss of evaluation is NaN while the averaged loss of training, which leaves NaN out, looks fine"
+            yield Sign(grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order))
+            return
+
+
+def _zero_lines(case: Case) -> Iterator[Sign]:
     """Step lines whose loss is exactly 0 while their gradient, other fields or the step before say that it was not."""
     before: Metrics | None = None
     for one in case.log.metrics:

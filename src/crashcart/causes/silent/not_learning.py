@@ -16,10 +16,10 @@ labels count; overfit one batch: a model that cannot do that is wired wrongly.
 
 from __future__ import annotations
 
-from math import log
 from typing import TYPE_CHECKING
 
-from crashcart.cause import decisive, strong, weak
+from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -35,17 +35,15 @@ title = "The run goes on but nothing is learned"
 lasting = True
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
-HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin")
 SEVERAL = 3
-LONG = 8
-FLAT = 0.03
-CHANCE = tuple(log(classes) for classes in (2, 10, 100, 1000))
-AT_CHANCE = 0.005
-LOW_ACCURACY = 0.05
+BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 
 phrases = (
-    decisive("trainable params: 0 ", "trainable parameters: 0 ", "number of trainable parameters: 0",
-             says="no parameter is trainable", any_level=True, pattern=r"trainable param\w*: 0(?!\d|[.,]\d)"),
+    decisive("trainable param", "trainable weights", "trainable%: 0", "no trainable", "nothing to train",
+             says="no parameter is trainable", any_level=True, unless=r"non-?trainable|\bLoRA\b.*\?",
+             pattern=r"trainable (?:param|weight)\w*(?: \(\w+\))?\s*[:=]\s*0(?:\.0+)?(?!\d|[.,]\d| ?[KMB]\b)|"
+                     r"^\s*0\s+trainable param|trainable%: 0(?:\.0+)?\s*$|\bno trainable (?:param|weight|layer)|"
+                     r"nothing to train"),
     strong("training_step` returned `none`", "training_step returned none", says="the training step returns no loss",
            fatal=False, any_level=True),
     weak("none of the inputs have requires_grad", "will be ignored in loss calculation", "before `optimizer.step()`",
@@ -55,9 +53,10 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
-    lines = [one for one in case.log.metrics if not _hovers(one)]
+    lines = [one for one in case.log.metrics if not hovers(one)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
-    yield from _zero(case, lines[1:-1], RATES, "the learning rate")
+    begun = len(lines) > SEVERAL - 1 and case.log.finished is None and all(compiled(BEGUN).search(one.line.text) for one in lines)
+    yield from _zero(case, lines if begun else lines[1:-1], RATES, "the learning rate")
     both = [one for one in lines if _value(one, ("loss",)) == 0 == _value(one, GRADIENTS)]
     if both:
         says = "loss and gradient norm are exactly 0: no label counts, or nothing is connected"
@@ -66,7 +65,8 @@ def in_log(case: Case) -> Iterator[Sign]:
     if len(ignored) > SEVERAL * 2:
         says = "sample after sample has no label that counts"
         yield Sign(grade(case, "strong"), says, (evidence(ignored[0]),), fatal=False, order=ignored[0].order)
-    yield from _flat(case, lines)
+    for first, last, says in flat(case):
+        yield Sign(grade(case, "strong"), says, (evidence(first), evidence(last)), fatal=False, order=first.order)
 
 
 def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -> Iterator[Sign]:
@@ -77,33 +77,6 @@ def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -
         yield Sign(
             strength, f"{what} is exactly 0 on {len(zero)} step lines", (evidence(zero[0].line),), order=zero[0].line.order
         )
-
-
-def _flat(case: Case, lines: list[Metrics]) -> Iterator[Sign]:
-    for name in sorted({name for one in lines for name, _ in one.values if "loss" in name and "scale" not in name}):
-        series = [(one, value) for one in lines if (value := one.get(name)) is not None and value > 0]
-        values = [value for _, value in series]
-        if len(values) < LONG or max(values) - min(values) > FLAT * max(values):
-            continue
-        middle = sum(values) / len(values)
-        chance = next((level for level in CHANCE if abs(middle - level) < AT_CHANCE * level), None)
-        if chance is None and not _low_accuracy([one for one, _ in series]):
-            continue
-        says = f"{name} stays at {middle:.4g} over {len(values)} lines, at the level of guessing"
-        pair = (evidence(series[0][0].line), evidence(series[-1][0].line))
-        yield Sign(grade(case, "strong"), says, pair, fatal=False, order=series[0][0].line.order)
-        return
-
-
-def _low_accuracy(lines: list[Metrics]) -> bool:
-    told = [
-        value for one in lines for name, value in one.values if name.startswith("acc") or name.endswith(("acc", "accuracy"))
-    ]
-    return len(told) >= LONG and max(told) < LOW_ACCURACY
-
-
-def _hovers(one: Metrics) -> bool:
-    return any(word in name for name, _ in one.values for word in HOVERING)
 
 
 def _value(one: Metrics, names: tuple[str, ...]) -> float | None:

@@ -33,15 +33,30 @@ title = "Weights were loaded only in part"
 lasting = True
 MISSING = (
     "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
-    "missing parameters",
-    "not initialized from", "parameters not loaded",
+    "missing parameters", "not initialized from", "parameters not loaded", "missing weights", "keys missing from",
+    "not loaded from", "could not be loaded", "not in the loaded state",
 )  # fmt: skip
-UNEXPECTED = ("unexpected key", "unexpected_keys=", "were not used when initializing", "not used by the model")
+UNEXPECTED = (
+    "unexpected key", "unexpected_keys=", "were not used when", "not used by the model", "unused keys", "unused parameters",
+    "unexpected parameters", "keys not found in the model", "not found in the model", "not in the model", "ignored keys",
+    "ignoring keys", "skipped keys", "unmatched keys", "keys not matched",
+)  # fmt: skip
 HARMLESS = (
     r"head|classifier|pooler|cls\.|lm_head|num_batches_tracked|position_ids|inv_freq|anchor|fpn|rpn|roi_|score|(?:^|"
     r"\.)fc\d*\.|"
     r"fc_norm|lora_|adapter|projector|decoder|pred|logit|mask_token|relative_position|attn_mask|pos_embed|"
-    r"norm\.(?:weight|bias)$"
+    r"norm\.(?:weight|bias)$|conv\d?_offset|_offset\.|rotary|masked_bias|attn\.bias$|position_embeddings?\.|prompt"
+)
+# Weights in the middle of a network: numbered blocks, and what people call its body.
+INSIDE = (
+    r"(?:^|\.)(?:backbone|encoder|transformer|body|trunk|resnet|bert|roberta|vit|swin|model|module|net|base_model)\.|"
+    r"(?:^|\.)(?:layers?|blocks?|h|stages?|resblocks|down|up)\.?\d+\.|(?:^|\.)(?:conv1|layer[1-4]|patch_embed)\."
+)
+# A file may hold more than this model wants: another tower, a decoder, a teacher, a discriminator, statistics of training.
+OTHER_PART = (
+    r"vision_model|text_model|visual|text_(?:encoder|projection)|vision_tower|decoder|decode_|head|teacher|momentum|_ema|ema_|ema\.|"
+    r"discriminator|loss|lpips|first_stage|cond_stage|optimizer|teacher|queue|proj|total_(?:ops|params)|aux|qa_outputs|"
+    r"cls\.|mtp|audio|image_|mlm|seq_relationship|generator"
 )
 BODY = 3
 PREFIXED = 2
@@ -53,7 +68,17 @@ phrases = (
              "loading 0 ",
              says="not one weight was loaded", any_level=True,
              pattern=r"\bload(?:ed|ing)? 0 (?:\w+ )?(?:keys?|params?|parameters?|weights?|tensors?|layers?|items?)|"
-                     r"(?<!\d)0 \w+ loaded"),
+                     r"(?<![\d.])0 \w+ loaded"),
+    decisive("loaded 0/", "matched 0/", "matched 0 ", "loaded: 0/", "0% of the weights", "0.0% of the", "0.00% of the",
+             "no weights were loaded", "no weight was loaded", "no matching keys", "no keys matched", "no parameters matched",
+             "none of the weights", "none of the parameters", "none of the keys", "no matched parameters",
+             says="not one weight of the file fits the model", any_level=True,
+             pattern=r"\b(?:loaded|matched):? 0(?:/[1-9]\d*| (?:of|out of) [1-9])|(?<![\d.])0(?:\.0+)?% of the (?:weights|param|"
+                     r"keys|layers)|no (?:weights?|keys|param\w+|matching|matched)\b|none of the"),
+    strong("training from scratch", "from random initiali", "with random weights", "randomly initialized", "without pretrained",
+           says="weights were named, and the program goes on without them", any_level=True, fatal=False,
+           pattern=r"(?:could not|couldn't|cannot|can't|failed to|unable to|not found|does not exist|doesn't exist|no such|missing)"
+                   r".{0,160}(?:from scratch|random|without pretrained)"),
     strong("unexpected keys", says="many names on both sides do not fit", any_level=True,
            pattern=r"with [2-9]\d+ missing and [2-9]\d+ unexpected keys|with \d{3,} missing and \d{3,} unexpected keys"),
     strong("=> no checkpoint found at", "model checkpoint at none", "pretrained model path is none",
@@ -79,9 +104,16 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(grade(case, "decisive"), says, (evidence(line),), order=line.order)
         return
     body = [name for name in missing if not compiled(HARMLESS).search(name)]
-    if len(body) >= BODY and len(body) > len(missing) // 2:
+    if len(body) >= BODY and len(body) > len(missing) // 3:
         line = missing[body[0]]
         says = f"{len(body)} weights of the model's body are not in the checkpoint ({body[0]}, {body[1]}, ...)"
+        yield Sign(grade(case, "strong"), says, (evidence(line),), order=line.order)
+        return
+    unused = [name for name in unexpected if compiled(INSIDE).search(name) and not compiled(OTHER_PART).search(name)]
+    unused = [name for name in unused if not name.endswith(("num_batches_tracked", "position_ids", "inv_freq"))]
+    if len(unused) >= BODY and len(unused) > len(unexpected) // 3:
+        line = unexpected[unused[0]]
+        says = f"{len(unused)} weights of a model's body were left unused ({unused[0]}, {unused[1]}, ...)"
         yield Sign(grade(case, "strong"), says, (evidence(line),), order=line.order)
 
 

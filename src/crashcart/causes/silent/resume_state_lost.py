@@ -16,6 +16,7 @@ together.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Line
 
 title = "A resume did not restore everything: something started anew"
 lasting = True
@@ -44,13 +46,20 @@ phrases = (
                                                                                                  "scheduler",
            "could not load scheduler", "optimizer state not found", "no optimizer state", "without optimizer state",
            "optimizer not loaded", "optimizer state was not loaded", "unable to load optimizer", "not loading optimizer",
-           "fail to load optimizer", "failed to load optimizer",
+           "fail to load optimizer", "failed to load optimizer", "optimizer state will not be", "scheduler state not found",
+           "no scheduler state", "skipping optimizer state", "skip loading optimizer", "optimizer state is not loaded",
+           "optimizer will be initialized from scratch", "initializing optimizer from scratch", "without loading the optimizer",
+           "optimizer state mismatch", "starting with a fresh optimizer", "fresh optimizer state", "ema weights not found",
+           "no ema weights", "ema state not found", "no rng state", "training will restart from step 0",
+           "will start from step 0", "start from epoch 0", "starting from epoch 0 instead",
            "dataloader is not resumable", "for module trainer, no file matches", "not a single sample in your "
                                                                                  "epoch_iterator",
            says="the program says that part of the state was not restored", any_level=True,
            unless=r"--no-load-optim|finetun|fine-tun"),
     strong("not found in checkpoint", "not in checkpoint", "missing from checkpoint", "not restored", "not be restored",
            says="the checkpoint lacks part of the state", any_level=True, pattern=rf"\b{STATE}"),
+    weak("initial_lr", says="the state of an optimizer was printed", fatal=False, any_level=True,
+         pattern=r"^\s*initial_lr\s*:"),
     weak("didn't manage to set back the rng", "do not match the ones in the `trainer_state.json`", "resetting optimizer",
          "reset_optimizer", "will start from random", "resuming from a checkpoint that ended before", says="a warning at "
                                                                                                            "the resume",
@@ -60,6 +69,28 @@ phrases = (
 
 
 def in_log(case: Case) -> Iterator[Sign]:
+    """What begins again after a resume: a counter, the loss, or the rate of an optimizer that was printed twice."""
+    yield from _rate_set_back(case)
+    yield from _begins_again(case)
+
+
+def _rate_set_back(case: Case) -> Iterator[Sign]:
+    """An optimizer printed twice: its rate was on its way, and is the initial one again."""
+    rates: list[tuple[Line, float, float]] = []
+    for line in case.log.lines:
+        if "initial_lr" in line.lowered:
+            near = "\n".join(one.text for one in case.log.around(line, before=6, after=6))
+            first, now = compiled(r"initial_lr\W+([\d.e+-]+)").search(line.text), compiled(r"(?<![a-z_])lr\W+([\d.e+-]+)").search(near)
+            if first and now:
+                rates.append((line, float(first[1].rstrip(".,")), float(now[1].rstrip(".,"))))
+    for (line, initial, before), (later, _, after) in pairwise(rates):
+        if after == initial != before:
+            says = f"the rate was {before:g} and is {after:g}, the initial one, again"
+            yield Sign(grade(case, "strong"), says, (evidence(line), evidence(later)), fatal=False, order=line.order)
+            return
+
+
+def _begins_again(case: Case) -> Iterator[Sign]:
     """A counter that begins again, or a loss that jumps, right after a line that announces a resume."""
     for line in case.log.lines:
         if compiled(RESUMED).search(line.text) is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, weak
+from crashcart.cause import compiled, strong, weak
 from crashcart.causes.slow._pace import grade, lines_with, speeds
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -33,12 +33,38 @@ title = "The training step waits for data"
 SHARE = 0.4
 NOTICEABLE = 0.1
 DROP = 3.0
-TIME = r"(?<![a-z_])(?:(?:batch|iter|step)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)"
-WAIT = r"(?<![a-z_])data(?:[_ ]?(?:loading)?[_ ]?time)?\W{1,3}([\d.]+)"
-NET = r"\bnet\W{1,3}([\d.]+)s"
+TIME = r"(?<![a-z_])(?:(?:batch|iter(?:ation)?|step|total|train)[_ ]?)?time(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
+WAIT = (
+    r"(?<![a-z_])(?:data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
+    r"load(?:ing)?[_ ]time|fetch(?:ing)?[_ ]time|batch[_ ]wait|wait(?:ing)?[_ ](?:time|data)|input[_ ]time|time[_/](?:data|load\w*))"
+    r"\W{1,3}([\d.]+)(?! ?(?:images|samples|files|examples|GB|MB))"
+)
+AVERAGE = r" ?s? ?\(([\d.]+) ?s?\)"  # what stands behind the present value: its average so far
+COUNTED = r"\[\s*(\d+)\s*/\s*\d+\s*\]|\b(\d+)/\d+\b"
+SETTLED = 50  # steps after which an average says something
+PERCENT = (
+    r"(?:data(?:[_ ]?load\w*)?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w*|time|stall\w*|bound|load\w*)\b[^%\n\d]{0,24}([\d.]+) ?%|"
+    r"([\d.]+) ?% of (?:the |each )?(?:step|iteration|training|total|run)?[ _]?time (?:is |was )?(?:spent )?(?:in |on |waiting (?:for|on) )?"
+    r"(?:the )?(?:data|loader|input)"
+)
+PREPARED = (
+    r"(?:generated|loaded|prepared|fetched|produced|collated|decoded|built|read) (\d+) (batch|sample|image|example|item|frame|clip)\w*"
+    r"[^\d]{0,20}(?:of size \d+ )?(?:in|took|within)\W{1,3}([\d.]+) ?s(?:ec(?:onds?)?)?\b"
+)
+SLOW_EACH = {"batch": 1.0}
+SLOW_SAMPLE = 0.3
+NET = r"\b(?:net|batch|bt)\W{1,3}([\d.]+)s"
 PROFILED = r"(?:enumerate\(DataLoader\)|train_dataloader_next|fetch_next|dataloader_iter)"
 
 phrases = (
+    strong("highly input-bound", "step time is in dataloader", "high time cost on input data loading", "input pipeline is the bottleneck",
+           "data loading is the bottleneck", "dataloader is the bottleneck", "bottleneck is data", "bottlenecked by data",
+           "data loading bottleneck detected", "starved for data", "gpu starvation",
+           says="a profiler says that the step waits for its input", fatal=False, any_level=True,
+           unless=r"\bif\b|may be|might be|could be|avoid"),
+    weak("data_time", "dataload", "data time", "data loading time", says="the wait for data was timed", fatal=False, any_level=True,
+         pattern=PERCENT),
+    weak("generated ", "prepared ", "fetched ", says="the making of batches was timed", fatal=False, any_level=True, pattern=PREPARED),
     weak("enumerate(dataloader)", "train_dataloader_next", "mb_qsize: 0", says="a profile or a queue shows the loader",
          fatal=False, any_level=True),
     weak("this dataloader will create", "which may be a bottleneck", "input-bound", "input_bound", "data-bound",
@@ -60,7 +86,46 @@ def in_log(case: Case) -> Iterator[Sign]:
         if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
             says = f"{share[1]} % of the profiled time is the loader"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+    yield from _averages(case, waits)
+    yield from _told(case)
     yield from _fell_early(case)
+
+
+def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Sign]:
+    """Averages in parentheses, after enough steps, without the share of the first batch."""
+    first: float | None = None
+    found: tuple[Line, float, float] | None = None
+    for line in lines_with(case, "data"):
+        wait = compiled(WAIT + AVERAGE).search(line.text)
+        if wait is None:
+            continue
+        whole = compiled(TIME + AVERAGE).search(line.text)
+        net = compiled(NET).search(line.text)
+        count = compiled(COUNTED).search(line.text)
+        steps = int(next(group for group in count.groups() if group)) if count else 0
+        if first is None and steps <= 1:
+            first = float(wait[1].rstrip(".") or 0)
+        if (whole or net) and steps >= SETTLED:
+            total = float((whole[2] if whole else net[1] if net else "0").rstrip(".") or 0)
+            found = line, total, max(0.0, float(wait[2].rstrip(".") or 0) - (first or 0) / steps)
+    if found and not waits[2:] and found[2] > NOTICEABLE and found[2] > SHARE * found[1]:
+        says = f"on average {found[2]:.2f} s of a step of {found[1]:.2f} s are spent waiting for data"
+        yield Sign(grade(case, "strong"), says, (evidence(found[0]),), fatal=False, order=found[0].order)
+
+
+def _told(case: Case) -> Iterator[Sign]:
+    """A share of the time in per cent, or how long the making of batches took."""
+    for line in lines_with(case, "%", " in ", "took"):
+        share = compiled(PERCENT).search(line.text) if "%" in line.text else None
+        if share and 100 * SHARE < float((share[1] or share[2]).rstrip(".") or 0) <= 100:  # noqa: PLR2004 - per cent
+            says = f"{share[1] or share[2]} % of the time is spent on data"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            return
+        made = compiled(PREPARED).search(line.text)
+        if made and int(made[1]) and float(made[3].rstrip(".")) / int(made[1]) > SLOW_EACH.get(made[2].lower(), SLOW_SAMPLE):
+            says = f"making {made[1]} {made[2].lower()}s takes {made[3]} s"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            return
 
 
 def _waits(case: Case) -> Iterator[tuple[Line, float, float]]:

@@ -34,11 +34,20 @@ title = "Graphs are compiled again and again"
 LIMITS = (
     "hit config.cache_size_limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
     "hit config.accumulated_recompile_limit", "recording too many cudagraphs", "tf.function retracing",
-    "dynamo recompile limit reached",
+    "dynamo recompile limit reached", "recompiled more than once due to guard failures", "recompile limit exceeded",
+    "recompilelimitexceeded", "failonrecompilelimithit", "recompile_limit reached", "cache_size_limit reached",
+    "exceeded cache size limit", "exceeded recompile limit", "torch._dynamo hit recompile_limit", "excessive recompilation",
+    "too many recompilations", "graph is recompiled every", "recompiles every step", "recompiling every step",
 )  # fmt: skip
 AGAIN = "recompiling function"
+FINISHED = ("finished xla compilation of", "compilation successfully completed for", "compiling module jit_")
+COMPILED = r"(?:compilation of|completed for|compiling module) ([\w().]*?)(?:[ _.(]|$)"
+MANY = 6
+LONG_SECONDS = 60
+TOLD = r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?"
 
-phrases = (weak(*LIMITS, AGAIN, "metric: compiletime", says="a graph was compiled once more", fatal=False, any_level=True),)
+phrases = (weak(*LIMITS, AGAIN, "metric: compiletime", says="a graph was compiled once more", fatal=False, any_level=True),
+           weak(*FINISHED, says="a program was compiled", fatal=False, any_level=True))  # fmt: skip
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -53,6 +62,16 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign(
                 grade(case, "strong"), says, tuple(evidence(line) for line in lines[:2]), fatal=False, order=lines[0].order
             )
+    programs = list(lines_with(case, *FINISHED))
+    names = [match[1] for line in programs if (match := compiled(COMPILED).search(line.text))]
+    often = max(set(names), key=names.count) if names else ""
+    if often and names.count(often) >= MANY:
+        says = f"{often} was compiled {names.count(often)} times"
+        yield Sign(grade(case, "strong"), says, (evidence(programs[0]), evidence(programs[-1])), fatal=False, order=programs[0].order)
+    spent = _spent(case)
+    if spent and spent[1] > LONG_SECONDS and spent[1] > spent[2]:
+        says = f"{spent[1]:.0f} s went into compiling and {spent[2]:.0f} s into running"
+        yield Sign(grade(case, "strong"), says, (evidence(spent[0]),), fatal=False, order=spent[0].order)
     counts = list(_xla(case))
     if len(counts) > 1 and counts[-1][1] > counts[0][1]:
         says = f"XLA compiled {counts[0][1]} programs, later {counts[-1][1]}"
@@ -67,6 +86,22 @@ def _again(case: Case) -> dict[str, list[Line]]:
         if match:
             functions.setdefault(match[1], []).extend([line] * (2 if times and int(times[1]) > 2 else 1))
     return functions
+
+
+def _spent(case: Case) -> tuple[Line, float, float] | None:
+    """What XLA's report says of compiling and of running, in seconds."""
+    totals: dict[str, tuple[Line, float]] = {}
+    for line in lines_with(case, "metric: compiletime", "metric: executetime"):
+        for after in case.log.around(line, after=3):
+            match = compiled(r"Accumulator: (\S+)").search(after.text)
+            told = compiled(TOLD).match(match[1]) if match else None
+            if told:
+                hours, minutes, whole, thousandths = (int(group or 0) for group in told.groups())
+                totals[line.lowered.rsplit(" ", 1)[-1]] = line, hours * 3600 + minutes * 60 + whole + thousandths / 1000
+                break
+    if "compiletime" not in totals or "executetime" not in totals:
+        return None
+    return (*totals["compiletime"], totals["executetime"][1])
 
 
 def _xla(case: Case) -> Iterator[tuple[Line, int]]:

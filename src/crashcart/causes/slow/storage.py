@@ -30,13 +30,19 @@ if TYPE_CHECKING:
 title = "Reading or saving waits for the file system"
 SLOW_FILE = 0.3
 SLOW_SAVE = 120
+SAVES = 4
+WAITED = r"(?<![a-z_])data(?:[_ ]?(?:load(?:ing)?)?[_ ]?time)\W{1,3}([\d.]+)"
 NO_DURATION = 1e6  # a point in time, not a length of time
 SCAN = r"(?:scanning|caching|indexing|reading|copying|extracting|checking)\b.*?([\d.]+) ?s/(?:it|file|img|image)"
 TOOK = (
     r"(?:sav|writ|checkpoint|ckpt|dump)[^.;]{0,80}?(?:took|takes|elapsed|in|time\w*|:)\W{0,3}([\d.]+) ?(?:s|sec|seconds)\b|"
     r"time_s/save_checkpoint\W+([\d.]+)"
 )
-SAID = ("performance bottleneck on cpu or disk", "slow image access detected", "not responding, still trying")
+SAID = (
+    "performance bottleneck on cpu or disk", "slow image access detected", "not responding, still trying", "slow file system",
+    "filesystem is slow", "file system is slow", "slow disk detected", "slow i/o detected", "disk i/o is slow", "slow storage",
+    "storage is slow", "reading from disk is slow", "slow data access", "slow nfs",
+)
 
 phrases = (
     weak(*SAID, says="a program or the kernel says that files come slowly", fatal=False, any_level=True),
@@ -68,6 +74,29 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
     yield from _gaps(case)
     yield from _stalled(case)
+    yield from _cold(case)
+    yield from _nothing_but_saves(case)
+
+
+def _cold(case: Case) -> Iterator[Sign]:
+    """Minutes of waiting in the first interval, and hardly any later: the first read of each file is the slow one."""
+    waits = []
+    for line in lines_with(case, "data"):
+        wait, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d+)\s*/\s*\d+\s*\]").search(line.text)
+        if wait:
+            waits.append((line, float(wait[1].rstrip(".") or 0), int(step[1]) if step else 1))
+    if len(waits) > 1:
+        line, wait, steps = waits[0]
+        if wait * steps > SLOW_SAVE and wait > 1 and max(later for _, later, _ in waits[1:]) < wait / 10:
+            says = f"{wait * steps / 60:.0f} minutes of waiting for data in the first {steps} steps, hardly any later: a cold file system"
+            yield Sign(grade(case, "strong"), says, (evidence(line), evidence(waits[1][0])), fatal=False, order=line.order)
+
+
+def _nothing_but_saves(case: Case) -> Iterator[Sign]:
+    lines = case.log.lines[-SAVES:]
+    if len(lines) == SAVES and all(compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines):
+        says = "save follows upon save, and no step between"
+        yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), fatal=False, order=lines[0].order)
 
 
 def _stalled(case: Case) -> Iterator[Sign]:

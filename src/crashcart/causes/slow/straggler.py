@@ -33,6 +33,7 @@ APART = 1.05
 LONGER = 1.3
 FAR = 3.0
 FEWEST_RANKS = 3
+LATE = 100
 NAMED = (
     r"\b(?:input|compute|h2d|wait)[_ ]straggler|straggler detection warning|straggler\w* (?:detected|found|ranks?|"
     r"nodes?)|affected ranks: \[\d|slow(?:est)? (?:ranks?|nodes?)\b.{0,40}\d"
@@ -49,6 +50,7 @@ TIME = (
 
 phrases = (
     weak("straggler", "slowest ranks", "affected ranks", "worst performing", "mxrtt/rnk", "performance dropped",
+         "elapsed time of nodes", "waiting for remainder of ranks", "slowest node", "time per rank", "time of each rank",
          says="ranks are compared", unless=NO_NAME, fatal=False, any_level=True),
 )  # fmt: skip
 
@@ -71,7 +73,34 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"rank {match[3]} needs {float(match[2]) / float(match[1]):.2f} times as long as the fastest"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             break
+    yield from _side_by_side(case)
+    yield from _not_ready(case)
     yield from _slowest(case)
+
+
+def _side_by_side(case: Case) -> Iterator[Sign]:
+    """Times of several nodes or ranks in one line: {0: 181.8, 1: 143.1, 2: 20.2, 3: 18.7}."""
+    for line in lines_with(case, "time", "elapsed", "latency", "duration", "took"):
+        if not compiled(r"\b(?:nodes?|ranks?|workers?|gpus?|devices?|hosts?)\b").search(line.text):
+            continue
+        pairs = compiled(r"(?:^|[\s{,\[(;|])(?:(?:node|rank|worker|gpu|device|host)[ _#-]?)?['\"]?(\d+)['\"]? ?[:=] ?(\d+\.\d+)").findall(line.text)
+        times = sorted(float(time) for _, time in pairs)
+        if len(times) >= FEWEST_RANKS and len({who for who, _ in pairs}) == len(pairs) and times[-1] > FAR * max(times[0], 1e-9):
+            slow = max(pairs, key=lambda pair: float(pair[1]))
+            says = f"number {slow[0]} takes {slow[1]}, the fastest {times[0]:g}"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            return
+
+
+def _not_ready(case: Case) -> Iterator[Sign]:
+    """Horovod's report of ranks that come late, in the middle of a run."""
+    for line in lines_with(case, "waiting for remainder of ranks"):
+        steps = [one.step for one in case.log.metrics if one.step is not None and one.line.order <= line.order]
+        saving = any("saving" in one.lowered for one in case.log.around(line, before=2))
+        if max(steps, default=0) > LATE and not saving:
+            says = "some ranks are ready and wait for the others in the middle of a run"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            return
 
 
 def _slowest(case: Case) -> Iterator[Sign]:

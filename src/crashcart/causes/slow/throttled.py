@@ -41,9 +41,12 @@ ACTIVE = (
 )
 NO_CLOCK = r"http|request|rate.?limit|quota|\bapi\b|throttling ?exception|not (?:throttl|active)|no throttl|: 0\b|api[_ ]"
 MASK = r"throttle_reasons\S*\W+0x([0-9a-f]+)|event_reasons\S*\W+0x([0-9a-f]+)"
+CAPPED = r"SW power cap(?:ping)?\s*:\s*active|sw_power_cap\W{1,4}active"
+CAP = 0x4
 HELD = 0x8 | 0x20 | 0x40 | 0x80  # hardware slowdown, thermal by software, thermal by hardware, power brake
 
 phrases = (
+    weak("sw power cap", "sw_power_cap", says="a power cap is active", fatal=False, any_level=True, pattern=CAPPED),
     weak("thermal slowdown", "power brake slowdown", "hw slowdown", "thermal violation", "power violation", "throttl",
          "above threshold", "throttle_reasons", "event_reasons", "max operating temp", says="clocks are spoken of",
          pattern=ACTIVE + "|" + MASK, unless=NO_CLOCK, fatal=False, any_level=True),
@@ -60,8 +63,34 @@ def in_log(case: Case) -> Iterator[Sign]:
                        (evidence(line),), fatal=False,
                        order=line.order)  # fmt: skip
             break
+    yield from _capped(case)
     yield from _at_limit(case)
+    yield from _low_clock(case)
     yield from _fell(case)
+
+
+def _capped(case: Case) -> Iterator[Sign]:
+    """A power cap in a report that was made for its own sake: beside the steps of a run it is normal on many cards."""
+    for line in lines_with(case, "power cap", "power_cap", "_reasons"):
+        mask = compiled(MASK).search(line.text)
+        capped = compiled(CAPPED).search(line.text) or (mask is not None and int(mask[1] or mask[2], 16) & CAP)
+        if capped:
+            strength = grade(case, "weak" if case.log.metrics else "strong")
+            yield Sign(strength, "a power cap holds the clocks down", (evidence(line),), fatal=False, order=line.order)
+            return
+
+
+def _low_clock(case: Case) -> Iterator[Sign]:
+    """A card that works at full load with less than half of its highest clock (`nvidia-smi -q`)."""
+    clocks = [
+        (line, int(match[1]))
+        for line in lines_with(case, " mhz")
+        if (match := compiled(r"^\s*(?:Graphics|SM)\s*:\s*(\d+) MHz").match(line.text))
+    ]
+    busy = any(compiled(r"^\s*Gpu\s*:\s*(?:9\d|100) ?%").match(line.text) for line in lines_with(case, "gpu "))
+    if busy and len(clocks) > 1 and clocks[0][1] * 2 < max(clock for _, clock in clocks):
+        says = f"the card is busy at {clocks[0][1]} MHz and could do {max(clock for _, clock in clocks)}"
+        yield Sign(grade(case, "strong"), says, (evidence(clocks[0][0]),), fatal=False, order=clocks[0][0].order)
 
 
 def _at_limit(case: Case) -> Iterator[Sign]:

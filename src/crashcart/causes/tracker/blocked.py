@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Line
+    from crashcart.log import Line, Raised
+    from crashcart.model import Strength
 
 title = "Blocked in the experiment tracker"
 phrases = (
     weak("entering retry loop", "waiting for w&b process to finish", "mb uploaded", "graphql request initiated by",
-         "waiting for the remaining", "api/2.0/mlflow", "mlflowretry", "jitteredretry",
+         "waiting for the remaining", "api/2.0/mlflow", "mlflowretry", "jitteredretry", "retry attempt failed",
          says="the tracker waits for its server", fatal=False),
 )  # fmt: skip
 PENDING = (
@@ -46,6 +47,13 @@ SETTLED = r"resolved after|Synced \d|View run|View project|Run summary|Run histo
 WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")
 AT_END = 15
 BEFORE = 40
+AFTER = 3
+NAMED = r"^(?:\w+\.)+\w*(?:Error|Exception|Timeout)\b: \S|^\w*(?:Error|Exception): \S"
+WEB = frozenset({
+    "gaierror", "ConnectionError", "MaxRetryError", "NewConnectionError", "NameResolutionError", "ConnectTimeoutError",
+    "ReadTimeoutError", "ReadTimeout", "ConnectTimeout", "SSLError", "ProxyError", "ConnectionRefusedError", "timeout",
+    "TimeoutError", "ConnectionResetError", "RemoteDisconnected", "ProtocolError", "HTTPError", "OSError", "SSLCertVerificationError",
+})  # fmt: skip
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -53,11 +61,19 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.raised:
         if raised.kind != "KeyboardInterrupt" and not raised.stack_only:
             continue
+        if raised.stack_only and _raised_below(case, raised):
+            continue
         if in_tracker(raised) or (not raised.frames and _pasted(case, raised.line)):
             yield Sign(
                 "decisive", "the program stood in the tracker's code", (evidence(raised.line),), order=raised.line.order
             )
     yield from _last_words(case)
+
+
+def _raised_below(case: Case, raised: Raised) -> bool:
+    """Whether an exception that the reader does not know by its name stands right below the frames."""
+    below = case.log.around(raised.line, after=AFTER)[1:]
+    return any(compiled(NAMED).search(line.text) for line in below) or any("raise " in frame.code for frame in raised.frames[-1:])
 
 
 def _pasted(case: Case, line: Line) -> bool:
@@ -75,12 +91,17 @@ def _last_words(case: Case) -> Iterator[Sign]:
     pending = [line for line in pending if "Retry(" not in line.text or compiled(HOSTS).search(line.text)]
     if not pending or went_on(case, pending[-1]) or case.log.deaths:
         return
-    if any(raised.kind and not raised.survivable for raised in case.log.raised):
+    retried = any("retry attempt failed" in line.lowered for line in case.log.lines)
+    own = [raised for raised in case.log.raised if raised.kind and not raised.survivable]
+    if any(not (retried and raised.kind in WEB) for raised in own):
+        return
+    if case.log.finished is not None and all("(success)" in line.lowered for line in pending) and case.exit is None:
         return
     if any(compiled(SETTLED).search(line.text) and line.order > pending[0].order for line in ends):
         return
     says = "the log ends while the tracker waits for its server"
-    yield Sign("strong", says, (evidence(pending[0]), evidence(pending[-1])), order=pending[0].order)
+    strength: Strength = "decisive" if retried and not went_on(case, pending[0]) else "strong"
+    yield Sign(strength, says, (evidence(pending[0]), evidence(pending[-1])), order=pending[0].order)
 
 
 fixes = (

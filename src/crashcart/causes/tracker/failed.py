@@ -34,6 +34,8 @@ phrases = (
         "run initialization has timed out", "api_key not configured", "servicestarttimeouterror", "servicestartprocesserror",
         "wandbservicenotownederror", "wandbserviceconnectionerror", "mailboxclosederror", "wandb service process exited",
         "wandb backend process has shutdown", "wandb service is not running", "problem starting the wandb service",
+        "couldn't communicate with backend after", "timed out waiting for response from wandb", "unable to connect to clearml",
+        "error communicating with wandb process", "failed to start the wandb", "wandb-core exited with code",
         says="the tracker could not start or lost its service",
     ),
     decisive("wandb.errors", "wandb.sdk", "commerror:", "wandb.apis",

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact, Span
@@ -21,6 +20,7 @@ from crashcart.names import canonical, is_secret
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
 from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.words import Word
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

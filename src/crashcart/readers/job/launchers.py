@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ SLURM = {
 UNITS = {"": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Option:
     """One option of a launcher: which launcher, the flag, and its value where it has one (a word and where it begins)."""
 
@@ -97,7 +98,7 @@ class Option:
         return self.flag.text.split("=", 1)[0].lstrip("-").replace("-", "_")
 
 
-@dataclass
+@record
 class Launch:
     """A launch command taken apart; ``program`` is the script or module with its own arguments."""
 

@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.readers.job.words import UNIT, Expander, Word, joined, texts
+from crashcart.record import field, record
 
 __all__ = ["BROKEN", "Command", "Script", "lex", "mend", "text_of"]
 
@@ -45,7 +45,7 @@ DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 LIMIT = 5_000_000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Command:
     """One simple command: its words, the assignments before it, and the operator that ended it."""
 
@@ -54,7 +54,7 @@ class Command:
     after: str = ""
 
 
-@dataclass
+@record
 class Script:
     """A script as bash sees it; ``unset`` are the variables it uses and never sets, with the first use."""
 

@@ -11,11 +11,11 @@ for the sampling batch would change the training batch too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.model import Span
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -43,7 +43,7 @@ LONGEST = 100_000
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Word:
     """One argument as the program gets it; where it is not ``known``, a part stands as written because it cannot be told."""
 

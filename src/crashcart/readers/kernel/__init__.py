@@ -20,7 +20,6 @@ import os
 import stat
 import zlib
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from crashcart.case import KernelEvent
@@ -30,6 +29,7 @@ from crashcart.readers.kernel import oom as kernel_oom
 from crashcart.readers.kernel.boots import MARKS, Boots
 from crashcart.readers.kernel.clock import Stamped, read_line
 from crashcart.readers.kernel.place import place
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ _HALF = 1000
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
 
-@dataclass
+@record
 class _Draft:
     kind: str
     line: Stamped

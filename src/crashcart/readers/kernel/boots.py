@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.kernel.place import seconds_of, with_year
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
     from crashcart.case import KernelEvent
@@ -40,7 +40,7 @@ _QUARTER_HOUR = 900
 _PLAUSIBLE = 1_000_000_000  # a clock that says less than 2001 has not been set
 
 
-@dataclass
+@record
 class _Boot:
     boot_time: float | None = None
     latest: float | None = None

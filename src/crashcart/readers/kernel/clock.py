@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
+
+from crashcart.record import record
 
 __all__ = ["Stamped", "read_line"]
 
@@ -48,7 +49,7 @@ _LEVEL = re.compile(r"<\d{1,3}>|\w+\s*:\w+\s*: (?=\[)|kernel: ")
 _WEEKDAY = re.compile(r"\S{2,9} (?=\d{4}-\d\d-\d\d )")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Stamped:
     """One line: its message, and as much of its time and sender as it tells.
 

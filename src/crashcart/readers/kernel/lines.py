@@ -23,17 +23,17 @@ other machine and are left out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from crashcart.readers.kernel.xid import meaning, whose_fault
+from crashcart.record import record
 
 __all__ = ["LITERALS", "recognise"]
 
 _NUMBERS = frozenset({"pid", "code", "waited_seconds", "cpu", "sector", "count"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Rule:
     kind: str
     literal: str

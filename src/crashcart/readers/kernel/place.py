@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
     from crashcart.case import KernelEvent
@@ -32,7 +33,7 @@ _MEMCG_USER = re.compile(r"/(?:user-|uid_)(\d+)\b")
 _MEMCG_JOB = re.compile(r"/job_(\d+)\b")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Run:
     start: float | None
     end: float | None

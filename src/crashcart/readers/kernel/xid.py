@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import csv
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+from crashcart.record import record
 
 __all__ = ["Party", "Xid", "meaning", "whose_fault"]
 
@@ -29,7 +30,7 @@ _HARDWARE = frozenset({48, 54, 57, 58, 63, 64, 74, 79, 92, 94, 95, 136, 140, *ra
 _PHYSICAL = frozenset({"hardware", "bus", "thermal", "system-memory", "fb-corruption"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Xid:
     """One code: its name, who may be at fault (``application|driver|hardware``...), how far it reaches, what to do.
 

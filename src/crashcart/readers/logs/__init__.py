@@ -13,7 +13,7 @@ from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, fi
 from crashcart.readers.logs.lines import rank_of_file, to_lines
 from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
 from crashcart.readers.logs.progress import find_metrics, find_progress, phase_of_lines
-from crashcart.readers.logs.scan import Scanner
+from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
 from crashcart.readers.logs.tracebacks import find_raised
 from crashcart.readers.logs.windows import Budget, keep
@@ -36,7 +36,7 @@ _ONE_FILE = Budget()
 def scanner(*, engine: str = "auto") -> Scanner:
     """The scanner for everything that the knowledge base wants to see."""
     literals = {literal for cause in causes() for phrase in cause.phrases for literal in phrase.literals}
-    return Scanner(literals | set(_WORDS), engine=engine)
+    return Scanner({literal for literal in literals if scannable(literal)} | set(_WORDS), engine=engine)
 
 
 def read_logs(

@@ -29,16 +29,21 @@ KILLED_WORDS = (
     "Killed", "已杀死", "已砍掉", "Вбито", "Unicestwiony", "Süreç durduruldu", "Getötet", "Processus arrêté", "Tué", "Terminado (killed)", "Matado", "Killado", "強制終了",
     "Ucciso", "Убито", "Morto", "Zabity", "Abgeschossen", "죽었음", "Zabito", "Gedood", "Dödad",
 )  # fmt: skip
+# The same words in UTF-8 that was encoded twice and lost bytes on the way.
+_DAMAGED = tuple(
+    worn for word in KILLED_WORDS if len(worn := word.encode().decode("cp1252", "ignore").encode("cp1252").decode("utf-8", "ignore")) > 1
+)
+_ALL_KILLED = (*KILLED_WORDS, *_DAMAGED)
 _KILLED = Pattern(
-    r"^(?:\S+: (?:line |行|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
-    + "|".join(map(re.escape, KILLED_WORDS))
+    r"^(?:\S+: (?:line |行 ?|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
+    + "|".join(map(re.escape, _ALL_KILLED))
     + r")(?:: 9)?\W*(?:$|\s{2,}\S|python|bash|torchrun|accelerate|\()"
     r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$",
-    needs=tuple(word.lower() for word in KILLED_WORDS),
+    needs=tuple(word.lower() for word in _ALL_KILLED),
 )
-_ELASTIC = Pattern(r"exit_?code\s*:\s*(?P<code>-?\d+)\)?(?:\s*local_rank\s*:\s*(?P<rank>\d+))?")
+_ELASTIC = Pattern(r"exit_?code\s*:\s*(?P<code>-?\d{1,9})\)?(?:\s*local_rank\s*:\s*(?P<rank>\d{1,15}))?")
 _TABLE_RANK = Pattern(r"^\s*rank\s*:\s*(\d+)", needs=("rank",))
-_RECEIVED = Pattern(r"Signal (?P<number>\d+) \((?P<name>SIG\w+)\) received by PID", needs=("received by",))
+_RECEIVED = Pattern(r"Signal (?P<number>\d{1,15}) \((?P<name>SIG\w+)\) received by PID", needs=("received by",))
 _RETURN = Pattern(
     r"(?:return(?:ed)?[ _](?:code|non-zero exit status)|exit(?:ed)? (?:with )?(?:exit )?(?:code|status)|non-zero exit status|"
     r"error exit status|return code|ExitCode|exit-code|exitCode|error code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",

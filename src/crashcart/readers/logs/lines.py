@@ -31,18 +31,18 @@ _CONTROLS = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 _PREFIX = Pattern(
     r"""^\s*(?:
       \[(?:default)?(?:rank)?\s?(?P<a>\d{1,4})\]:?\s?
-    | \[rank:?\s?(?P<b>\d+)\]:?\s?
-    | \[(?:gpu|GPU|worker|node|proc|local_rank|RANK|Rank)[\s:_=-]?(?P<c>\d+)\]:?\s?
+    | \[rank:?\s?(?P<b>\d{1,5})\]:?\s?
+    | \[(?:gpu|GPU|worker|node|proc|local_rank|RANK|Rank)[\s:_=-]?(?P<c>\d{1,5})\]:?\s?
     | (?P<d>\d{1,4}):\s
     | \([\w.<>-]+\spid=\d+(?:,\sip=[\d.]+)?\)\s?
     | \[pod/[^\]]+\]\s?
-    | [\w.-]+-(?P<e>\d+)\s+\|\s
+    | [\w.-]+-(?P<e>\d{1,5})\s+\|\s
     | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP]\s
     | \[task\s\d{4}-[^\]]+\]\s(?:\[\w+\]\s)?
     )""",
     re.VERBOSE,
 )
-_RANK_INSIDE = Pattern(r"\[\s?[Rr]ank[: ]\s?(\d+)\]|^\S+?:\d+:\d+ \[(\d+)\] NCCL|[\s\[(]RANK[ :=]?(\d+)\b")
+_RANK_INSIDE = Pattern(r"\[\s?[Rr]ank[: ]\s?(\d{1,5})\]|^\S+?:\d+:\d+ \[(\d{1,3})\] NCCL|[\s\[(]RANK[ :=]?(\d{1,5})\b")
 _FILE_RANK = Pattern(
     r"(?:rank|worker|proc|local|stdout|stderr|log|node|task)s?[_.\-]?(\d{1,5})(?=[_.\-/]|$)"
     r"|/(\d{1,4})/(?:stdout|stderr)\.log$|_(\d{1,5})\.(?:log|out|err|txt)$",

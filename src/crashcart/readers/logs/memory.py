@@ -41,7 +41,7 @@ _RETRIED = Pattern(
     r"find_executable|batch size (?:scaler|finder)|attempt to",
     re.IGNORECASE,
 )
-_SIZE = r"([\d.]+) ?([KMGT]i?B|bytes|B)"
+_SIZE = r"([\d.]{1,12}) ?([KMGT]i?B|bytes|B)"
 _UNITS = {"b": 1, "bytes": 1, "kib": 1 << 10, "kb": 1 << 10, "mib": 1 << 20, "mb": 1 << 20,
           "gib": 1 << 30, "gb": 1 << 30, "tib": 1 << 40, "tb": 1 << 40}  # fmt: skip
 _NUMBERS = {

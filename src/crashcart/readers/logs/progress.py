@@ -21,13 +21,13 @@ _VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\
 _PAIR = Pattern(rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s?[:=]\s*(?:tensor\()?['\"]?{_VALUE}", re.IGNORECASE)
 _SPACED = Pattern(rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE)
 _NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
-_BAR = Pattern(r"(?P<step>\d+)/(?P<total>\d+)\s*\[", needs=("[",))
+_BAR = Pattern(r"(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*\[", needs=("[",))
 _STEP = Pattern(
-    r"(?:global[_ ]?step|\bsteps?|\biter(?:ation)?s?|\bit|update|num_updates)['\"]?[\s:=\[(#]*(?P<step>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?",
+    r"(?:global[_ ]?step|\bsteps?|\biter(?:ation)?s?|\bit|update|num_updates)['\"]?[\s:=\[(#]*(?P<step>\d{1,15})(?:\s*(?:/|of)\s*(?P<total>\d{1,15}))?",
     re.IGNORECASE,
     needs=("step", "it", "update"),
 )
-_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d+)\s*/\s*(?P<total>\d+)\s*\]|\b(?P<step2>\d+)\s*/\s*(?P<total2>\d+);|epoch.{0,20}\bbatch[ \[:=]+(?P<step3>\d+)", re.IGNORECASE, needs=("/", "batch"))
+_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d{1,15})\s*/\s*(?P<total>\d{1,15})\s*\]|\b(?P<step2>\d{1,15})\s*/\s*(?P<total2>\d{1,15});|epoch.{0,20}\bbatch[ \[:=]+(?P<step3>\d{1,15})", re.IGNORECASE, needs=("/", "batch"))
 _WORTH = ("loss", "nan", "inf", "grad", "acc", "metric", "reward", "ppl", "lr", "map", "step", "iter")
 _DIGITS = str.maketrans("", "", "0123456789.+-e# \t|█▏▎▍▌▋▊▉:,<>?[]()%'\"/=")
 _NOT_FINITE = Pattern(r"\b(?:nan|inf)\b", re.IGNORECASE)

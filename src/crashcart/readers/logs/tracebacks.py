@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["find_raised"]
 
-_FRAME = Pattern(r'File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>[\w<>.]+)')
-_RICH_FRAME = Pattern(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d+) in (?P<function>[\w<>]+)")
-_SPY_FRAME = Pattern(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d+)\)\s*$")
+_FRAME = Pattern(r'File "(?P<file>[^"]+)", line (?P<line>\d{1,9}),? in (?P<function>[\w<>.]+)')
+_RICH_FRAME = Pattern(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
+_SPY_FRAME = Pattern(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d{1,9})\)\s*$")
 _NOTEBOOK_FRAME = Pattern(
-    r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d+))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
+    r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d{1,9}))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
 )
 _KIND = Pattern(
     r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"

@@ -7,10 +7,10 @@ few occurrences only, and once more for the last, so that memory stays flat what
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crashcart.readers.logs.scan import Scanner, squeezed
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ _MOST_AGAIN = 40
 _SHAPE = 160
 
 
-@dataclass
+@record
 class Window:
     """A piece of the log: where it begins, the number of its first line, its bytes."""
 
@@ -43,7 +43,7 @@ class Window:
         return self.start + len(self.data)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Budget:
     """How many bytes of one log are kept."""
 
@@ -53,7 +53,7 @@ class Budget:
     last: int = 1 << 20
 
 
-@dataclass
+@record
 class Kept:
     """The windows of one log in order, how many lines it has, and how often each shape of interest occurred."""
 

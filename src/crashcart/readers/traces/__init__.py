@@ -10,8 +10,8 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, NotLooked
-from crashcart.schedule import meeting
 from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
+from crashcart.schedule import meeting
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -85,5 +85,8 @@ def describe(case: Case, step: int | None) -> tuple[int | None, list[Evidence]]:
         for work, earlier in met.earlier.items():
             if "+" not in work and work != "log" and earlier:
                 listed = ", ".join(map(str, earlier[-4:]))
-                notes.append(Evidence("schedule", f"{_NAMES.get(work, work)} alone had passed at {listed}", "the job's periods"))
+                says = f"{_NAMES.get(work, work)} had passed {len(earlier)} times before, last at {listed}"
+                if work in {"sample", "eval"}:
+                    says += ": its size alone does not explain the death, ask what meets or stays in memory here"
+                notes.append(Evidence("schedule", says, "the job's periods"))
     return step, notes

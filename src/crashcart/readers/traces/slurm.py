@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
 
 from crashcart.model import NotLooked
+from crashcart.record import record
 
 __all__ = ["SlurmJob", "SlurmStep", "sacct"]
 
@@ -30,7 +30,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)")
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SlurmStep:
     """One step of a job, with the largest resident size of a task in it."""
 
@@ -41,7 +41,7 @@ class SlurmStep:
     max_rss_bytes: int | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SlurmJob:
     """What the accounting says of one job; times are Unix seconds, ``state`` is Slurm's word."""
 

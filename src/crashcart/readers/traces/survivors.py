@@ -18,19 +18,19 @@ import heapq
 import os
 import re
 from collections import deque
-from dataclasses import dataclass, field
 
 from crashcart.model import NotLooked
 from crashcart.readers.traces.slurm import sacct
 from crashcart.readers.traces.tfevents import tfevents_last
 from crashcart.readers.traces.tracker import mlrun_status, wandb_summary
+from crashcart.record import field, record
 
 __all__ = ["Found", "Survivor", "mlrun_status", "sacct", "survivors", "tfevents_last", "wandb_summary"]
 
 MAX_DEPTH = 8
 MAX_ENTRIES = 100_000
 MAX_IN_FOLDER = 10_000
-MAX_OF_A_KIND = 200
+MAX_OF_A_KIND = 2000
 MAX_CONFIG_BYTES = 1 << 20
 MAX_NOT_LOOKED = 20
 
@@ -69,7 +69,7 @@ _KINDS = tuple(
 )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Survivor:
     """One file, or one folder of checkpoints, with its size and when it was last written."""
 
@@ -79,7 +79,7 @@ class Survivor:
     modified: float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Found:
     """What was found, by kind and newest first, and what could not be looked at."""
 

@@ -17,9 +17,10 @@ import math
 import os
 import struct
 from collections import deque
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING
+
+from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tail:
     """The end of an event file.
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+
+from crashcart.record import field, record
 
 __all__ = ["MlRun", "WandbSummary", "mlrun_status", "wandb_summary"]
 
@@ -29,7 +30,7 @@ MAX_METRICS = 200
 _STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WandbSummary:
     """The last values that wandb wrote; ``last_write`` is Unix time, ``runtime_seconds`` counts from the start."""
 
@@ -39,7 +40,7 @@ class WandbSummary:
     values: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MlRun:
     """An MLflow run: its status in words, its times in Unix seconds, the last (step, value) of each metric."""
 
