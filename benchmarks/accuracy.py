@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import crashcart  # noqa: E402 - after the path of this folder
+import crashcart
 
 
 def main() -> int:
@@ -42,7 +42,7 @@ def answer(log: Path, buried: int, seed: int) -> list[str]:
     """The causes that `why` names for a log, best first."""
     if not buried:
         return [finding.cause for finding in crashcart.why([str(log)]).findings]
-    from healthy_lines import bury  # noqa: PLC0415 - only for buried logs
+    from healthy_lines import bury
 
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(bury(log.read_bytes(), buried, seed))

@@ -85,7 +85,9 @@ class Run:
             yield f"[{when},118] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped={step // 9000}, lr=[{rate:.6g}], mom=[(0.9, 0.95)]"
             yield f"Epoch: {epoch}, Step: {step}, Rank: 0, loss = {loss:.6f}"
         elif self.style == "hf":
-            yield str({"loss": round(loss, 4), "grad_norm": round(norm, 6), "learning_rate": rate, "epoch": round(step / EPOCH, 2)})
+            yield str(
+                {"loss": round(loss, 4), "grad_norm": round(norm, 6), "learning_rate": rate, "epoch": round(step / EPOCH, 2)}
+            )
             yield "\r".join(_bar(inner + more, EPOCH, "Train", f"loss={loss:.3f}") for more in range(3))
         elif self.style == "titan":
             yield f"[rank0]:[titan] {when},201 - root - INFO - step: {step:2d}  loss: {loss:7.4f}  grad_norm: {norm:7.4f}  memory: 47.81GiB(60.44%)  tps: 5,832  tflops: 339.10  mfu: 34.29%"
@@ -97,14 +99,30 @@ class Run:
         elif self.style == "mmengine":
             yield f"05/06 {when[11:]} - mmengine - INFO - Epoch(train)  [{epoch + 1}][{inner:5d}/{EPOCH}]  lr: {rate:.4e}  eta: 1 day, 3:12:12  time: 0.4811  data_time: 0.0123  memory: 21433  grad_norm: {norm * 40:.4f}  loss: {loss:.4f}"
         else:
-            row = {"ts": when, "rank": self.random.randrange(self.ranks), "step": step, "loss": round(loss, 4), "errors": 0, "oom": False, "exception": None, "timeout": 1800}
+            row = {
+                "ts": when,
+                "rank": self.random.randrange(self.ranks),
+                "step": step,
+                "loss": round(loss, 4),
+                "errors": 0,
+                "oom": False,
+                "exception": None,
+                "timeout": 1800,
+            }
             yield json.dumps(row)
 
     def _evaluation(self) -> Iterator[str]:
         loss = self._loss()
         if self.style in {"hf", "lightning"}:
             yield "\r".join(_bar(done, 48, "Validation", "nan_batches=0") for done in range(0, 49, 6))
-            yield str({"eval_loss": round(loss, 4), "eval_error_rate": round(loss / 12, 4), "eval_runtime": 31.2, "eval_num_failed": 0})
+            yield str(
+                {
+                    "eval_loss": round(loss, 4),
+                    "eval_error_rate": round(loss / 12, 4),
+                    "eval_runtime": 31.2,
+                    "eval_num_failed": 0,
+                }
+            )
             return
         for done in range(10, 90, 10):
             yield f"eval [{done}/80] loss {loss:.4f}"
@@ -112,7 +130,11 @@ class Run:
 
     def _warning(self) -> Iterator[str]:
         rank = self.random.randrange(self.ranks)
-        numbers = {"a": self.random.randrange(10000), "b": self.random.randrange(4100, 99999), "c": self.random.randrange(10, 60)}
+        numbers = {
+            "a": self.random.randrange(10000),
+            "b": self.random.randrange(4100, 99999),
+            "c": self.random.randrange(10, 60),
+        }
         yield from self.random.choice(WARNINGS).format(d=rank, e=(rank + 1) % self.ranks, **numbers).split("\n")
 
 

@@ -86,7 +86,9 @@ def show(figures: dict[str, tuple[float, float]], size: int) -> None:
     if "rg -n --no-unicode" in figures:
         print(f"re2 against rg: {ours / figures['rg -n --no-unicode'][0]:.2f} (promised: at most 1.3)")
     one_by_one = figures["re one after another, 4 MiB"][0] * size / SAMPLE
-    print(f"standard library against re one after another: {one_by_one / figures['crashcart, standard library'][0]:.0f} times as fast (25)")
+    print(
+        f"standard library against re one after another: {one_by_one / figures['crashcart, standard library'][0]:.0f} times as fast (25)"
+    )
     print(f".gz against zcat: {figures['zcat'][0] / figures['crashcart, .gz'][0]:.2f} times its speed (1.2; 1.7 with isal)")
 
 

@@ -1,6 +1,6 @@
 """Wall time of the command line beside the bare interpreter, side by side in one run.
 
-    python benchmarks/startup.py [--rounds 21]
+python benchmarks/startup.py [--rounds 21]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-LOG = "step 1 loss 0.3\nTraceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n"
+LOG = 'step 1 loss 0.3\nTraceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 
 
 def main() -> int:
@@ -38,7 +38,12 @@ def main() -> int:
                 subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
                 times[name].append(time.perf_counter() - begin)
     bare = statistics.median(times["python -c pass"])
-    for name, promised in {"python -c pass": "", "crashcart --help": " (2.5)", "crashcart why --json": " (8)", "crashcart why": ""}.items():
+    for name, promised in {
+        "python -c pass": "",
+        "crashcart --help": " (2.5)",
+        "crashcart why --json": " (8)",
+        "crashcart why": "",
+    }.items():
         middle = statistics.median(times[name])
         print(f"{name:24} {1000 * middle:7.1f} ms  {middle / bare:5.2f} times{promised}")
     return 0

@@ -73,7 +73,7 @@ def test_case(section: Section, tmp_path: Path) -> None:
 
 
 def _patched(diagnosis: crashcart.model.Diagnosis, folder: Path, name: str) -> str:
-    from crashcart.patch import apply  # noqa: PLC0415 - only for cases with a patch
+    from crashcart.patch import apply
 
     edits = next(fix.edits for finding in diagnosis.findings for fix in finding.fixes if fix.edits)
     return apply(edits)[str(folder / name)]
@@ -81,7 +81,7 @@ def _patched(diagnosis: crashcart.model.Diagnosis, folder: Path, name: str) -> s
 
 def test_every_cause_has_a_hit_and_a_near_miss() -> None:
     """A cause without a case that shows it, or without one that must stay silent, is not done."""
-    from crashcart.cause import causes  # noqa: PLC0415 - loads the knowledge base
+    from crashcart.cause import causes
 
     lacking = []
     for cause in causes():

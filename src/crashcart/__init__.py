@@ -14,7 +14,7 @@ __all__ = ["__version__", "why"]
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
     if name == "why":
-        from crashcart.verbs.why import why  # noqa: PLC0415 - nothing heavy is loaded before it is asked for
+        from crashcart.verbs.why import why
 
         return why
     raise AttributeError(f"module 'crashcart' has no attribute {name!r}")

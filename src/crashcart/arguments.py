@@ -61,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
         )
 
     why = verb("why", "why a run died: from whatever is left of it to the cause")
-    why.add_argument("paths", nargs="*", metavar="PATH", help="logs, folders, or - for standard input (default: this folder)")
+    why.add_argument(
+        "paths", nargs="*", metavar="PATH", help="logs, folders, or - for standard input (default: this folder)"
+    )
     why.add_argument("--command", metavar="CMD", help="the launch command, as it was typed")
     why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
     why.add_argument("--exit-code", type=int, metavar="N", help="the exit status of the command (137 is decoded)")

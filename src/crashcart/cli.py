@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     from crashcart.arguments import parser

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Ending
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["died_after", "ending_of", "fatal"]
 
+# A debugger or faulthandler was asked where the program stands.
+_DUMPED = Pattern(r"\((?:idle|active)[^)]*\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
 _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
 
 
@@ -70,10 +74,14 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
         return "stopped", code, signal
     if signal:
         return "killed", None if signal else code, signal
-    if log.collectives:
+    if log.collectives or (not errors and any(one.stack_only and _DUMPED.search(_above(log, one)) for one in log.raised)):
         return "hung", code, signal
     if any(one.kind == "KeyboardInterrupt" for one in errors):
         return "stopped", code, signal
     if errors or code:
         return "crashed", code, signal
     return "unknown", None, None
+
+
+def _above(log: Log, raised: Raised) -> str:
+    return "\n".join(line.text for line in log.around(raised.line, before=len(raised.frames) + 4))

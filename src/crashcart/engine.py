@@ -197,8 +197,11 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     settled = bool(told) and told[0].tier >= TIER["strong"]
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
-        told = []
-    findings = [_finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])]
+        # Nothing says that the run died: only what ends a process by itself is worth naming, and nothing while it goes on.
+        told = [one for one in told if one.fatal and ending.state == "unknown"]
+    findings = [
+        _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
+    ]
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes)
     if not settled and (bad or no_log or (ending.state == "unknown" and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))

@@ -1,4 +1,4 @@
-"""What a training log says once it is read: lines, exceptions, deaths, collectives, memory numbers, progress.
+r"""What a training log says once it is read: lines, exceptions, deaths, collectives, memory numbers, progress.
 
 Only the types live here, so that causes can speak about logs without importing a reader. ``readers/logs`` fills them.
 A log of any size is represented by the lines that matter: its head, its tail, and a window around every line that any cause

@@ -7,7 +7,7 @@ than everything else that ``crashcart why`` does with it.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Pattern", "compiled"]
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(pattern: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
     """A regular expression, compiled on first use and kept; case is ignored unless said otherwise."""
     return re.compile(pattern, flags)

@@ -15,13 +15,9 @@ if TYPE_CHECKING:
     from dataclasses import field, replace
 else:
 
-    class field:  # noqa: N801 - stands for dataclasses.field
+    def field(*, default_factory: Any) -> Any:  # noqa: ANN401 - as in dataclasses
         """A default that is made anew for each record."""
-
-        __slots__ = ("make",)
-
-        def __init__(self, *, default_factory: Any) -> None:  # noqa: ANN401 - as in dataclasses
-            self.make = default_factory
+        return _Made(default_factory)
 
     def record(cls: type | None = None, *, frozen: bool = False) -> Any:  # noqa: ANN401 - as in dataclasses
         """Turn annotations into fields."""
@@ -37,17 +33,24 @@ def names_of(value: object) -> tuple[str, ...] | None:
     return getattr(type(value), "__record__", None)
 
 
+class _Made:
+    __slots__ = ("make",)
+
+    def __init__(self, make: Any) -> None:  # noqa: ANN401 - as in dataclasses
+        self.make = make
+
+
 def _built(cls: type, frozen: bool) -> type:  # noqa: FBT001 - one caller
     names = tuple(cls.__annotations__)
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-    plain = {name: value for name, value in defaults.items() if not isinstance(value, field)}
-    made = {name: value.make for name, value in defaults.items() if isinstance(value, field)}
+    plain = {name: value for name, value in defaults.items() if not isinstance(value, _Made)}
+    made = {name: value.make for name, value in defaults.items() if isinstance(value, _Made)}
     required = frozenset(names) - frozenset(defaults)
 
     def init(self: Any, *values: Any, **named: Any) -> None:  # noqa: ANN401 - any field
         own = self.__dict__
         own.update(plain)
-        own.update(zip(names, values))
+        own.update(zip(names, values, strict=False))
         own.update(named)
         for name, make in made.items():
             if name not in own:

@@ -30,14 +30,23 @@ _FLAG = re.compile(
     r"(?P<name>--?[\w.-]*(?:key|token|secret|passw(?:or)?d|passwd|credentials?))(?P<between>\s+[\"']?)(?P<value>[^\s\"'-][^\s\"']{5,})",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b(?P<name>Bearer|Basic|Authorization:|wandb login(?: --relogin)?|--token|netrc password)\s+(?P<value>[\w.~+/=-]{8,})", re.IGNORECASE)
+_BEARER = re.compile(
+    r"\b(?P<name>Bearer|Basic|Authorization:|wandb login(?: --relogin)?|--token|netrc password)\s+(?P<value>[\w.~+/=-]{8,})",
+    re.IGNORECASE,
+)
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@:]+:[^\s/@]+@")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:local-)?[0-9a-f]{40}(?![0-9a-fA-F])")
 _COMMIT = re.compile(r"(?:commit|revision|sha1?|git|hash|snapshots?/|rev|HEAD)\W{0,12}$", re.IGNORECASE)
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL)
-_NOT_SECRET = re.compile(r"(?:none|null|true|false|[\d.,:]+|\*+|tokens?|bos|eos|pad\w*|<[^>]*>|\[\w+\]|\$\{?\w+\}?|\d+[kmb]?|max_\w+|num_\w+)[.:,;]*$", re.IGNORECASE)
+_NOT_SECRET = re.compile(
+    r"(?:none|null|true|false|[\d.,:]+|\*+|tokens?|bos|eos|pad\w*|<[^>]*>|\[\w+\]|\$\{?\w+\}?|\d+[kmb]?|max_\w+|num_\w+)[.:,;]*$",
+    re.IGNORECASE,
+)
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
-_COUNTS = re.compile(r"(?:max|num|n|total|new|per|input|output|pad|eos|bos|unk|mask|special|added|prompt|train|tokens?)[_-]*token$", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"(?:max|num|n|total|new|per|input|output|pad|eos|bos|unk|mask|special|added|prompt|train|tokens?)[_-]*token$",
+    re.IGNORECASE,
+)
 
 Plain = TypeVar("Plain")
 

@@ -192,7 +192,7 @@ def hf_trainer_model_only(root: Path) -> Path:
     return _trainer(root, save_only_model=True)
 
 
-def _trainer(root: Path, **settings: Any) -> Path:  # noqa: ANN401  passed on to a library without types
+def _trainer(root: Path, **settings: Any) -> Path:
     library = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     torch.manual_seed(0)
@@ -443,9 +443,7 @@ def mixed_up(target: Path, _: Path, chooser: random.Random) -> str | None:
     if target.is_file() or not paths:
         return None
     path = chooser.choice(paths)
-    other = chooser.choice(
-        [source for source in sources if source.name.split("_")[0] != path.name.split("_")[0]] or [None]
-    )
+    other = chooser.choice([source for source in sources if source.name.split("_")[0] != path.name.split("_")[0]] or [None])
     if "_states" in path.name:
         path.rename(path.with_name(path.name.replace("rank_0", "rank_7").replace("rank_1", "rank_7")))
         return f"{path.name} renamed to rank 7"
@@ -478,7 +476,7 @@ ALL_DAMAGES: tuple[Damage, ...] = (cut, emptied, deleted, lost_pages, flipped, r
 def test_a_damaged_checkpoint_is_never_called_whole(
     seed: int, build: Callable[[str], tuple[Path, Path]], tmp_path: Path
 ) -> None:
-    chooser = random.Random(seed)  # noqa: S311  a damage must be the same tomorrow
+    chooser = random.Random(seed)
     root, healthy = build(list(BUILDERS)[seed % len(BUILDERS)])
     copy, marker = tmp_path / "copy", tmp_path / "ran"
     shutil.copytree(root, copy, symlinks=True)
@@ -532,7 +530,7 @@ def test_the_interpreter_sees_no_import_and_no_execution(tmp_path: Path) -> None
     (tmp_path / "step_4").mkdir()
     (tmp_path / "step_4" / ".metadata").write_bytes(pickle.dumps(trap["extra"]))
     source = str(Path(checkpoints.__file__).parents[2])
-    answer = subprocess.run(  # noqa: S603  our own interpreter and script
+    answer = subprocess.run(
         [sys.executable, "-c", WATCHED, str(tmp_path)],
         env={"PYTHONPATH": source},
         capture_output=True,

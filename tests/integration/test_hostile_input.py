@@ -40,7 +40,9 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     if kind == 3:
         return data.replace(b"\n", chance.choice([b"\r", b"\0", b"", b"\r\n", b"\x1b[2K\r"]))
     if kind == 4:
-        return chance.choice([data.decode("utf-8", "replace").encode("utf-16"), data.decode("utf-8", "replace").encode("utf-32"), data * 50])
+        return chance.choice(
+            [data.decode("utf-8", "replace").encode("utf-16"), data.decode("utf-8", "replace").encode("utf-32"), data * 50]
+        )
     if kind == 5:
         packed = gzip.compress(data)
         return packed[: chance.randrange(len(packed))]
@@ -75,7 +77,9 @@ def test_any_bytes_as_context_get_an_answer(seed: int, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(chance.choice(originals))
     for name in ("train.yaml", "dmesg.txt"):
         (tmp_path / name).write_bytes(mutated(chance.choice(originals), chance))
-    command = mutated(b"torchrun --nproc-per-node 2 train.py --lr 1e-4 'x", chance).decode("utf-8", "replace").replace("\0", "")
+    command = (
+        mutated(b"torchrun --nproc-per-node 2 train.py --lr 1e-4 'x", chance).decode("utf-8", "replace").replace("\0", "")
+    )
     arguments = ["why", str(tmp_path / "log"), "--kernel-log", str(tmp_path / "dmesg.txt"), "--command", command]
     done = subprocess.run(
         [sys.executable, "-m", "crashcart", *arguments, "--config", str(tmp_path / "train.yaml")],
@@ -133,7 +137,9 @@ def test_an_empty_folder_and_an_empty_file_get_an_answer(tmp_path: Path) -> None
 
 def test_markup_and_escapes_are_harmless(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script><img src=x onerror=alert(1)>"
-    (tmp_path / "train.log").write_text(f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: {evil}\n')
+    (tmp_path / "train.log").write_text(
+        f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nValueError: {evil}\n'
+    )
     done = call(str(tmp_path / "train.log"), "--html", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text()
     assert "\x1b" not in done.stdout

@@ -49,7 +49,7 @@ def safetensors_bytes(tensors: dict[str, tuple[list[int], bytes]], dtype: str = 
 
 
 def noise(count: int, seed: int = 0) -> bytes:
-    chooser = random.Random(seed)  # noqa: S311  test data
+    chooser = random.Random(seed)
     return bytes(chooser.randrange(1, 256) for _ in range(count))
 
 
@@ -139,9 +139,7 @@ def test_a_damaged_pickle_is_damage_and_nothing_else(data: bytes) -> None:
 
 def test_a_hostile_pickle_keeps_its_verdict_and_is_named(tmp_path: Path) -> None:
     marker = tmp_path / "ran"
-    found = checkpoints.inspect(
-        file_with(tmp_path, "model_1.pkl", pickle.dumps({"model": Hostile(marker), "epoch": 2}))
-    )
+    found = checkpoints.inspect(file_with(tmp_path, "model_1.pkl", pickle.dumps({"model": Hostile(marker), "epoch": 2})))
     assert found.verdict == "whole"
     assert "suspicious: imports os.system" in found.reasons
     assert found.epoch == 2
@@ -228,9 +226,7 @@ def test_zeros_from_the_middle_of_a_row_are_doubted(tmp_path: Path) -> None:
         "zeros before an untrained bias",
     ],
 )
-def test_zeros_that_belong_to_the_model_are_not_doubted(
-    tmp_path: Path, tensors: dict[str, tuple[list[int], bytes]]
-) -> None:
+def test_zeros_that_belong_to_the_model_are_not_doubted(tmp_path: Path, tensors: dict[str, tuple[list[int], bytes]]) -> None:
     assert checkpoints.inspect(file_with(tmp_path, "m.safetensors", safetensors_bytes(tensors))).verdict == "whole"
 
 
@@ -387,9 +383,7 @@ OPTIMIZER_STATES = [f"bf16_zero_pp_rank_{rank}_mp_rank_00_optim_states.pt" for r
 )
 def test_deepspeed_needs_a_file_of_every_rank(files: list[str], word: str) -> None:
     said = {
-        MODEL_STATES: Look(
-            "torch-zip", numbers={"dp_world_size": 4, "global_steps": 12}, empty=frozenset({"optimizer"})
-        )
+        MODEL_STATES: Look("torch-zip", numbers={"dp_world_size": 4, "global_steps": 12}, empty=frozenset({"optimizer"}))
     }
     looks = {name: said.get(name, Look("torch-zip")) for name in files}
     found = says(deepspeed.problems(listing("global_step12", files), looks))
@@ -438,9 +432,7 @@ def test_a_checkpoint_without_the_weights_that_the_one_before_has_is_doubted(tmp
 
 
 def test_found_newest_first_by_step_then_by_time(tmp_path: Path) -> None:
-    for age, name in enumerate(
-        ["step_20.safetensors", "b/step_100.safetensors", "a/step_20.safetensors", "z.safetensors"]
-    ):
+    for age, name in enumerate(["step_20.safetensors", "b/step_100.safetensors", "a/step_20.safetensors", "z.safetensors"]):
         os.utime(file_with(tmp_path, name, model()), (1_000_000 - age, 1_000_000 - age))
     file_with(tmp_path, "train.bin", noise(64))
     found = [str(item.path.relative_to(tmp_path)) for item in checkpoints.find(tmp_path)]
@@ -523,7 +515,7 @@ def mutated(content: bytes, chooser: random.Random) -> bytes:
 
 
 def test_no_damage_makes_our_readers_stumble(tmp_path: Path) -> None:
-    chooser = random.Random(5)  # noqa: S311  test data
+    chooser = random.Random(5)
     protocol_2 = pickle.dumps({"a": [1, 2.0, "x", b"y", None, (1, {2})], "b": OrderedDict(c=3)}, 2)
     originals = {
         "m.safetensors": safetensors_bytes({"a": ([2, 3], noise(24)), "b": ([9], noise(36))}),
@@ -545,7 +537,7 @@ def test_neither_torch_nor_safetensors_is_imported() -> None:
         "print([name for name in ('torch', 'safetensors', 'numpy', 'pickle') if name in sys.modules])"
     )
     source = str(Path(checkpoints.__file__).parents[2])
-    answer = subprocess.run(  # noqa: S603  our own interpreter and script
+    answer = subprocess.run(
         [sys.executable, "-c", script], env={"PYTHONPATH": source}, capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() in {"[]", "['pickle']"}  # pickletools imports pickle; nothing calls it

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from crashcart.arguments import parser
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CRASHED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 FLAGS = {
@@ -36,7 +39,9 @@ def test_the_verbs_and_flags_are_these() -> None:
 
 
 def modules(code: str) -> set[str]:
-    done = subprocess.run([sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split("\n")[-2].split())
 
 
@@ -49,7 +54,11 @@ def test_importing_crashcart_loads_next_to_nothing() -> None:
 def test_help_loads_no_verb_and_no_library() -> None:
     code = "import crashcart.cli\ntry:\n crashcart.cli.main(['--help'])\nexcept SystemExit: pass"
     added = modules(f"exec({code!r})") - modules("import argparse, typing")
-    assert {name for name in added if name.startswith("crashcart.")} <= {"crashcart.cli", "crashcart.arguments", "crashcart.version"}
+    assert {name for name in added if name.startswith("crashcart.")} <= {
+        "crashcart.cli",
+        "crashcart.arguments",
+        "crashcart.version",
+    }
     assert len(added) <= 10
 
 
@@ -69,7 +78,13 @@ def test_json_is_the_only_thing_on_standard_output(tmp_path: Path) -> None:
         "cause", "title", "role", "level", "strength", "score", "evidence", "against", "fixes", "experiment", "verdict",
     ]  # fmt: skip
     assert finding["cause"] == "gpu-memory/train-step"
-    assert finding["evidence"][0] == {"source": "log", "where": "a.log:4", "quote": "RuntimeError: CUDA out of memory.", "rank": None, "time": None}
+    assert finding["evidence"][0] == {
+        "source": "log",
+        "where": "a.log:4",
+        "quote": "RuntimeError: CUDA out of memory.",
+        "rank": None,
+        "time": None,
+    }
     assert set(finding["fixes"][0]) >= {"title", "safety", "diff", "arguments", "environment"}
     assert set(finding["experiment"]) == {"title", "change", "start_from", "stop_after", "confirms", "refutes"}
 

@@ -22,7 +22,7 @@ from crashcart.readers.logs.scan import scannable
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from healthy_lines import STYLES, healthy  # noqa: E402 - after the path above
+from healthy_lines import STYLES, healthy
 
 CRASH = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 ENGINES = ["re2", "stdlib"]
@@ -73,7 +73,9 @@ def test_a_kill_is_seen_in_the_language_of_the_shell(tmp_path: Path, encoding: s
 
 
 def test_line_numbers_count_line_feeds_only(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"a\rb\rc\n\n50%|#####| 1/2 [00:01<00:01]\r100%|##########| 2/2 [00:02<00:00]\n" + CRASH.encode())
+    (tmp_path / "log").write_bytes(
+        b"a\rb\rc\n\n50%|#####| 1/2 [00:01<00:01]\r100%|##########| 2/2 [00:02<00:00]\n" + CRASH.encode()
+    )
     assert crashcart.why([str(tmp_path / "log")]).findings[0].signs[0].evidence[0].where == "log:7"
 
 
@@ -112,7 +114,9 @@ def test_a_thousand_rank_logs_are_one_run(tmp_path: Path) -> None:
 
 
 def test_a_line_of_megabytes_is_no_trouble(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"x" * (5 << 20) + b" RuntimeError: CUDA out of memory. " + b"y" * (5 << 20) + b"\n" + CRASH.encode())
+    (tmp_path / "log").write_bytes(
+        b"x" * (5 << 20) + b" RuntimeError: CUDA out of memory. " + b"y" * (5 << 20) + b"\n" + CRASH.encode()
+    )
     assert first(tmp_path / "log") == "gpu-memory/train-step"
 
 
@@ -126,9 +130,13 @@ def test_a_traceback_far_from_the_end_is_found(tmp_path: Path, engine: str) -> N
 
 def test_both_engines_keep_the_same_lines(tmp_path: Path) -> None:
     pieces = ["\r\n".join(healthy(3_000, seed, style)) for seed, style in enumerate(STYLES)]
-    incidents = "\n".join(path.read_text(errors="replace") for path in sorted((Path(__file__).parents[1] / "cases").rglob("*.md")))
+    incidents = "\n".join(
+        path.read_text(errors="replace") for path in sorted((Path(__file__).parents[1] / "cases").rglob("*.md"))
+    )
     (tmp_path / "log").write_text("\n".join(part for piece in pieces for part in (piece, incidents)))
-    kept = [[(line.number, line.text) for line in read_logs([str(tmp_path / "log")], engine=engine).lines] for engine in ENGINES]
+    kept = [
+        [(line.number, line.text) for line in read_logs([str(tmp_path / "log")], engine=engine).lines] for engine in ENGINES
+    ]
     assert kept[0] == kept[1]
 
 
@@ -171,6 +179,8 @@ def test_few_literals_are_too_short_for_the_scanner() -> None:
 def test_healthy_step_lines_hold_nothing_of_interest() -> None:
     scan = scanner(engine="stdlib")
     for style in STYLES:
-        text = bytearray("\n".join(line for line in healthy(400, 5, style) if "loss" in line and "Warning" not in line).encode())
+        text = bytearray(
+            "\n".join(line for line in healthy(400, 5, style) if "loss" in line and "Warning" not in line).encode()
+        )
         hits = list(scan.lines(text, 0, len(text)))
         assert len(hits) <= 4, (style, [bytes(text[a:b])[:100] for a, b in hits[:3]])

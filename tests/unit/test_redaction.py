@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from crashcart.redact import HIDDEN, clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SECRETS = [
     "wandb login 0123456789abcdef0123456789abcdef01234567",
@@ -57,7 +60,9 @@ def test_escape_sequences_never_reach_the_terminal() -> None:
 def test_no_output_of_why_holds_a_secret(tmp_path: Path) -> None:
     for number, secret in enumerate(SECRETS):
         log = tmp_path / f"{number}.log"
-        log.write_text(f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n    {secret}\nValueError: {secret}\n')
+        log.write_text(
+            f'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n    {secret}\nValueError: {secret}\n'
+        )
         page = tmp_path / "page.html"
         command = [sys.executable, "-m", "crashcart", "why", str(log), "--command", f"python t.py {secret}"]
         shown = subprocess.run([*command, "--html", str(page)], capture_output=True, text=True, check=True).stdout

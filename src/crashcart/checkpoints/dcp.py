@@ -130,9 +130,7 @@ def _misplaced(span: Span, slices: list[Slice]) -> Iterator[Problem]:
         position = piece.offset + piece.length
     if position > span.size:
         sizes = f"{in_words(span.size)} on disk, {in_words(position)} expected"
-        yield Problem(
-            "broken", "the file is empty (0 bytes)" if not span.size else f"the file ends in the middle ({sizes})"
-        )
+        yield Problem("broken", "the file is empty (0 bytes)" if not span.size else f"the file ends in the middle ({sizes})")
     elif position < span.size:
         yield Problem(
             "doubtful", f"{in_words(span.size - position)} of it are unknown to {METADATA}: perhaps of another save"

@@ -38,9 +38,7 @@ def problems(listing: Listing, looks: Looks) -> Iterator[Problem]:
     """Say which ranks are missing, and whether the tracker knows this iteration."""
     folders = sorted(filter(claims, listing.folders))
     yield from _missing_ranks(folders)
-    contents = {
-        folder: {name.split("/", 1)[1] for name in looks if name.startswith(f"{folder}/")} for folder in folders
-    }
+    contents = {folder: {name.split("/", 1)[1] for name in looks if name.startswith(f"{folder}/")} for folder in folders}
     usual = set[str]().union(*contents.values())
     for folder, names in contents.items():
         for name in sorted(usual - names if names else usual or {"model_optim_rng.pt"}):

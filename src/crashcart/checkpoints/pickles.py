@@ -51,9 +51,7 @@ class _Machine:
     def run(self, stream: io.BytesIO) -> None:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if count > MAX_OPCODES:
-                raise DamageError(
-                    Problem("unknown", f"its pickle has more than {MAX_OPCODES} opcodes, too many to follow")
-                )
+                raise DamageError(Problem("unknown", f"its pickle has more than {MAX_OPCODES} opcodes, too many to follow"))
             _ACTIONS[opcode.name](self, argument)
 
     def result(self, end: int) -> Pickle:
@@ -215,8 +213,8 @@ _ACTIONS: Final[dict[str, _Action]] = {
     "OBJ": _object,
     "SETITEM": _set_item,
     "NONE": lambda machine, _: machine.push(None),
-    "NEWTRUE": lambda machine, _: machine.push(True),  # noqa: FBT003  the pickled value itself
-    "NEWFALSE": lambda machine, _: machine.push(False),  # noqa: FBT003  the pickled value itself
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
     "NEXT_BUFFER": lambda machine, _: machine.push(b""),
     "EMPTY_LIST": lambda machine, _: machine.push([]),
     "EMPTY_SET": lambda machine, _: machine.push([]),

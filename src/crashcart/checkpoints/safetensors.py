@@ -41,9 +41,7 @@ def look_at_safetensors(span: Span) -> Look:
     """Check one safetensors file."""
     header, data_start = _header(span)
     header.pop("__metadata__", None)
-    regions = sorted(
-        (_region(name, entry, data_start) for name, entry in header.items()), key=lambda r: (r.start, r.end)
-    )
+    regions = sorted((_region(name, entry, data_start) for name, entry in header.items()), key=lambda r: (r.start, r.end))
     problems = list(_problems(span, regions, data_start))
     doubt = None if problems else zeros.doubt(span, regions)
     return Look("safetensors", (*problems, doubt) if doubt else tuple(problems), keys=frozenset(header))
@@ -55,14 +53,10 @@ def _header(span: Span) -> tuple[dict[str, object], int]:
     (length,) = _LENGTH.unpack(span.at(0, _LENGTH.size))
     if length > _HEADER_LIMIT_BYTES:
         raise DamageError(
-            Problem(
-                "broken", "not safetensors, or its first 8 bytes are damaged: the header would be longer than allowed"
-            )
+            Problem("broken", "not safetensors, or its first 8 bytes are damaged: the header would be longer than allowed")
         )
     if _LENGTH.size + length > span.size:
-        raise DamageError(
-            Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)")
-        )
+        raise DamageError(Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)"))
     text = b"".join(span.pieces(_LENGTH.size, length))
     try:
         header = json.loads(text.decode(), object_pairs_hook=_no_repetition)
@@ -84,12 +78,7 @@ def _no_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _region(name: str, entry: object, data_start: int) -> zeros.Region:
     fields = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
-    if (
-        not isinstance(dtype, str)
-        or not _are_counts(shape)
-        or not _are_counts(offsets)
-        or len(offsets) != _BEGIN_AND_END
-    ):
+    if not isinstance(dtype, str) or not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != _BEGIN_AND_END:
         raise DamageError(Problem("broken", f"its header describes {name!r} in a way that makes no sense"))
     bits = _BITS.get(dtype)
     if bits is None:
@@ -97,9 +86,7 @@ def _region(name: str, entry: object, data_start: int) -> zeros.Region:
     begin, end = offsets
     if (end - begin) * 8 != math.prod(shape) * bits:
         raise DamageError(
-            Problem(
-                "broken", f"{name!r} has {end - begin} bytes, which does not fit its shape {shape} and dtype {dtype}"
-            )
+            Problem("broken", f"{name!r} has {end - begin} bytes, which does not fit its shape {shape} and dtype {dtype}")
         )
     item_bytes = max(1, bits // 8)
     row_bytes = zeros.row_items(shape) * bits // 8

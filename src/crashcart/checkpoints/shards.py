@@ -68,9 +68,7 @@ def _shard_problems(listing: Listing, looks: Looks, shard: str, tensors: frozens
         return
     missing, extra = sorted(tensors - look.keys), len(look.keys - tensors)
     if missing:
-        yield Problem(
-            "broken", f"{shard} lacks {len(missing)} tensors that the index puts into it, {missing[0]!r} first"
-        )
+        yield Problem("broken", f"{shard} lacks {len(missing)} tensors that the index puts into it, {missing[0]!r} first")
     elif extra:
         yield Problem("doubtful", f"{shard} holds {extra} tensors that the index does not know")
 

@@ -52,9 +52,7 @@ def _walk(head: bytes, start: int, span: Span) -> Pickle:
         return walk(head, start)
     except DamageError as damage:
         if len(head) < span.size:
-            raise DamageError(
-                Problem("unknown", f"its pickle is longer than {in_words(len(head))} or damaged")
-            ) from damage
+            raise DamageError(Problem("unknown", f"its pickle is longer than {in_words(len(head))} or damaged")) from damage
         size = in_words(span.size)
         raise DamageError(
             Problem("broken", f"the file ends or is damaged in the middle of a pickle ({size} on disk)")

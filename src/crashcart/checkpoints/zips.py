@@ -102,9 +102,7 @@ def _entries(span: Span, directory: Directory) -> list[_Entry]:
         entries.append(entry)
     if position != len(data) or len(entries) != directory.count:
         raise DamageError(
-            Problem(
-                "broken", f"the table of contents is damaged: {len(entries)} of {directory.count} records can be read"
-            )
+            Problem("broken", f"the table of contents is damaged: {len(entries)} of {directory.count} records can be read")
         )
     return entries
 
@@ -163,9 +161,7 @@ def _member(span: Span, entry: _Entry, follower: int, oddities: list[str]) -> Me
     if tuple(stamps) != entry.stamps:
         oddities.append(f"the two headers of {shown} differ")
     late = entry.flags & _HAS_DESCRIPTOR
-    if not (late and not crc) and (
-        crc != entry.crc or not {stored, size} <= {entry.stored_bytes, entry.size_bytes, _LARGE}
-    ):
+    if not (late and not crc) and (crc != entry.crc or not {stored, size} <= {entry.stored_bytes, entry.size_bytes, _LARGE}):
         raise DamageError(Problem("broken", f"the two headers of {shown} name different sizes or checksums"))
     if late and not crc and (stored or size):
         oddities.append(f"the two headers of {shown} differ")

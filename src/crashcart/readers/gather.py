@@ -213,4 +213,3 @@ def _beside(fact: Fact, scripts: Sequence[str]) -> str | None:
     name = str(fact.value)
     places = [name, *(os.path.join(os.path.dirname(script), name) for script in scripts)]
     return next((place for place in places if os.path.isfile(place)), None)
-

@@ -1,6 +1,6 @@
 """The pages of the causes, made from their docstrings: for ``crashcart explain`` and for ``docs/causes``.
 
-    python -m crashcart.report.pages docs/causes
+python -m crashcart.report.pages docs/causes
 """
 
 from __future__ import annotations

@@ -191,7 +191,12 @@ def _short_remedy(finding: Finding) -> Iterator[tuple[str, str]]:
             yield style, textwrap.indent(line, "  ")
     if finding.experiment:
         test = finding.experiment
-        yield "", _wrapped(f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      ")
+        yield (
+            "",
+            _wrapped(
+                f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      "
+            ),
+        )
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:

@@ -90,7 +90,7 @@ class _Bar:
         self.total = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
         self.shown = shown and sys.stderr.isatty() and self.total > _LARGE
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _Bar:  # noqa: PYI034 - Self needs Python 3.11
         if self.shown:
             from rich.console import Console
             from rich.progress import Progress

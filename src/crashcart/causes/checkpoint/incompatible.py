@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 title = "The checkpoint does not fit the model, optimizer or version"
 
+CUT = (
+    r" (?:_load_rng_state|_load_optimizer_and_scheduler|_load_from_checkpoint|load_state_dict|_load_from_state_dict|set_state_dict|"
+    r"_load_state_dict_into_model|_load_pretrained_model|restore_(?:training_state|optimizers|callbacks|loops|model|checkpoint\w*)|"
+    r"load_optimizer\w*|_load_zero_checkpoint|load_checkpoint_state|_restore_\w+|load_sharded_\w+|_load_callback_state)(?: |$)"
+)
+
 phrases = (
     decisive(
         "error(s) in loading state_dict for", "contains a parameter group that doesn't match",
@@ -77,6 +83,10 @@ def in_log(case: Case) -> Iterator[Sign]:
                     (evidence(raised.line),),
                     order=raised.line.order,
                 )
+            continue
+        if raised.stack_only and compiled(CUT).search(stack(raised, 1)):
+            told = "the stack ends where a saved state is put back; its last line was cut off"
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
             continue
         if raised.worker or not compiled(LOADING).search(where):
             continue

@@ -37,7 +37,7 @@ phrases = (
              pattern=r"No slot '?\d+'? specifi\w+ on host"),
     decisive(
         "but your machine only has", "total desired gpus", "you requested gpu", "in slurm. hint", "ntasks-per-node=",
-        "invalid cuda 'device=", "not found in hostfile", "there are not enough slots available", "are not enough gpus",
+        "invalid cuda '", "pass valid cuda device", "cuda unavailable, invalid device", "not found in hostfile", "there are not enough slots available", "are not enough gpus",
         "more processors requested than", "requested node configuration is not available",
         "no available node types can fulfill", "only has the following devices",
         "greater than the number of available gpus", "larger than the number of available gpus",

@@ -51,6 +51,7 @@ STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|term
 
 phrases = (
     decisive(
+        "extra inputs are not permitted", "extra fields not permitted", "unexpected keys in config", "\" is not expected",
         "is not in struct", "missing mandatory value", "could not override '", "interpolation key '",
         "cannot find primary config", "lexernoviablealt", "no viable alternative at input", "configcompositionexception",
         "missingconfigexception", "omegaconf.errors.missing", "omegaconf.errors.config", "non-existent config key",
@@ -164,7 +165,7 @@ def _missed(case: Case, raised: Raised) -> str | None:
     return None
 
 
-def _missing_file(case: Case, raised: Raised, first: str) -> str | None:  # noqa: PLR0911 - one answer for each kind of path
+def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
     if not compiled(
         r"No such file or directory|\[Errno 20\]|does(?:n't| not) exist|Not a directory|Is a directory|not found"
     ).search(first):

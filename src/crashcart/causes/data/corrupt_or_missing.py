@@ -41,7 +41,13 @@ UNREADABLE = (
     "caught filenotfounderror in dataloader worker", "caught unidentifiedimageerror", "image not found", "not a jpeg file",
     "caught oserror in dataloader worker", "error reading /", "truncated record at", "corrupted record at",
     "error decoding", "failed to decode", "expected buffer of size", "!ssize.empty()", "!_src.empty()", "_img.empty()",
-    "mmap length is greater than file size", "unpack requires a buffer of", "pickled data when allow_pickle=false",
+    "mmap length is greater than file size", "unpack requires a buffer of", "unpack_from requires a buffer", "unpack requires a string argument", "unpack requires a bytes object",
+    "not enough values in file", "unexpected end of file", "unexpected end of data", "unexpected end of stream",
+    "unexpected eof", "bad magic number in file", "invalid png", "invalid jpeg", "not a png file", "not a webp file",
+    "corrupted image", "corrupt image", "corrupted file", "image is corrupt", "file is corrupt", "file is truncated",
+    "could not open video", "cannot open video", "error opening input file", "could not read image", "can't read image",
+    "failed to read image", "failed to load image", "failed to open image", "unable to read image", "can't open/read file",
+    "arrowinvalid: not an arrow file", "ran out of buffer", "expected magic number", "invalid utf-8 in", "image does not exist", "pickled data when allow_pickle=false",
     "decompressionbomberror", "lz4.frame", "incorrect data check", "invalid stored block", "libsndfileerror",
     "unable to open image", "not enough image data", "failed to interpret file", "premature end of jpeg",
     "corrupt jpeg data: premature",
@@ -56,10 +62,15 @@ READERS = (
     r"read_parquet|read_csv|Image\.py|imread|VideoReader|decord|soundfile|torchaudio|librosa|np\.load|"
     r"numpy/lib/npyio|h5py|nibabel|SimpleITK|read_table"
 )
+DECODERS = (
+    r"/PIL/|/imageio/|/cv2/|/skimage/|/soundfile|/torchaudio/|/librosa/|/audioread/|/decord/|/av/|/nibabel/|/pydicom/|/h5py/|"
+    r"/pyarrow/|/pandas/io/|/scipy/io/|/rasterio/|/tifffile|/trimesh/|/plyfile|/laspy|/netCDF4|/zarr/|/webdataset/|/tarfile\.py|"
+    r"/zipfile|/gzip\.py|/lzma\.py|/json/decoder\.py|/wave\.py|numpy/lib/(?:npyio|format|_npyio_impl|_format_impl)\.py"
+)
 BROKEN = frozenset({
     "EOFError", "UnpicklingError", "BadZipFile", "ReadError", "UnicodeDecodeError", "JSONDecodeError", "ParserError",
-    "ParseError",
-    "ArrowInvalid", "error",
+    "ParseError", "ArrowInvalid", "error", "SyntaxError", "LZMAError", "BadGzipFile", "zlib.error", "LibsndfileError",
+    "DecompressionBombError", "UnidentifiedImageError", "InvalidDicomError", "ImageFileError", "DecodeError",
 })  # fmt: skip
 
 phrases = (
@@ -106,6 +117,8 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
             and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])
         ):
             return "a file of the data set is not there"
+    if raised.kind in BROKEN and compiled(DECODERS).search(stack(raised, 2)):
+        return f"{raised.kind} inside the decoder of a data file"
     if by_loader and raised.kind in BROKEN:
         return f"{raised.kind} while a sample was read"
     if raised.stack_only and compiled(READERS).search(stack(raised, 2)) and by_loader and not compiled("h5py").search(where):

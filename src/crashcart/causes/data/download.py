@@ -34,6 +34,13 @@ TRACKERS = (
     r"files\.pythonhosted|conda\."
 )
 CLIENTS = r"fsspec|aiohttp|huggingface_hub|datasets/|urllib3?/|requests/|botocore|gcsfs|s3fs|httpx|streaming_download"
+# The innermost frame of a stack whose last line is missing: what fails there is the answer of a server, mostly.
+ASKING = (
+    r"huggingface_hub/|/requests/|/urllib3?/|/httpx/|/httpcore/|/aiohttp/|fsspec/implementations/http|botocore/|/s3fs/|/gcsfs/|"
+    r"hub\.py (?:download_url_to_file|load_state_dict_from_url|_get_cache_or_reload|_validate_not_a_forked_repo)|"
+    r"torchvision/datasets/utils\.py (?:download|_urlretrieve|_get_redirect)|datasets/(?:load|utils/file_utils|download/\w+)\.py|"
+    r"transformers/utils/hub\.py cached_files?|modelscope/hub/|gdown/|wget\.py|tensorflow_datasets/core/download"
+)
 GAVE_UP = frozenset({
     "TimeoutError", "ConnectionError", "ReadTimeout", "ConnectTimeout", "ConnectionResetError", "SSLError",
     "ReadTimeoutError",
@@ -77,6 +84,10 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Time-outs inside a client of the network, and retries after which nothing comes."""
     for raised in uncaught(case):
+        if raised.stack_only and compiled(ASKING).search(stack(raised, 1)) and not compiled(TRACKERS).search(stack(raised)):
+            told = "the stack ends in a client that asks a hub or a server; its last line was cut off"
+            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            continue
         fetching = compiled(CLIENTS).search(stack(raised, 6)) and not compiled(TRACKERS).search(stack(raised))
         if raised.kind in GAVE_UP and fetching:
             told = "a client of the network gave up while fetching"

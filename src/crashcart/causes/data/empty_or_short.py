@@ -40,6 +40,10 @@ THINGS = (
     r"(?:datasets?|data ?set|data|(?:data)?loaders?|split|samples?|images?|examples?|episodes?|annotations?|videos?|"
     r"files?|labels?|batch(?:es)?|sequences)"
 )
+AVERAGED = (
+    r"(?:mean|avg|average|running|epoch_?loss|train_?loss|total_?loss|losses|loss_?sum|cum_loss|loss_acc)\w*['\"\])]*(?:\s*=[^=]|\s*/=?|.*/)"
+    r"(?!.*(?:lr|weight|dim|scale|time|height|width))"
+)
 EVALUATION = r"metric|precision|recall|f1|\biou\b|accuracy|fps|elapsed|time"
 LOOP = (
     r"(?:local variable|variable|name|free variable) '(?:step|steps|data|batch|i|idx|index|it|iteration|batch_idx|batch_i|"
@@ -104,7 +108,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     yield from _idle_epochs(case)
 
 
-def _told(case: Case, raised: Raised) -> str | None:  # noqa: PLR0911 - one answer for each way to trip
+def _told(case: Case, raised: Raised) -> str | None:
     first = raised.message.split("\n", 1)[0]
     code = raised.frames[-1].code if raised.frames else ""
     trained = sum(one.get("loss") not in {None, 0.0} and one.line.order < raised.line.order for one in case.log.metrics) > 1
@@ -114,10 +118,16 @@ def _told(case: Case, raised: Raised) -> str | None:  # noqa: PLR0911 - one answ
         divisor = code.rsplit("/", 1)[-1] if "/" in code else code.rsplit("%", 1)[-1]
         if (compiled(COUNTS).search(divisor) and not compiled(EVALUATION).search(code)) or "len(" in code:
             return f"a division by a count of nothing: {code}"
+        if compiled(AVERAGED).search(code):
+            return f"an average over batches, and there was none: {code}"
         bare = any("0it [00:00, ?it" in line.text for line in case.log.around(raised.line, before=60))
         return "a loop over nothing, then a division by zero" if bare else None
     if raised.kind in {"UnboundLocalError", "NameError"} and compiled(LOOP).search(first):
         return "a variable of the loop is used after it, and the loop never ran"
+    if raised.stack_only and compiled(
+        r"utils/data/sampler\.py __init__|datasets/folder\.py (?:make_dataset|find_classes)"
+    ).search(stack(raised, 1)):
+        return "the stack ends where a sampler or a folder of classes is built: it refuses an empty one"
     if raised.kind == "StopIteration" and compiled(LOADER + r"|next\(").search(stack(raised, 4)):
         return "the first batch was asked for, and there is none"
     if (

@@ -148,7 +148,12 @@ def _same(case: Case, reports: list[Collective], lines: tuple[Line, ...]) -> Ite
         yield Said("network", "strong", f"{what}: the ranks have met, and the first data does not arrive", lines)
         yield Said("slow-rank", "weak", what, lines)
     elif one.timeout_seconds is not None and one.timeout_seconds < SHORT and not early:
-        yield Said("slow-rank", "strong", f"{what} after only {one.timeout_seconds:g} s: a rank that is merely late is enough", lines)
+        yield Said(
+            "slow-rank",
+            "strong",
+            f"{what} after only {one.timeout_seconds:g} s: a rank that is merely late is enough",
+            lines,
+        )
         yield Said("desync", "weak", what, lines)
     elif small or not one.operation:
         yield Said("slow-rank", "strong", f"{what}: a barrier or a flag, somebody is late", lines)

@@ -96,7 +96,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _own_error(case: Case) -> bool:
-    if case.log.collectives or case.log.memory:
+    if any(one.timeout_seconds is not None for one in case.log.collectives) or case.log.memory:
         return True
     return any(
         raised.kind

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A collective timed out while one rank was busy alone"
-STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|DistStoreError: (?:Socket Timeout|Timed out)"
+STORE = (
+    r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|DistStoreError: (?:Socket Timeout|Timed out)"
+)
 phrases = (
     strong(
         "ncclUniqueId from [", "ncclUniqueId from",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Memory
+    from crashcart.log import Frame, Memory
 
 GIB = 1 << 30
 CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
@@ -23,6 +23,27 @@ LOADING = frozenset({
     "default_restore_location", "restore_location", "persistent_load", "load_tensor", "_cuda_deserialize", "_deserialize",
     "load_state_dict", "_load_from_state_dict",
 })  # fmt: skip
+# Functions that only evaluation, sampling or logging of images has, whichever framework they belong to.
+EVALUATING = (
+    r"^(?:torch_pad_and_concatenate|numpy_pad_and_concatenate|nested_(?:concat|numpify|truncate|detach)|distributed_concat|"
+    r"_?pad_across_processes|gather_for_metrics|compute_metrics|preprocess_logits_for_metrics|_?evaluat\w*|_?validat\w*(?<!args)|"
+    r"do_(?:eval|valid|test)\w*|run_(?:eval|valid|val|test|inference)\w*|eval_\w+|val_(?:step|epoch|loop|one_epoch|model)\w*|"
+    r"test_(?:epoch|step|model|loop|one_epoch)\w*|prediction_(?:step|loop)|predict_step|single_gpu_test|multi_gpu_test|"
+    r"inference\w*|simple_test|aug_test|forward_test|post_?process\w*|on_validation\w*|on_test\w*)$"
+)
+SAMPLING = (
+    r"^(?:\w*debug_images?|translate_using_\w+|log_(?:images?|validation|samples?|video)|save_(?:samples?|images?|previews?)|"
+    r"sample_(?:images?|and_save|during_training|loop)\w*|generate_(?:images?|samples?|previews?|video)\w*|visuali[sz]e\w*|"
+    r"p_sample\w*|ddim_\w+|plms_\w+|_?(?:beam|greedy|contrastive)_search|_sample|denois(?:e|ing)_loop|make_(?:samples?|video))$"
+)
+CALLED = (
+    r"\b(?:evaluate|validate|do_eval|run_eval\w*|test_epoch|\w*debug_image|log_images?|log_validation|visuali[sz]e\w*|"
+    r"save_samples?|sample_images?)\(|num_inference_steps|\bs?_?pipe(?:line)?\(|\binputs_val\b|\bnets_ema\b|\bema_model\("
+)
+# Words that stand in front of the message in its own line: a bar that it was glued to, or who caught it.
+BEFORE = r"\b(?:sampl(?:es?|ing)|previews?|validat\w+|evaluat\w+|inference|generating)\b[^.]{0,40}$"
+WORDS = r"(?:CUDA|HIP)?\W{0,3}(?:error: |runtime error \(2\) ?: )?out of memory|THCudaCheck FAIL|OutOfMemoryError|Tried to allocate"
+CUT = 40  # lines between a message and the stack below it
 SIZES = ("size", "batch_size", "bsz", "frames", "tokens", "ntokens", "num_tokens", "seq_len", "seqlen", "max_len", "labels")
 QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"
 RETRIED = r"\b(?:oom|memory|batch)\b.*\b(?:halving|retrying|re-trying|will retry|trying again)\b"
@@ -71,11 +92,14 @@ def _last_words(case: Case, memory: Memory) -> bool:
 
 
 def phase(case: Case, memory: Memory) -> str | None:
-    """What the program was doing: the stack first, then the last bar that was drawn."""
+    """What the program was doing: the stack first, then words in front of the message, then the last bar that was drawn."""
     if LOADING.intersection(memory.functions):
         return "load"
-    if memory.phase not in {None, "train"} or memory.functions:
+    if memory.phase not in {None, "train"}:
         return memory.phase
+    told = _by_stack(case, memory) or _by_own_line(memory)
+    if told or memory.functions:
+        return told or memory.phase
     steps = {one.line.order for one in case.log.metrics if any("loss" in name for name, _ in one.values)}
     for line in reversed(case.log.around(memory.line, before=30)[:-1]):
         if compiled(VALIDATING).search(line.text):
@@ -83,6 +107,39 @@ def phase(case: Case, memory: Memory) -> str | None:
         if line.order in steps:
             break
     return memory.phase
+
+
+def _by_stack(case: Case, memory: Memory) -> str | None:
+    """What functions and calls tell on the stack of the message, or on one below it whose own last line was cut off."""
+    frames: tuple[Frame, ...] = ()
+    for raised in case.log.raised:
+        if raised.line.order == memory.line.order:
+            frames = raised.frames
+        elif (
+            raised.stack_only
+            and not frames
+            and any(line.order == raised.line.order for line in case.log.around(memory.line, after=CUT))
+        ):
+            frames = raised.frames
+            if raised.phase not in {None, "train"}:
+                return raised.phase
+    for frame in reversed(frames):
+        if "/torch/" in frame.file:
+            continue
+        if compiled(EVALUATING).search(frame.function):
+            return "evaluate"
+        if compiled(SAMPLING).search(frame.function):
+            return "sample"
+        if compiled(CALLED).search(frame.code) and "train" not in frame.code:
+            return "sample"
+    return None
+
+
+def _by_own_line(memory: Memory) -> str | None:
+    before = compiled(WORDS).split(memory.line.text, maxsplit=1)[0][-300:]
+    if compiled(BEFORE).search(before):
+        return "sample" if compiled(r"sampl|preview|generat").search(before) else "evaluate"
+    return "evaluate" if compiled(VALIDATING).search(before) else None
 
 
 def steps_before(case: Case, memory: Memory) -> int:

@@ -37,6 +37,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         if doing in {"evaluate", "sample"}:
             says = f"the device ran out of memory in the phase '{doing}'"
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
+        elif doing is None and not memory.functions:
+            says = "no stack and no step tells which phase it was"
+            yield Sign("weak", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
 def in_config(case: Case) -> Iterator[Sign]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import decisive, strong
+from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.gpu_memory._numbers import GIB, alive, deaths, gib, held_by_others
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 title = "Another process holds the GPU's memory"
 SHARE = 0.3
+IDLE = 5  # per cent of use
+USED = r"(\d+)MiB / +(\d+)MiB \| +(\d+)%"
+OWNER = r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+[CGM+]+\s|\d+MiB \|$"
 phrases = (
+    weak("mib |      0%", "mib |      1%", says="a table of cards was printed", fatal=False, any_level=True),
     strong(
         "busy or unavailable",
         says="another process has the card to itself (exclusive mode), or holds all of it",
@@ -43,7 +47,8 @@ phrases = (
 
 
 def in_log(case: Case) -> Iterator[Sign]:
-    """Capacity minus free, against what this process holds."""
+    """Capacity minus free, against what this process holds; and tables of cards that are full without an owner."""
+    yield from _tables(case)
     for memory in deaths(case):
         held = held_by_others(memory)
         if held is None or memory.capacity is None:
@@ -53,6 +58,22 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif held < 0.05 * memory.capacity:
             yield Sign("against", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
+
+
+def _tables(case: Case) -> Iterator[Sign]:
+    """`nvidia-smi`: a card that does nothing, with much of its memory taken, and a list of processes that is empty."""
+    lines = case.log.lines
+    for index, line in enumerate(lines):
+        used = compiled(USED).search(line.text) if "mib /" in line.lowered else None
+        if used is None or int(used[3]) > IDLE or int(used[1]) < SHARE * int(used[2]):
+            continue
+        below = [other.text for other in lines[index + 1 : index + 60] if other.window == line.window]
+        start = next((place for place, text in enumerate(below) if "Processes:" in text), None)
+        if start is None or any(compiled(OWNER).search(text) for text in below[start:]):
+            continue
+        says = f"{used[1]} of {used[2]} MiB are taken on a card that does nothing, and no process is listed"
+        yield Sign("strong", says, (evidence(line),), fatal=False, order=line.order)
+        return
 
 
 fixes = (

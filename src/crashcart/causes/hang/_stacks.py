@@ -71,7 +71,8 @@ def interrupted(case: Case, raised: Raised) -> bool:
         return True
     near = [*before(case, raised), *case.log.around(raised.line, after=LINES_PER_FRAME)]
     return any(
-        ("^c" in line.lowered or "interrupt" in line.lowered or "sig" in line.lowered) and compiled(INTERRUPT).search(line.text)
+        ("^c" in line.lowered or "interrupt" in line.lowered or "sig" in line.lowered)
+        and compiled(INTERRUPT).search(line.text)
         for line in near
     )
 

@@ -44,7 +44,7 @@ phrases = (
 )  # fmt: skip
 FILE = r"dataloader|data_utils|_utils[/\\]pin_memory|prefetch|data_loader"
 WAITS = (
-    r"^(?:_try_get_data|_get_data|_get_batch|do_one_step|_pin_memory_loop|_shutdown_workers?|_shutdown_worker|_try_put_index|"
+    r"^(?:get|_try_get_data|_get_next_batch|read_next\w*|share_outputs|_get_data|_get_batch|do_one_step|_pin_memory_loop|_shutdown_workers?|_shutdown_worker|_try_put_index|"
     r"_mark_worker_as_unavailable)$"
 )
 ITERATES = r"^(?:__next__|_next_data|next|__iter__|_reset|__init__)$"

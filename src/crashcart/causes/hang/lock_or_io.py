@@ -56,7 +56,9 @@ LAST_WORDS = (
     r"^\s*Loading extension module \S+\.\.\.\s*$|Waiting for (?:the )?(?:file )?lock"
 )
 AT_END = 6
-NO_LOCKS = r"Errno (?:5|11|35|37|38|45|77|95|116|121|122|524)\]|Input/output error|not supported|not implemented|stale|timed? ?out"
+NO_LOCKS = (
+    r"Errno (?:5|11|35|37|38|45|77|95|116|121|122|524)\]|Input/output error|not supported|not implemented|stale|timed? ?out"
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -69,7 +71,11 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"the program stood in {frame.file}, waiting for a lock"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     for raised in case.log.raised:
-        if not raised.kind or raised.survivable or not compiled(NO_LOCKS).search(f"{raised.line.text} {raised.message[:200]}"):
+        if (
+            not raised.kind
+            or raised.survivable
+            or not compiled(NO_LOCKS).search(f"{raised.line.text} {raised.message[:200]}")
+        ):
             continue
         inner = raised.frames[-2:]
         if any(compiled(FILE).search(one.file) or compiled(CALLS).search(one.code) for one in inner):
@@ -103,7 +109,7 @@ fixes = (
         "Delete the stale lock, move the cache to a local disk",
         "exact",
         "check with `fuser` that nobody builds; then remove the `lock` file in the folder that the log names",
-        environment={"TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions", "TRITON_CACHE_DIR": "/tmp/triton_cache"},  # noqa: S108
+        environment={"TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions", "TRITON_CACHE_DIR": "/tmp/triton_cache"},
     ),
 )
 experiment = Experiment(

@@ -44,6 +44,11 @@ phrases = (
            pattern=r"lib(?:cud\w*|cublas\w*|nvrtc\w*|nccl|cusparse\w*|nvJitLink)\.so[\w.]*:? .{0,60}(?:cannot open "
                    r"shared object|undefined "
                    r"symbol|version `)|undefined symbol: \w*(?:nvJitLink|cudnn|cublas|nccl)\w*", unless=_TENSORFLOW),
+    strong("nvidia-container-cli", says="the container's tools do not get on with the driver", any_level=True,
+           pattern=r"nvidia-container-cli.{0,60}(?:requirement error|driver error|nvml error|initialization error|mount error)"),
+    strong("torch not compiled with cuda enabled", "no cuda-capable device is detected", "no cuda gpus are available",
+           "torch was not compiled with cuda", says="CUDA finds no card, or torch was built without CUDA",
+           pattern=r"(?:Error|Exception)\b.{0,120}(?:not compiled with CUDA|no CUDA-capable|No CUDA GPUs)"),
     weak("mismatches the version that was used to compile", says="the installed CUDA is not the one torch was built with"),
     weak("no cuda-capable device is detected", "no cuda gpus are available", "torch not compiled with cuda enabled",
          says="CUDA finds no card: no driver, another build of torch, or no visible device", fatal=False),

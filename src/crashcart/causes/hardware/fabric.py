@@ -73,8 +73,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 
 fixes = (
-    Fix("Bring the fabric manager up", "by-hand",
-    "the same version as the driver; then `nvidia-smi -q | grep -A 3 Fabric` says Completed"),
+    Fix(
+        "Bring the fabric manager up",
+        "by-hand",
+        "the same version as the driver; then `nvidia-smi -q | grep -A 3 Fabric` says Completed",
+    ),
     Fix(
         "Without multicast over NVSwitch",
         "same-recipe",

@@ -44,7 +44,7 @@ _REFUSED = (
 )
 # Reports of a SIGKILL that the log reader does not take for a death: glued to a bar, or in a supervisor's words.
 _KILL = (
-    r"\bline \d+:\s+\d+ Killed\b|^\[\d+\]\s+\W?\s*\d+ killed\s|(?:terminated|exited|ended|died|failed|finished|crashed|stopped)\b.{0,40}(?:\bcode|status|signal|with)"
+    r"\bline \d+:\s+\d+ Killed\b|^(?:\[\d+\])?\s*[+-]?\s*\d{3,} killed\s{2,}|(?:terminated|exited|ended|died|failed|finished|crashed|stopped)\b.{0,40}(?:\bcode|status|signal|with)"
     r"\W{0,12}(?:-9\b|137\b|SIGKILL|9 ?\(?(?:SIGKILL|Killed))|\bterminated by signal (?:9\b|SIGKILL)|was sent SIGKILL|"
     r"(?:rc|return_?code|exit_?code|exit status|retcode)\W{0,4}(?:-9|137)\b|signal: (?:killed|9)\b|\{SIGKILL\(-9\)|"
     r"killed by (?:the )?(?:system|OS|kernel|operating system)\b|\bEXIT CODE: 9\b|KILLED BY SIGNAL: 9"

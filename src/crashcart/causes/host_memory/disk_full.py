@@ -70,8 +70,11 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 fixes = (
-    Fix("Make room, then resume from the last whole checkpoint", "by-hand",
-    "the one that was being written is cut off: delete it"),
+    Fix(
+        "Make room, then resume from the last whole checkpoint",
+        "by-hand",
+        "the one that was being written is cut off: delete it",
+    ),
     Fix("Keep fewer checkpoints", "exact", "older ones are removed as new ones come", settings={"save.keep": 2}),
 )
 experiment = Experiment(

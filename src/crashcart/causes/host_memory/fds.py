@@ -68,13 +68,16 @@ def _last(case: Case, raised: Raised) -> bool:
 
 
 fixes = (
-    Fix("Raise the limit of open files", "exact",
-    "`ulimit -n 65536` in the launch script before the command, or in the container"),
+    Fix(
+        "Raise the limit of open files",
+        "exact",
+        "`ulimit -n 65536` in the launch script before the command, or in the container",
+    ),
     Fix(
         "Share tensors by file name",
         "exact",
         'torch.multiprocessing.set_sharing_strategy("file_system") at the start of the program: no descriptor per '
-        'tensor, but files '
+        "tensor, but files "
         "in /dev/shm stay behind when a process is killed",
     ),
 )

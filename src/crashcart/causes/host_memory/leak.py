@@ -17,6 +17,7 @@ sample.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
@@ -35,7 +36,7 @@ _TRACED = r"(\S+\.\w+:\d+): size=([\d.]+) ([KMGT]?i?B)(?: \(\+[^)]*\))?, count=(
 _UNIT = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _DEVICE = r"\bgpu|cuda|vram|nvidia|\bhbm\b"
 _HOST = (
-    r"\bcpu\b|\bhost\b|\bram\b|\brss|psutil|system[_ .]mem|proc\.memory|svmem|virtual_memory|process memory|"
+    r"\bcpu(?:\b|_)|\bhost(?:\b|_)|\bram(?:\b|_)|\brss|psutil|system[_ .]mem|proc\.memory|svmem|virtual_memory|process memory|"
     r"\bmem(?:ory)?[ _]?(?:usage|percent|used)|\bpss\b|\buss\b|\bmaxrss|ru_maxrss|memory_info|worker \d+ memory|vms\b"
 )
 phrases = (
@@ -122,7 +123,7 @@ def _value(line: Line, pattern: str) -> float | None:
 
 
 def _steady(values: list[float], direction: int) -> bool:
-    moves = [direction * (later - earlier) for earlier, later in zip(values, values[1:])]
+    moves = [direction * (later - earlier) for earlier, later in itertools.pairwise(values)]
     if sum(move > 0 for move in moves) < 0.8 * len(moves) or values[0] <= 0:
         return False
     return direction < 0 or values[-1] >= _GROWTH * values[0]
@@ -141,8 +142,12 @@ fixes = (
         "one numpy array, tensor or Arrow table instead of lists of strings and dictionaries: forked workers then "
         "share its pages",
     ),
-    Fix("Fewer workers, so that it takes longer", "same-recipe", "a stop-gap: each worker leaks",
-    settings={"loader.workers": "half"}),
+    Fix(
+        "Fewer workers, so that it takes longer",
+        "same-recipe",
+        "a stop-gap: each worker leaks",
+        settings={"loader.workers": "half"},
+    ),
 )
 experiment = Experiment(
     title="Iterate over the loader alone, without a model, and beside it train on one repeated batch; record memory of both",

@@ -113,8 +113,9 @@ fixes = (
         "FSDP: cpu_ram_efficient_loading with sync_module_states; ZeRO-3: create the model under deepspeed.zero.Init; "
         "otherwise low_cpu_mem_usage=True with torch_dtype='auto' and safetensors files",
     ),
-    Fix("Start with fewer ranks on the node", "same-recipe",
-    "host memory at loading is ranks times the size of the weights"),
+    Fix(
+        "Start with fewer ranks on the node", "same-recipe", "host memory at loading is ranks times the size of the weights"
+    ),
 )
 experiment = Experiment(
     title="Load the model and stop, once with one rank and once with all, and record the peak of the control group's memory",

@@ -145,7 +145,7 @@ fixes = (
 )
 experiment = Experiment(
     title="Run the same command with half the workers beside an unchanged control and record memory.current of the "
-          "control group",
+    "control group",
     change={"loader.workers": "half"},
     start_from="the beginning",
     stop_after="twice the time after which it died",

@@ -96,9 +96,7 @@ def at_semaphore(raised: Raised) -> bool:
     if not compiled(r"Errno (?:28|38|13)\b").search(f"{raised.line.text} {raised.message[:200]}"):
         return False
     inner = raised.frames[-3:]
-    return any(
-        frame.function in _SEMAPHORE or "synchronize.py" in frame.file or "SemLock" in frame.code for frame in inner
-    )
+    return any(frame.function in _SEMAPHORE or "synchronize.py" in frame.file or "SemLock" in frame.code for frame in inner)
 
 
 fixes = (

@@ -151,7 +151,7 @@ def falling(case: Case) -> tuple[Line, Line, float] | None:
     """Loss scales at the end of the log that only go down: many halvings, or steps in a row from a scale already low."""
     readings = scales(case) or _scale_column(case)
     last_lines = {line.order for line in case.log.lines[-LAST_LINES:]}
-    if len(readings) < 2 or readings[-1][0].order not in last_lines:  # noqa: PLR2004 - a fall needs two
+    if len(readings) < 2 or readings[-1][0].order not in last_lines:
         return None
     fall = [readings[-1]]
     for line, scale in reversed(readings[:-1]):

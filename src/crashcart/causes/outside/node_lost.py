@@ -57,8 +57,11 @@ phrases = (
            unless=r"errno|retry|retrying|reconnected|if (?:the|a) node"),
 )  # fmt: skip
 fixes = (
-    Fix("Exclude the node and resume", "exact",
-    "Slurm: --exclude=NODE and --requeue; Kubernetes: cordon it; tell the operators"),
+    Fix(
+        "Exclude the node and resume",
+        "exact",
+        "Slurm: --exclude=NODE and --requeue; Kubernetes: cordon it; tell the operators",
+    ),
 )
 experiment = Experiment(
     title="Look at the node: `last -x reboot`, the BMC's power log, `journalctl -b -1 -k`, `scontrol show node`",

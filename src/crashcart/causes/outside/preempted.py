@@ -81,15 +81,17 @@ def in_log(case: Case) -> Iterator[Sign]:
         if not _told(line):
             continue
         if not failed_before(case, line):
-            yield Sign("strong", "it was told to stop from outside before any rank failed", (evidence(line),),
-            order=line.order)
+            yield Sign(
+                "strong", "it was told to stop from outside before any rank failed", (evidence(line),), order=line.order
+            )
         return
     yield from _cancelled(case)
     yield from _shell(case)
     death = next(iter(case.log.deaths), None)
     if death is not None and death.signal == "SIGTERM" and not failed_before(case, death.line) and _all_terminated(case):
-        yield Sign("strong", "the first process to end was ended by SIGTERM", (evidence(death.line),),
-        order=death.line.order)
+        yield Sign(
+            "strong", "the first process to end was ended by SIGTERM", (evidence(death.line),), order=death.line.order
+        )
 
 
 def _told(line: Line) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, weak
+from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.outside._signals import failed_before
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -38,6 +38,10 @@ phrases = (
              any_level=True),
     decisive("interrupted by user", "canceled by user", "cancelled by user", "stopped by user", "aborted by user",
              "interrupted by the user", says="the program says that a person stopped it", any_level=True),
+    strong("client_loop: send disconnect", "packet_write_wait: connection to", "write failed: broken pipe",
+           "closed by remote host", says="the SSH session that held the run was cut", any_level=True,
+           pattern=r"client_loop: send disconnect|packet_write_wait: Connection to|^Write failed: Broken pipe|"
+                   r"^Connection to \S+ closed by remote host"),
     weak("keyboardinterrupt", "keyboard interrupt", "keyboard interruption", says="someone pressed Ctrl-C", any_level=True),
     weak("hangup", "^c", "got signal: 2", says="a hang-up or an interrupt", any_level=True,
          pattern=r"^\W*Hangup\W*$|\d Hangup\b|^\W*\^C|\^C\s*$|got signal: 2\b"),
@@ -64,8 +68,10 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("weak" if stuck else "strong", says, (evidence(raised.line),), order=raised.line.order)
             break
     for line in case.log.lines:
-        told = compiled(r"Detected KeyboardInterrupt|^\W*Hangup\W*$|\d Hangup\b|CANCELLED by [1-9]\d*|interrupted "
-                        r"by signal 2")
+        told = compiled(
+            r"Detected KeyboardInterrupt|^\W*Hangup\W*$|\d Hangup\b|CANCELLED by [1-9]\d*|interrupted "
+            r"by signal 2"
+        )
         if ("interrupt" in line.lowered or "hangup" in line.lowered or "cancelled by" in line.lowered) and (
             told.search(line.text) and not failed_before(case, line)
         ):
@@ -95,8 +101,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 
 fixes = (
-    Fix("Run it where no terminal can end it", "exact",
-    "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun"),
+    Fix(
+        "Run it where no terminal can end it",
+        "exact",
+        "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
+    ),
 )
 experiment = Experiment(
     title="Start it in tmux, detach, close the terminal and look again after some minutes",

@@ -20,13 +20,31 @@ if TYPE_CHECKING:
 
 Told = tuple["Line", "Line", str]
 
-VOCABULARIES = (21128, 28996, 30522, 32000, 32128, 49152, 49408, 50257, 50304, 51200, 64000, 100277, 128256, 151936, 250002, 256000)
+VOCABULARIES = (
+    21128,
+    28996,
+    30522,
+    32000,
+    32128,
+    49152,
+    49408,
+    50257,
+    50304,
+    51200,
+    64000,
+    100277,
+    128256,
+    151936,
+    250002,
+    256000,
+)
 CHANCE = tuple(log(classes) for classes in (2, 10, 100, 1000, *VOCABULARIES))
 AT_CHANCE = 0.005
 FLAT = 0.03
 TREND = 0.003  # what a loss may fall from the first third to the last one and still be called flat
 SAME_LINES = 6
 CHANCE_LINES = 6
+BEGINNING = 50  # steps in which every model guesses
 LONG = 8
 PAIRS = 3
 EPOCHS = 5
@@ -90,7 +108,8 @@ def _at_chance(case: Case) -> Iterator[Told]:
         if len(values) < CHANCE_LINES or max(values) - min(values) > FLAT * max(values):
             continue
         middle = sum(values) / len(values)
-        guessed = any(abs(middle - level) < AT_CHANCE * level for level in CHANCE) and not _falls(values)
+        beginning = all((one.step or BEGINNING) < BEGINNING and (_epoch(one.line) or 0) == 0 for one, _ in series)
+        guessed = not beginning and any(abs(middle - level) < AT_CHANCE * level for level in CHANCE) and not _falls(values)
         if guessed or (len(values) >= LONG and _low_accuracy([one for one, _ in series])):
             says = f"{name} stays at {middle:.4g} over {len(values)} lines, at the level of guessing"
             yield series[0][0].line, series[-1][0].line, says
@@ -118,7 +137,7 @@ def _guessing(case: Case) -> Iterator[Told]:
     rates = [value / 100 if percent else value for _, value in accuracies]
     middle = sum(rates) / len(rates)
     classes = round(1 / middle) if middle > 0 else 0
-    if classes < 2 or max(abs(rate * classes - 1) for rate in rates) > 0.06:  # noqa: PLR2004 - a choice of two at least
+    if classes < 2 or max(abs(rate * classes - 1) for rate in rates) > 0.06:
         return
     if all(abs(value - log(classes)) < AT_CHANCE * 2 * log(classes) for _, value in losses):
         says = f"loss and accuracy are those of guessing among {classes} classes (ln {classes} and 1/{classes}), each time"
@@ -151,14 +170,22 @@ def _epochs(case: Case) -> Iterator[Told]:
     for name, column in columns.items():
         values = [float(value) for _, value in column.values()]
         digits = min(len(value.split("e")[0].replace(".", "").lstrip("0")) for _, value in column.values())
-        if len(values) >= EPOCHS and digits >= DIGITS and max(values) - min(values) <= UNMOVED * max(values) >= UNMOVED * SMALLEST:
+        if (
+            len(values) >= EPOCHS
+            and digits >= DIGITS
+            and max(values) - min(values) <= UNMOVED * max(values) >= UNMOVED * SMALLEST
+        ):
             lines = [line for line, _ in column.values()]
             yield lines[0], lines[-1], f"{name} is {values[0]:g} in {len(values)} epochs and does not move"
 
 
 def _table(case: Case) -> Iterator[Told]:
     """Rows of numbers over thousands of steps (Chainer, Keras): one column is 0 throughout, and one stays flat."""
-    rows = [(line, line.text.split()) for line in case.log.lines if line.text[:30].strip()[:1].isdigit() and compiled(ROW).match(line.text)]
+    rows = [
+        (line, line.text.split())
+        for line in case.log.lines
+        if line.text[:30].strip()[:1].isdigit() and compiled(ROW).match(line.text)
+    ]
     if len(rows) < LONG or len(rows) < len(case.log.lines) // 4:
         return
     width = min(len(cells) for _, cells in rows)

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 title = "Ranks, workers or epochs see the same data"
 lasting = True
-NUMBERS_ONLY = r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
+NUMBERS_ONLY = (
+    r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
+)
 FEWEST = 7
 REPEATED = 0.6
 LARGE = 100
@@ -74,10 +76,12 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def _shared(rows: list[tuple[int, ...]]) -> int:
     """How many large numbers two rows have in common at the same places, where it cannot be chance."""
-    constant = {place for place, column in enumerate(zip(*rows)) if len(set(column)) < len(rows) // 2}
+    constant = {place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) < len(rows) // 2}
     for index, one in enumerate(rows):
         for other in rows[:index]:
-            same = {a for place, (a, b) in enumerate(zip(one, other)) if a == b >= LARGE and place not in constant}
+            same = {
+                a for place, (a, b) in enumerate(zip(one, other, strict=False)) if a == b >= LARGE and place not in constant
+            }
             large = sum(value >= LARGE for value in one)
             if one != other and len(same) > 1 and len(same) >= large // 2 and len(set(one)) > len(same):
                 return len(same)

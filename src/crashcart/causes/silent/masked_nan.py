@@ -61,7 +61,9 @@ def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
     for line in case.log.lines:
         if "eval_loss" in line.lowered and compiled(LOST).search(line.text) and fine:
             says = "the loss of evaluation is NaN while the averaged loss of training, which leaves NaN out, looks fine"
-            yield Sign(grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order))
+            yield Sign(
+                grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order)
+            )
             return
 
 

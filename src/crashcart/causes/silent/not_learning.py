@@ -55,7 +55,11 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
     lines = [one for one in case.log.metrics if not hovers(one)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
-    begun = len(lines) > SEVERAL - 1 and case.log.finished is None and all(compiled(BEGUN).search(one.line.text) for one in lines)
+    begun = (
+        len(lines) > SEVERAL - 1
+        and case.log.finished is None
+        and all(compiled(BEGUN).search(one.line.text) for one in lines)
+    )
     yield from _zero(case, lines if begun else lines[1:-1], RATES, "the learning rate")
     both = [one for one in lines if _value(one, ("loss",)) == 0 == _value(one, GRADIENTS)]
     if both:

@@ -80,7 +80,10 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
     for line in case.log.lines:
         if "initial_lr" in line.lowered:
             near = "\n".join(one.text for one in case.log.around(line, before=6, after=6))
-            first, now = compiled(r"initial_lr\W+([\d.e+-]+)").search(line.text), compiled(r"(?<![a-z_])lr\W+([\d.e+-]+)").search(near)
+            first, now = (
+                compiled(r"initial_lr\W+([\d.e+-]+)").search(line.text),
+                compiled(r"(?<![a-z_])lr\W+([\d.e+-]+)").search(near),
+            )
             if first and now:
                 rates.append((line, float(first[1].rstrip(".,")), float(now[1].rstrip(".,"))))
     for (line, initial, before), (later, _, after) in pairwise(rates):

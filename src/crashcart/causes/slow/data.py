@@ -117,7 +117,7 @@ def _told(case: Case) -> Iterator[Sign]:
     """A share of the time in per cent, or how long the making of batches took."""
     for line in lines_with(case, "%", " in ", "took"):
         share = compiled(PERCENT).search(line.text) if "%" in line.text else None
-        if share and 100 * SHARE < float((share[1] or share[2]).rstrip(".") or 0) <= 100:  # noqa: PLR2004 - per cent
+        if share and 100 * SHARE < float((share[1] or share[2]).rstrip(".") or 0) <= 100:
             says = f"{share[1] or share[2]} % of the time is spent on data"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return

@@ -67,7 +67,13 @@ def in_log(case: Case) -> Iterator[Sign]:
     often = max(set(names), key=names.count) if names else ""
     if often and names.count(often) >= MANY:
         says = f"{often} was compiled {names.count(often)} times"
-        yield Sign(grade(case, "strong"), says, (evidence(programs[0]), evidence(programs[-1])), fatal=False, order=programs[0].order)
+        yield Sign(
+            grade(case, "strong"),
+            says,
+            (evidence(programs[0]), evidence(programs[-1])),
+            fatal=False,
+            order=programs[0].order,
+        )
     spent = _spent(case)
     if spent and spent[1] > LONG_SECONDS and spent[1] > spent[2]:
         says = f"{spent[1]:.0f} s went into compiling and {spent[2]:.0f} s into running"

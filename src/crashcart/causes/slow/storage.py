@@ -39,9 +39,20 @@ TOOK = (
     r"time_s/save_checkpoint\W+([\d.]+)"
 )
 SAID = (
-    "performance bottleneck on cpu or disk", "slow image access detected", "not responding, still trying", "slow file system",
-    "filesystem is slow", "file system is slow", "slow disk detected", "slow i/o detected", "disk i/o is slow", "slow storage",
-    "storage is slow", "reading from disk is slow", "slow data access", "slow nfs",
+    "performance bottleneck on cpu or disk",
+    "slow image access detected",
+    "not responding, still trying",
+    "slow file system",
+    "filesystem is slow",
+    "file system is slow",
+    "slow disk detected",
+    "slow i/o detected",
+    "disk i/o is slow",
+    "slow storage",
+    "storage is slow",
+    "reading from disk is slow",
+    "slow data access",
+    "slow nfs",
 )
 
 phrases = (
@@ -94,7 +105,9 @@ def _cold(case: Case) -> Iterator[Sign]:
 
 def _nothing_but_saves(case: Case) -> Iterator[Sign]:
     lines = case.log.lines[-SAVES:]
-    if len(lines) == SAVES and all(compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines):
+    if len(lines) == SAVES and all(
+        compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines
+    ):
         says = "save follows upon save, and no step between"
         yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), fatal=False, order=lines[0].order)
 

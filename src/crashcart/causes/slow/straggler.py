@@ -83,9 +83,15 @@ def _side_by_side(case: Case) -> Iterator[Sign]:
     for line in lines_with(case, "time", "elapsed", "latency", "duration", "took"):
         if not compiled(r"\b(?:nodes?|ranks?|workers?|gpus?|devices?|hosts?)\b").search(line.text):
             continue
-        pairs = compiled(r"(?:^|[\s{,\[(;|])(?:(?:node|rank|worker|gpu|device|host)[ _#-]?)?['\"]?(\d+)['\"]? ?[:=] ?(\d+\.\d+)").findall(line.text)
+        pairs = compiled(
+            r"(?:^|[\s{,\[(;|])(?:(?:node|rank|worker|gpu|device|host)[ _#-]?)?['\"]?(\d+)['\"]? ?[:=] ?(\d+\.\d+)"
+        ).findall(line.text)
         times = sorted(float(time) for _, time in pairs)
-        if len(times) >= FEWEST_RANKS and len({who for who, _ in pairs}) == len(pairs) and times[-1] > FAR * max(times[0], 1e-9):
+        if (
+            len(times) >= FEWEST_RANKS
+            and len({who for who, _ in pairs}) == len(pairs)
+            and times[-1] > FAR * max(times[0], 1e-9)
+        ):
             slow = max(pairs, key=lambda pair: float(pair[1]))
             says = f"number {slow[0]} takes {slow[1]}, the fastest {times[0]:g}"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)

@@ -73,7 +73,9 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _raised_below(case: Case, raised: Raised) -> bool:
     """Whether an exception that the reader does not know by its name stands right below the frames."""
     below = case.log.around(raised.line, after=AFTER)[1:]
-    return any(compiled(NAMED).search(line.text) for line in below) or any("raise " in frame.code for frame in raised.frames[-1:])
+    return any(compiled(NAMED).search(line.text) for line in below) or any(
+        "raise " in frame.code for frame in raised.frames[-1:]
+    )
 
 
 def _pasted(case: Case, line: Line) -> bool:

@@ -44,6 +44,8 @@ phrases = (
              unless=r"File \"|import ", says="the tracker raised"),
     decisive("mlflowexception:", "restexception:", "mlflow.exceptions.", unless=r"import |async_logging",
              says="the tracking server refused a call"),
+    decisive("clearml.backend", "swanlab.", "comet_ml.", "neptune.", "trackio.", "dvclive.", says="the tracker raised",
+             pattern=r"^(?:clearml|swanlab|comet_ml|neptune|trackio|dvclive)(?:\.\w+)+(?:Error|Exception|InvalidAPIKey)\b: \S"),
     decisive("neptune.exceptions", "neptune.new.exceptions", "cometrestapiexception", "comet_ml.exceptions",
              "clearml.errors",
              unless=r"import ", says="the tracker raised"),

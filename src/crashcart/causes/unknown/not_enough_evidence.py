@@ -32,7 +32,9 @@ def in_log(case: Case) -> Iterator[Sign]:
     log = case.log
     for death in log.deaths[:2]:
         how = death.signal or f"exit code {death.exit_code}"
-        yield Sign("weak", f"a process ended with {how}, without a word why", (evidence(death.line),), order=death.line.order)
+        yield Sign(
+            "weak", f"a process ended with {how}, without a word why", (evidence(death.line),), order=death.line.order
+        )
     if log.lines and not log.deaths:
         last = log.lines[-1]
         yield Sign("weak", "the last line that was written", (evidence(last),), fatal=False, order=last.order)

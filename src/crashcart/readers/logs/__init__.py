@@ -53,7 +53,7 @@ def read_logs(
     order = total = 0
     whole = True
     names = _display_names(paths)
-    for path, name in zip(paths, names):
+    for path, name in zip(paths, names, strict=False):
         source = open_source(path)
         try:
             kept = keep(source, scan, budget, progress)

@@ -31,14 +31,16 @@ KILLED_WORDS = (
 )  # fmt: skip
 # The same words in UTF-8 that was encoded twice and lost bytes on the way.
 _DAMAGED = tuple(
-    worn for word in KILLED_WORDS if len(worn := word.encode().decode("cp1252", "ignore").encode("cp1252").decode("utf-8", "ignore")) > 1
+    worn
+    for word in KILLED_WORDS
+    if len(worn := word.encode().decode("cp1252", "ignore").encode("cp1252").decode("utf-8", "ignore")) > 1
 )
 _ALL_KILLED = (*KILLED_WORDS, *_DAMAGED)
 _KILLED = Pattern(
     r"^(?:\S+: (?:line |行 ?|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
     + "|".join(map(re.escape, _ALL_KILLED))
     + r")(?:: 9)?\W*(?:$|\s{2,}\S|python|bash|torchrun|accelerate|\()"
-    r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$",
+    r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$|line \d+:\s+\d+ Killed\b",
     needs=tuple(word.lower() for word in _ALL_KILLED),
 )
 _ELASTIC = Pattern(r"exit_?code\s*:\s*(?P<code>-?\d{1,9})\)?(?:\s*local_rank\s*:\s*(?P<rank>\d{1,15}))?")
@@ -46,15 +48,15 @@ _TABLE_RANK = Pattern(r"^\s*rank\s*:\s*(\d+)", needs=("rank",))
 _RECEIVED = Pattern(r"Signal (?P<number>\d{1,15}) \((?P<name>SIG\w+)\) received by PID", needs=("received by",))
 _RETURN = Pattern(
     r"(?:return(?:ed)?[ _](?:code|non-zero exit status)|exit(?:ed)? (?:with )?(?:exit )?(?:code|status)|non-zero exit status|"
-    r"error exit status|return code|ExitCode|exit-code|exitCode|error code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",
+    r"error exit status|return code|ExitCode|exit-code|exitCode|error code|terminated with code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",
     re.IGNORECASE,
-    needs=("exit", "return", "error code", "退出码"),
+    needs=("exit", "return", "error code", "terminated with", "退出码"),
 )
 _SIGNALLED = Pattern(
-    r"(?:terminated with signal|killed by signal|died with|received signal|exited on signal|due to signal|got signal|by signal)"
+    r"(?:terminated (?:with|by) signal|was sent|killed by signal|died with|received signal|exited on signal|due to signal|got signal|by signal)"
     r"[: <]*(?:Signals\.)?(?P<name>SIG[A-Z]+|\d+|Killed|Bus error|Segmentation fault|Aborted|Terminated)",
     re.IGNORECASE,
-    needs=("signal", "died with"),
+    needs=("signal", "died with", "was sent"),
 )
 _SHELL = Pattern(r"(Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception|段错误|总线错误|已放弃|Speicherzugriffsfehler|Bus-Zugriffsfehler)"
                     r"(?:\s*\(core dumped\)|\s*[(（](?:核心已转储|吐核|Speicherabzug geschrieben)[)）]| {2,}|$)", needs=("fault", "bus error", "aborted", "illegal instr", "floating point exc", "段错误", "总线错误", "已放弃", "zugriffsfehler"))  # fmt: skip
@@ -63,6 +65,7 @@ _SHELL_SIGNAL = {
     "总线错误": "SIGBUS", "aborted": "SIGABRT", "已放弃": "SIGABRT", "illegal instruction": "SIGILL",
     "floating point exception": "SIGFPE", "killed": "SIGKILL", "terminated": "SIGTERM",
 }  # fmt: skip
+_SHELL_BASE = 128  # a shell reports signal n as 128 + n
 _TASK = Pattern(r"task (\d+)")
 
 FINISHED = (
@@ -89,7 +92,7 @@ _RESTART_LINE = Pattern(r"[Rr]estart(?:ing|ed)? (?:the )?(?:worker group|all|tra
 
 def decoded_exit(code: int) -> tuple[int | None, str | None]:
     """An exit status as (code, signal): -9 and 137 are both SIGKILL."""
-    number = -code if code < 0 else code - 128 if 128 < code < 128 + 65 else 0
+    number = -code if code < 0 else code - _SHELL_BASE if _SHELL_BASE < code < _SHELL_BASE + 65 else 0
     try:
         return (None, signals.Signals(number).name) if number else (code, None)
     except ValueError:

@@ -141,7 +141,7 @@ def _without_prefix(text: str) -> tuple[int | None, str]:
                 break
             rank = int(told) if told else rank
             text = text[match.end() :]
-    if rank is None and "ank" in text[:200] or "NCCL" in text[:200] or "RANK" in text[:200]:
+    if (rank is None and "ank" in text[:200]) or "NCCL" in text[:200] or "RANK" in text[:200]:
         inside = _RANK_INSIDE.search(text[:200])
         if inside:
             rank = int(next(group for group in inside.groups() if group))

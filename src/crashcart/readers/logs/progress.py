@@ -18,8 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
 
 _VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?[KMGT]i?B?\b)?(?![\w.])"
-_PAIR = Pattern(rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s?[:=]\s*(?:tensor\()?['\"]?{_VALUE}", re.IGNORECASE)
-_SPACED = Pattern(rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE)
+_PAIR = Pattern(
+    rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\()?['\"]?{_VALUE}",
+    re.IGNORECASE,
+)
+_SPACED = Pattern(
+    rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE
+)
+_LONGEST = 4000
 _NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
 _BAR = Pattern(r"(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*\[", needs=("[",))
 _STEP = Pattern(
@@ -27,11 +33,18 @@ _STEP = Pattern(
     re.IGNORECASE,
     needs=("step", "it", "update"),
 )
-_BRACKETED = Pattern(r"\]?\s?\[\s*(?P<step>\d{1,15})\s*/\s*(?P<total>\d{1,15})\s*\]|\b(?P<step2>\d{1,15})\s*/\s*(?P<total2>\d{1,15});|epoch.{0,20}\bbatch[ \[:=]+(?P<step3>\d{1,15})", re.IGNORECASE, needs=("/", "batch"))
+_BRACKETED = Pattern(
+    r"\]?\s?\[\s*(?P<step>\d{1,15})\s*/\s*(?P<total>\d{1,15})\s*\]|\b(?P<step2>\d{1,15})\s*/\s*(?P<total2>\d{1,15});|epoch.{0,20}\bbatch[ \[:=]+(?P<step3>\d{1,15})",
+    re.IGNORECASE,
+    needs=("/", "batch"),
+)
 _WORTH = ("loss", "nan", "inf", "grad", "acc", "metric", "reward", "ppl", "lr", "map", "step", "iter")
 _DIGITS = str.maketrans("", "", "0123456789.+-e# \t|█▏▎▍▌▋▊▉:,<>?[]()%'\"/=")
 _NOT_FINITE = Pattern(r"\b(?:nan|inf)\b", re.IGNORECASE)
-_NOT_TRAINING = Pattern(r"download|loading|shards|tokeniz|map \(|mapping|filter|generating|processing|\bMB/s|\bkB/s|GB/s|resolving", re.IGNORECASE)
+_NOT_TRAINING = Pattern(
+    r"download|loading|shards|tokeniz|map \(|mapping|filter|generating|processing|\bMB/s|\bkB/s|GB/s|resolving",
+    re.IGNORECASE,
+)
 
 
 def shape(text: str) -> str:
@@ -43,7 +56,7 @@ def find_metrics(lines: Sequence[Line]) -> list[Metrics]:
     """The numbers of all step lines that were kept."""
     found = []
     for line in lines:
-        if any(word in line.lowered for word in _WORTH) and len(line.text) < 4000:
+        if any(word in line.lowered for word in _WORTH) and len(line.text) < _LONGEST:
             values = _values(line.text)
             if values:
                 found.append(Metrics(line, shape(line.text), _step(line.text)[0], tuple(values)))
@@ -105,7 +118,7 @@ def phase_of_frames(frames: Sequence[Frame]) -> str | None:
     """What the program was doing, from the function names on its stack: the innermost that tells counts."""
     train = None
     for frame in reversed(frames):
-        if frame.function in _NO_PHASE or "/torch/" in frame.file and "serialization" not in frame.file:
+        if frame.function in _NO_PHASE or ("/torch/" in frame.file and "serialization" not in frame.file):
             continue
         for phase, pattern in _PHASE_FRAMES:
             if pattern.search(frame.function):

@@ -91,7 +91,7 @@ class Scanner:
         if distinct.issubset(known) and not any(known[shape] is not None for shape in distinct):
             return
         position = start
-        for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n")):
+        for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=False):
             if shape not in known:
                 known[shape] = self._candidates(shape, line)
             texts = known[shape]
@@ -141,12 +141,12 @@ def _encodings(literal: str) -> Iterator[bytes]:
 
 
 def _quoted(text: bytes) -> str:
-    return "".join(chr(byte) if chr(byte).isalnum() and byte < 128 else f"\\x{byte:02x}" for byte in text)
+    return "".join(chr(byte) if chr(byte).isascii() and chr(byte).isalnum() else f"\\x{byte:02x}" for byte in text)
 
 
 def _load_re2() -> Any:  # noqa: ANN401 - the module, or nothing
     try:
-        import re2  # noqa: PLC0415 - the fast engine, where it is installed
+        import re2
     except ImportError:
         return None
     return re2

@@ -207,11 +207,11 @@ def _decompressor(first: bytes) -> Callable[[], Any] | None:
     if first.startswith(b"\x1f\x8b"):
         return _gzip_machine()
     if first.startswith(b"BZh"):
-        import bz2  # noqa: PLC0415 - only where the file asks for it
+        import bz2
 
         return bz2.BZ2Decompressor
     if first.startswith(b"\xfd7zXZ\x00"):
-        import lzma  # noqa: PLC0415 - only where the file asks for it
+        import lzma
 
         return lzma.LZMADecompressor
     if first.startswith(b"\x28\xb5\x2f\xfd"):
@@ -221,9 +221,9 @@ def _decompressor(first: bytes) -> Callable[[], Any] | None:
 
 def _gzip_machine() -> Callable[[], Any]:
     try:
-        from isal import isal_zlib  # noqa: PLC0415 - three times as fast, where it is installed
+        from isal import isal_zlib
     except ImportError:
-        import zlib  # noqa: PLC0415 - only where the file asks for it
+        import zlib
 
         return lambda: zlib.decompressobj(31)
     return lambda: isal_zlib.decompressobj(31)
@@ -231,10 +231,10 @@ def _gzip_machine() -> Callable[[], Any]:
 
 def _zstd_machine() -> Callable[[], Any]:
     try:
-        import zstandard  # noqa: PLC0415 - an extra
+        import zstandard
     except ImportError:
         try:
-            from compression import zstd  # type: ignore[import-not-found] # noqa: PLC0415 - Python 3.14 and later
+            from compression import zstd  # type: ignore[import-not-found]
         except ImportError:
             raise CommandError(
                 "This log is zstd-compressed: `pip install zstandard`, or `zstdcat LOG | crashcart why -`."

@@ -28,13 +28,16 @@ __all__ = ["find_raised"]
 _FRAME = Pattern(r'File "(?P<file>[^"]+)", line (?P<line>\d{1,9}),? in (?P<function>[\w<>.]+)')
 _RICH_FRAME = Pattern(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
 _SPY_FRAME = Pattern(r"^\s+(?P<function>[\w<>.]+) \((?P<file>[^():]+):(?P<line>\d{1,9})\)\s*$")
+_GDB_FRAME = Pattern(
+    r"#\d+ .{0,60}Frame 0x[0-9a-f]+, for file (?P<file>[^,]+), line (?P<line>\d{1,9}), in (?P<function>[\w<>.]+)"
+)
 _NOTEBOOK_FRAME = Pattern(
     r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d{1,9}))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
 )
 _KIND = Pattern(
     r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
-    r"|StopIteration|SystemExit|BadZipFile|queue\.Empty|queue\.Full|NotImplemented\w*|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
+    r"|StopIteration|SystemExit|BadZipFile|queue\.Empty|queue\.Full|NotImplemented\w*|errors?\.Error|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
     r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
 )
 _ERROR_WORD = Pattern(r"^(?:[\w.]+\.)?error$")
@@ -50,12 +53,30 @@ _WENT_ON = Pattern(
     r"falling back|fall back|fallback|continuing|resum(?:e|ing) (?:training|with)|caught|handled|reducing|reduced|halving|"
     r"decreasing|shrinking)\b",
     re.IGNORECASE,
-    needs=("retr", "re-tr", "skip", "ignor", "recover", "fall", "continuing", "resum", "caught", "handled", "reduc", "halving", "decreas", "shrink"),
+    needs=(
+        "retr",
+        "re-tr",
+        "skip",
+        "ignor",
+        "recover",
+        "fall",
+        "continuing",
+        "resum",
+        "caught",
+        "handled",
+        "reduc",
+        "halving",
+        "decreas",
+        "shrink",
+    ),
 )
 _WARNED = Pattern(r"(?<!NCCL )(?<!=)\bWARN(?:ING)?\b", needs=("warn",))
-_HEADER = Pattern(r"^\[?\d{4}[-/]\d\d[-/]\d\d|^\[[EWI]\d{0,4}[ :]|^[EWI]\d{4} |^(?:INFO|WARNING|ERROR|DEBUG)\b|^\S+:\d+:\d+ \[\d+\] NCCL")
+_HEADER = Pattern(
+    r"^\[?\d{4}[-/]\d\d[-/]\d\d|^\[[EWI]\d{0,4}[ :]|^[EWI]\d{4} |^(?:INFO|WARNING|ERROR|DEBUG)\b|^\S+:\d+:\d+ \[\d+\] NCCL"
+)
 _INNERMOST_FIRST = Pattern(
-    r"\(most recent call first\)|^Timeout \(\d+:\d+:\d+|^Thread (?:0x)?[0-9a-fA-F]+ ?(?:\(|\[|:)|^Current thread", needs=("thread", "timeout", "call first")
+    r"\(most recent call first\)|^Timeout \(\d+:\d+:\d+|^Thread (?:0x)?[0-9a-fA-F]+ ?(?:\(|\[|:)|^Current thread",
+    needs=("thread", "timeout", "call first"),
 )
 _MOST_FRAMES = 80
 _MESSAGE_LINES = 14
@@ -108,7 +129,7 @@ class _Finder:
             stack = self.stacks.setdefault(key, _Stack())
             if len(stack.frames) < _MOST_FRAMES:
                 stack.frames.append(frame)
-            if stack.started is None and _SPY_FRAME.match(text):
+            if stack.started is None and (_SPY_FRAME.match(text) or text.lstrip().startswith("#")):
                 stack.reverse = True
             stack.started = stack.started or line
             stack.last = line
@@ -177,7 +198,13 @@ class _Finder:
         message = []
         for other in self.lines[index + 1 : index + 1 + _MESSAGE_LINES]:
             text = other.text
-            if not _same(other, self.lines[index]) or _frame(text) or "Traceback (" in text or _HEADER.match(text) or _KIND.match(text):
+            if (
+                not _same(other, self.lines[index])
+                or _frame(text)
+                or "Traceback (" in text
+                or _HEADER.match(text)
+                or _KIND.match(text)
+            ):
                 break
             message.append(text)
         return message
@@ -200,22 +227,36 @@ class _Finder:
                 stack.frames.reverse()
             self.raised.append(
                 Raised(
-                    "", "", stack.last, tuple(stack.frames), survivable=stack.ignored, worker=stack.worker, stack_only=True,
+                    "",
+                    "",
+                    stack.last,
+                    tuple(stack.frames),
+                    survivable=stack.ignored,
+                    worker=stack.worker,
+                    stack_only=True,
                     phase=phase_of_frames(stack.frames),
-                )  # fmt: skip
+                )
             )
 
 
 def _frame(text: str) -> Frame | None:
     if ".py" not in text and 'File "' not in text and "<ipython" not in text:
         return None
-    match = _FRAME.search(text) or _RICH_FRAME.match(text) or _SPY_FRAME.match(text) or _NOTEBOOK_FRAME.match(text)
+    match = (
+        _FRAME.search(text)
+        or _RICH_FRAME.match(text)
+        or _SPY_FRAME.match(text)
+        or _NOTEBOOK_FRAME.match(text)
+        or _GDB_FRAME.search(text)
+    )
     return Frame(match["file"], int(match["line"] or 0), match["function"]) if match else None
 
 
 def _promising(line: Line) -> bool:
     lowered = line.lowered
-    return any(word in lowered for word in ("error", "exception", "interrupt", "exit", "timeout", "stopiteration", "fault", "fail"))
+    return any(
+        word in lowered for word in ("error", "exception", "interrupt", "exit", "timeout", "stopiteration", "fault", "fail")
+    )
 
 
 def _plausible(text: str, match: re.Match[str], *, open_stack: bool) -> bool:
@@ -250,4 +291,6 @@ def _same(other: Line, line: Line) -> bool:
 def _advice(text: str) -> bool:
     """Words that only sound as if the program had gone on."""
     lowered = text.lower()
-    return any(words in lowered for words in ("consider passing", "hydra_full_error", "exception ignored", "loss scale", "overflow"))
+    return any(
+        words in lowered for words in ("consider passing", "hydra_full_error", "exception ignored", "loss scale", "overflow")
+    )
