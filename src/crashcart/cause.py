@@ -1,13 +1,16 @@
 """What a cause may fill in, and how causes are found.
 
 A cause is a module ``causes/<family>/<cause>.py``. Its docstring is its page. It may define, in this order and only as far
-as they apply: ``title``, ``breadth``, ``lasting``, ``phrases``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
+as they apply: ``title``, ``breadth``, ``lasting``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
 ``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment``. Every ``in_*`` is a pure function of
 the case that yields signs.
 
 A phrase is a piece of text that a log must contain in one line, case ignored. Phrases are data twice over: the scanner looks
 for all of them at once in logs of any size, and the engine turns the lines found into signs. A regular expression can narrow
 a phrase down; it is only compiled when its text was found.
+
+A stack is an expression over ``file:function`` of the innermost frames of a traceback. It tells where an error came from when
+its last line was cut off, or says too little (``OSError``).
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Experiment, Fix, Sign, Strength
 
-__all__ = ["Cause", "Phrase", "against", "causes", "compiled", "decisive", "strong", "weak"]
+__all__ = ["Cause", "Phrase", "Stack", "against", "causes", "compiled", "decisive", "strong", "weak"]
 
 PARTS = ("in_log", "in_config", "in_code", "in_data", "in_machine", "in_checkpoints", "in_recorder")
 
@@ -93,13 +96,14 @@ class Cause:
     everything. ``lasting`` says that the cause makes a run useless even when it reaches its end.
     """
 
-    __slots__ = ("breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "title")
+    __slots__ = ("breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "stacks", "title")
 
     def __init__(self, identity: str, module: ModuleType) -> None:
         self.id = identity
         self.page: str = (module.__doc__ or "").strip()
         self.title: str = module.title
         self.phrases: tuple[Phrase, ...] = getattr(module, "phrases", ())
+        self.stacks: tuple[Stack, ...] = getattr(module, "stacks", ())
         self.breadth: int = getattr(module, "breadth", 0)
         self.lasting: bool = getattr(module, "lasting", False)
         self.parts: dict[str, Callable[[Case], Iterable[Sign]]] = {
@@ -108,6 +112,16 @@ class Cause:
         fixes: tuple[Fix, ...] = getattr(module, "fixes", ())
         self.fix: Callable[[Case], Iterable[Fix]] = getattr(module, "fix", lambda _case: fixes)
         self.experiment: Experiment | None = getattr(module, "experiment", None)
+
+
+class Stack:
+    """Innermost frames that point to a cause: an expression over ``file:function``, and what it shows."""
+
+    __slots__ = ("pattern", "says")
+
+    def __init__(self, pattern: str, says: str) -> None:
+        self.pattern = pattern
+        self.says = says
 
 
 @lru_cache(maxsize=1)

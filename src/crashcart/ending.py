@@ -78,7 +78,7 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
         return "hung", code, signal
     if any(one.kind == "KeyboardInterrupt" for one in errors):
         return "stopped", code, signal
-    if errors or code:
+    if errors or code or any(one.cut and not one.survivable for one in log.raised):
         return "crashed", code, signal
     return "unknown", None, None
 

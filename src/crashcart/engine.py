@@ -12,7 +12,6 @@ Weak signs alone settle nothing: then the answer is ``unknown/not-enough-evidenc
 
 from __future__ import annotations
 
-import bisect
 import re
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
 from crashcart.record import replace
+from crashcart.stacks import stack_signs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,7 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
 class _Weighed:
     """A cause with its signs and its place in the order."""
 
-    __slots__ = ("cause", "fatal", "order", "score", "signs", "strength", "tier")
+    __slots__ = ("cause", "fatal", "order", "score", "signs", "strength", "survived", "tier")
 
     def __init__(self, cause: Cause, signs: list[Sign]) -> None:
         self.cause = cause
@@ -72,6 +72,7 @@ class _Weighed:
         supporting = [sign for sign in self.signs if sign.strength != "against"]
         opposed = len(self.signs) - len(supporting)
         self.fatal = any(sign.fatal for sign in supporting)
+        self.survived = any(sign.survived for sign in supporting)
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.order = min((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
@@ -91,6 +92,7 @@ class _Asked:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.lines = _Lines(case.log)
+        self.stacks = stack_signs(case.log)
         self._missing: dict[str, list[str]] = {}
         self._alive: dict[int, bool] = {}
 
@@ -98,6 +100,7 @@ class _Asked:
         """Each cause that has anything to say, with its signs."""
         for cause in causes():
             signs = [sign for phrase in cause.phrases for sign in self.lines.signs(phrase)]
+            signs += self.stacks.get(cause.id, ())
             for part, ask in cause.parts.items():
                 signs += self._ask(cause, part, ask)
             if signs:
@@ -142,45 +145,29 @@ class _Asked:
 
 
 class _Lines:
-    """All kept lines as one text, so that a phrase costs one search and not one for every line."""
+    """Phrases in the lines that were kept."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self.starts: list[int] = []
-        position = 0
-        for line in log.lines:
-            self.starts.append(position)
-            position += len(line.lowered) + 1
-        self.text = "\n".join(line.lowered for line in log.lines)
         self.survivable = _survivable_orders(log)
 
     def signs(self, phrase: Phrase) -> list[Sign]:
         """A sign for each of the first lines that say the phrase."""
         found: list[Sign] = []
-        for line in self._saying(phrase):
-            found.append(self._sign(phrase, line))
-            if len(found) == _MOST_LINES_PER_PHRASE:
-                break
+        for line in self.log.index.saying(phrase.literals):
+            if phrase.matches(line):
+                found.append(self._sign(phrase, line))
+                if len(found) == _MOST_LINES_PER_PHRASE:
+                    break
         return found
-
-    def _saying(self, phrase: Phrase) -> Iterator[Line]:
-        indexes: set[int] = set()
-        for literal in phrase.literals:
-            position = self.text.find(literal)
-            while position >= 0:
-                index = bisect.bisect_right(self.starts, position) - 1
-                indexes.add(index)
-                following = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.text)
-                position = self.text.find(literal, following)
-        lines = (self.log.lines[index] for index in sorted(indexes))
-        return (line for line in lines if phrase.matches(line))
 
     def _sign(self, phrase: Phrase, line: Line) -> Sign:
         strength, fatal = phrase.strength, phrase.fatal
         quiet = not phrase.any_level and _QUIET.search(line.text[:200]) is not None
-        if strength in {"decisive", "strong"} and (quiet or line.order in self.survivable):
+        survived = line.order in self.survivable
+        if strength in {"decisive", "strong"} and (quiet or survived):
             strength, fatal = "weak", False
-        return Sign(strength, phrase.says, (evidence(line),), fatal, line.order)
+        return Sign(strength, phrase.says, (evidence(line),), fatal, line.order, survived)
 
 
 def _survivable_orders(log: Log) -> frozenset[int]:
@@ -197,8 +184,8 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     settled = bool(told) and told[0].tier >= TIER["strong"]
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
-        # Nothing says that the run died: only what ends a process by itself is worth naming, and nothing while it goes on.
-        told = [one for one in told if one.fatal and ending.state == "unknown"]
+        # Nothing says that the run died: candidates are worth naming only where nothing says that it goes on, either.
+        told = [one for one in told if ending.state == "unknown" and (one.fatal or one.survived)]
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]

@@ -7,10 +7,16 @@ wants to know about. Line numbers count ``\\n`` only, as editors do; ``order`` g
 
 from __future__ import annotations
 
+import bisect
+from typing import TYPE_CHECKING
+
 from crashcart.model import Evidence
 from crashcart.record import field, record
 
-__all__ = ["Collective", "Death", "Line", "Log", "Memory", "Metrics", "Progress", "Raised", "evidence"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Collective", "Death", "Index", "Line", "Log", "Memory", "Metrics", "Progress", "Raised", "evidence"]
 
 
 GOES_ON_LINES = 3
@@ -35,6 +41,39 @@ class Line:
         return f"{self.file}:{self.number}: {self.text}"
 
 
+class Index:
+    """All lines as one text, so that looking for a word costs one search and not one for every line."""
+
+    __slots__ = ("_starts", "_text", "lines")
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self._starts: list[int] = []
+        position = 0
+        for line in lines:
+            self._starts.append(position)
+            position += len(line.lowered) + 1
+        self._text = "\n".join([line.lowered for line in lines])
+
+    def places(self, words: Iterable[str]) -> list[int]:
+        """Where the lines stand that hold any of the words (in lower case), in order."""
+        found: set[int] = set()
+        text, starts = self._text, self._starts
+        for word in words:
+            position = text.find(word)
+            while position >= 0:
+                place = bisect.bisect_right(starts, position) - 1
+                found.add(place)
+                if place + 1 >= len(starts):
+                    break
+                position = text.find(word, starts[place + 1])
+        return sorted(found)
+
+    def saying(self, words: Iterable[str]) -> list[Line]:
+        """The lines that hold any of the words, in order."""
+        return [self.lines[place] for place in self.places(words)]
+
+
 @record(frozen=True)
 class Frame:
     """One frame of a traceback, outermost first."""
@@ -50,7 +89,8 @@ class Raised:
     """An exception as it was printed.
 
     ``survivable`` is set where the surroundings say that the process went on: a thread, ``Exception ignored in``, a logged
-    warning, a retry. ``top`` is set when the traceback begins in the program's main module, so that it ended the process.
+    warning, a retry. ``stack_only`` are frames without an exception; ``cut`` of these are what is left of a traceback whose last
+    line is missing, the others show a program that stood still. ``top`` is set when the traceback begins in the program's main module, so that it ended the process.
     """
 
     kind: str
@@ -62,6 +102,7 @@ class Raised:
     worker: bool = False
     first_of_chain: bool = True
     stack_only: bool = False
+    cut: bool = False
     phase: str | None = None
 
     @property
@@ -154,6 +195,14 @@ class Log:
     restarts: list[Line] = field(default_factory=list)
     complete: bool = True
     total_lines: int = 0
+    _index: Index | None = None
+
+    @property
+    def index(self) -> Index:
+        """All lines, ready to be searched."""
+        if self._index is None:
+            self._index = Index(self.lines)
+        return self._index
 
     def goes_on_after(self, line: Line) -> bool:
         """Whether whoever wrote the line went on with its step lines to the end of the log, as a process that died cannot.
@@ -175,16 +224,16 @@ class Log:
 
     def around(self, line: Line, before: int = 0, after: int = 0) -> list[Line]:
         """Neighbours of a line, as far as they were kept and stand in the same window."""
-        index = self._index(line.order)
+        index = self._place(line.order)
         near = self.lines[max(0, index - before) : index + after + 1]
         return [other for other in near if other.window == line.window]
 
     def at(self, order: int) -> Line | None:
         """The line at a place in the input, if it was kept."""
-        index = self._index(order)
+        index = self._place(order)
         return self.lines[index] if index < len(self.lines) and self.lines[index].order == order else None
 
-    def _index(self, order: int) -> int:
+    def _place(self, order: int) -> int:
         low, high = 0, len(self.lines)
         while low < high:
             middle = (low + high) // 2

@@ -75,7 +75,8 @@ class Sign:
     """One reason to believe or doubt a cause.
 
     ``fatal`` says that the thing seen ends a process by itself; a sign that healthy runs show too is not fatal.
-    ``order`` is where it stands in the log, so that what came first can be put first.
+    ``order`` is where it stands in the log, so that what came first can be put first. ``survived`` marks an exception that the
+    program seems to have got over.
     """
 
     strength: Strength
@@ -83,6 +84,7 @@ class Sign:
     evidence: tuple[Evidence, ...] = ()
     fatal: bool = True
     order: int = 0
+    survived: bool = False
 
 
 @record(frozen=True)

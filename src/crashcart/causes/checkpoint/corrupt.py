@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import LOADING, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -53,6 +53,13 @@ phrases = (
     strong("invalid load key, '", says="the file does not begin like a pickle", pattern=r"invalid load key, '\\x(?!0[ad])"),
     weak("ran out of input", "invalid hash value (expected", "pickle data was truncated", says="a pickle ends early"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"torch/serialization\.py:(?:load|_load|_legacy_load|persistent_load|load_tensor|_open_zipfile_reader)|"
+        r"safetensors/torch\.py:load_file|modeling_utils\.py:load_state_dict|torch/hub\.py:load_state_dict_from_url",
+        "the traceback stands where a checkpoint or weight file is read",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

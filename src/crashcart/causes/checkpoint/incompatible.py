@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import LOADING, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 title = "The checkpoint does not fit the model, optimizer or version"
 
 CUT = (
-    r" (?:_load_rng_state|_load_optimizer_and_scheduler|_load_from_checkpoint|load_state_dict|_load_from_state_dict|set_state_dict|"
-    r"_load_state_dict_into_model|_load_pretrained_model|restore_(?:training_state|optimizers|callbacks|loops|model|checkpoint\w*)|"
-    r"load_optimizer\w*|_load_zero_checkpoint|load_checkpoint_state|_restore_\w+|load_sharded_\w+|_load_callback_state)(?: |$)"
+    r" (?:_load_rng_state|_load_optimizer_and_scheduler|_load_from_checkpoint|load_state_dict|_load_from_state_dict|"
+    r"set_state_dict|"
+    r"_load_state_dict_into_model|_load_pretrained_model|restore_(?:training_state|optimizers|callbacks|loops|model|"
+    r"checkpoint\w*)|"
+    r"load_optimizer\w*|_load_zero_checkpoint|load_checkpoint_state|_restore_\w+|load_sharded_\w+|"
+    r"_load_callback_state)(?: |$)"
 )
 
 phrases = (
@@ -68,6 +71,14 @@ phrases = (
                    r"requires? (?:a )?universal",
            unless=r"newly initialized|You should probably TRAIN|Some weights of"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r":(?:_?load_state_dict|_load_from_state_dict|_load_rng_state|_load_optimizer_and_scheduler|"
+        r"load_from_checkpoint|_load_pretrained_model|_load_state_dict_into_\w+|set_model_state_dict|restore_checkpoint|"
+        r"resume_checkpoint)$",
+        "the traceback stands where a saved state is put back",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import against, compiled, decisive, strong, weak
+from crashcart.cause import Stack, against, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import SAVING, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -64,6 +64,14 @@ phrases = (
          "permission denied: '",
          says="something cannot be written"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"torch/serialization\.py:(?:save|_save|_legacy_save)|safetensors/torch\.py:(?:save_file|save_model)|"
+        r":_?save_(?:checkpoint|pretrained|state|model|ckpt|weights)$|distributed/checkpoint/.*:(?:save|"
+        r"_save_state_dict)|:write_record$",
+        "the traceback stands where a checkpoint is written",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

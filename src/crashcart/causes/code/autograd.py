@@ -16,7 +16,7 @@ data-dependent branches in checkpointed blocks.
 
 from __future__ import annotations
 
-from crashcart.cause import decisive, strong
+from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
 title = "Backward does not find what it needs"
@@ -45,6 +45,14 @@ phrases = (
     strong("variable._execution_engine", "does not require grad", pattern=r"Error.*does not require grad",
            says="nothing to differentiate"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"autograd/(?:__init__|graph)\.py:(?:backward|grad|_engine_run_backward)$|torch/_tensor\.py:backward|utils/checkpoint\.py:",
+        "the traceback stands in the backward pass",
+    ),
+)
+
+
 fixes = (
     Fix(
         "Let anomaly mode name the line",

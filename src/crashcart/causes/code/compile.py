@@ -16,7 +16,7 @@ first error; install compiler and headers; set ``CUDA_HOME`` to the CUDA of torc
 
 from __future__ import annotations
 
-from crashcart.cause import decisive, strong, weak
+from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "Compilation failed (torch.compile, Triton or an extension)"
@@ -60,6 +60,14 @@ phrases = (
     weak("building extension module", "torch._dynamo", "torch/_inductor", "triton/compiler",
          says="something is being compiled", fatal=False),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"torch/_(?:inductor|dynamo|functorch)/|/triton/|torch/utils/cpp_extension\.py|/ninja/|torch/_C/_jit|/setuptools/command/build_ext|xla.*:compile",
+        "the traceback stands in the compiler or in the build of an extension",
+    ),
+)
+
+
 fixes = (
     Fix(
         "Run without compilation",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong
+from crashcart.cause import Stack, compiled, decisive, strong
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -75,6 +75,12 @@ phrases = (
            pattern=r"Error\b|Assertion", says="types or devices disagree", unless=_NOT),
 )  # fmt: skip
 SHAPES = r"size|shape|dtype|scalar type|device|dimension"
+stacks = (
+    Stack(
+        r"torch/nn/functional\.py:(?:linear|conv\w*|cross_entropy|nll_loss|mse_loss|layer_norm|batch_norm|embedding|multi_head_attention_forward|scaled_dot_product\w*|interpolate|l1_loss|binary_cross_entropy\w*)$|nn/modules/(?:linear|conv|normalization|batchnorm|loss)\.py:",
+        "the traceback stands in a layer or a loss, where shapes and types meet",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -15,7 +15,7 @@ version, or change the call. Rebuild binary wheels after every change of torch.
 
 from __future__ import annotations
 
-from crashcart.cause import decisive, strong, weak
+from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "A library has another version than the code expects"
@@ -76,6 +76,14 @@ phrases = (
          says="a function takes other arguments"),
     weak("no module named", says="a module is missing"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"<frozen importlib|importlib/__init__\.py:import_module|importlib/util\.py|:_LazyModule|import_utils\.py:_get_module",
+        "the traceback stands where a module is imported",
+    ),
+)
+
+
 fixes = (
     Fix(
         "Install the version the code was written for",

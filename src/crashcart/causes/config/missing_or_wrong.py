@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.config._where import SETTINGS, stack, trained, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -51,7 +51,7 @@ STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|term
 
 phrases = (
     decisive(
-        "extra inputs are not permitted", "extra fields not permitted", "unexpected keys in config", "\" is not expected",
+        "extra inputs are not permitted", "extra fields not permitted", "unexpected keys in config", '" is not expected',
         "is not in struct", "missing mandatory value", "could not override '", "interpolation key '",
         "cannot find primary config", "lexernoviablealt", "no viable alternative at input", "configcompositionexception",
         "missingconfigexception", "omegaconf.errors.missing", "omegaconf.errors.config", "non-existent config key",
@@ -130,6 +130,12 @@ phrases = (
          pattern=r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|DictConfig|Munch|\w*(?:Arguments|Args|"
                  r"Config))' object has no attribute"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"/argparse\.py:|/hydra/|/omegaconf/|/yaml/|jsonargparse/|/configargparse\.py|/fire/core\.py|/click/|pydantic/|draccus/|tyro/|mmengine/(?:config|registry)/|mmcv/utils/(?:config|registry)|detectron2/config|hf_argparser\.py",
+        "the traceback stands where settings are read",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

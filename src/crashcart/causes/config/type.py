@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.config._where import SETTINGS, says, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -88,6 +88,9 @@ phrases = (
     weak("unsupported operand type(s) for", "object cannot be interpreted as an integer", "must be real number, not str",
          says="arithmetic with a value of the wrong type", pattern=CALCULATED),
 )  # fmt: skip
+stacks = (
+    Stack(r"torch/optim/(?!lr_scheduler)\w+\.py:__init__$", "the traceback stands where the optimizer takes its settings"),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, strong, weak
+from crashcart.cause import Stack, compiled, strong, weak
 from crashcart.causes.data._where import LOADER, WEIGHTS, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -41,13 +41,17 @@ UNREADABLE = (
     "caught filenotfounderror in dataloader worker", "caught unidentifiedimageerror", "image not found", "not a jpeg file",
     "caught oserror in dataloader worker", "error reading /", "truncated record at", "corrupted record at",
     "error decoding", "failed to decode", "expected buffer of size", "!ssize.empty()", "!_src.empty()", "_img.empty()",
-    "mmap length is greater than file size", "unpack requires a buffer of", "unpack_from requires a buffer", "unpack requires a string argument", "unpack requires a bytes object",
+    "mmap length is greater than file size", "unpack requires a buffer of", "unpack_from requires a buffer",
+    "unpack requires a string argument", "unpack requires a bytes object",
     "not enough values in file", "unexpected end of file", "unexpected end of data", "unexpected end of stream",
     "unexpected eof", "bad magic number in file", "invalid png", "invalid jpeg", "not a png file", "not a webp file",
     "corrupted image", "corrupt image", "corrupted file", "image is corrupt", "file is corrupt", "file is truncated",
     "could not open video", "cannot open video", "error opening input file", "could not read image", "can't read image",
     "failed to read image", "failed to load image", "failed to open image", "unable to read image", "can't open/read file",
-    "arrowinvalid: not an arrow file", "ran out of buffer", "expected magic number", "invalid utf-8 in", "image does not exist", "pickled data when allow_pickle=false",
+    "eof: reading array data", "reading magic string, expected", "failed to read all data for array",
+    "eof: reading array header",
+    "arrowinvalid: not an arrow file", "ran out of buffer", "expected magic number", "invalid utf-8 in",
+    "image does not exist", "pickled data when allow_pickle=false",
     "decompressionbomberror", "lz4.frame", "incorrect data check", "invalid stored block", "libsndfileerror",
     "unable to open image", "not enough image data", "failed to interpret file", "premature end of jpeg",
     "corrupt jpeg data: premature",
@@ -63,8 +67,9 @@ READERS = (
     r"numpy/lib/npyio|h5py|nibabel|SimpleITK|read_table"
 )
 DECODERS = (
-    r"/PIL/|/imageio/|/cv2/|/skimage/|/soundfile|/torchaudio/|/librosa/|/audioread/|/decord/|/av/|/nibabel/|/pydicom/|/h5py/|"
-    r"/pyarrow/|/pandas/io/|/scipy/io/|/rasterio/|/tifffile|/trimesh/|/plyfile|/laspy|/netCDF4|/zarr/|/webdataset/|/tarfile\.py|"
+    r"/PIL/|/imageio/|/cv2/|/skimage/|/soundfile|/torchaudio/|/librosa/|/audioread/|/decord/|/av/|/nibabel/|/pydicom/|"
+    r"/pyarrow/|/pandas/io/|/scipy/io/|/rasterio/|/tifffile|/trimesh/|/plyfile|/laspy|/netCDF4|/zarr/|/webdataset/|"
+    r"/tarfile\.py|"
     r"/zipfile|/gzip\.py|/lzma\.py|/json/decoder\.py|/wave\.py|numpy/lib/(?:npyio|format|_npyio_impl|_format_impl)\.py"
 )
 BROKEN = frozenset({
@@ -77,7 +82,7 @@ phrases = (
     strong(
         *UNREADABLE,
         says="a file cannot be read as what it should be",
-        unless=r"PytorchStream|safetensor|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
+        unless=r"PytorchStream|safetensor|syntax error|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
                r"PySoundFile failed|"
         r"\.ckpt\b|\.pth?\b|\.safetensors|pytorch_model",
     ),
@@ -86,6 +91,15 @@ phrases = (
          says="a decoder complains of a file", fatal=False),
     weak("no such file or directory", says="a file is not there", pattern=DATA_FILE),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"/PIL/|/cv2/|/imageio/|/tifffile/|/soundfile\.py|/librosa/|torchaudio/.*:(?:load|_load)|/decord/|/av/|"
+        r"torchvision/io/|/h5py/|numpy/lib/(?:npyio|format)\.py|/pyarrow/|webdataset/|zarr/|nibabel/|:(?:default_loader|"
+        r"pil_loader|load_image|load_audio|load_video|read_image|imread)$",
+        "the traceback stands in the reader of a sample",
+    ),
+    Stack(r":__getitem__$|_utils/fetch\.py:fetch", "the traceback stands where a sample is fetched"),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -119,6 +133,12 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
             return "a file of the data set is not there"
     if raised.kind in BROKEN and compiled(DECODERS).search(stack(raised, 2)):
         return f"{raised.kind} inside the decoder of a data file"
+    if (
+        raised.kind == "ValueError"
+        and "cannot reshape array of size" in first
+        and compiled(r"npyio|numpy/lib/_?format").search(where)
+    ):
+        return "an array file holds fewer numbers than its header says"
     if by_loader and raised.kind in BROKEN:
         return f"{raised.kind} while a sample was read"
     if raised.stack_only and compiled(READERS).search(stack(raised, 2)) and by_loader and not compiled("h5py").search(where):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.data._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -36,9 +36,11 @@ TRACKERS = (
 CLIENTS = r"fsspec|aiohttp|huggingface_hub|datasets/|urllib3?/|requests/|botocore|gcsfs|s3fs|httpx|streaming_download"
 # The innermost frame of a stack whose last line is missing: what fails there is the answer of a server, mostly.
 ASKING = (
-    r"huggingface_hub/|/requests/|/urllib3?/|/httpx/|/httpcore/|/aiohttp/|fsspec/implementations/http|botocore/|/s3fs/|/gcsfs/|"
+    r"huggingface_hub/|/requests/|/urllib3?/|/httpx/|/httpcore/|/aiohttp/|fsspec/implementations/http|botocore/|/s3fs/|"
+    r"/gcsfs/|"
     r"hub\.py (?:download_url_to_file|load_state_dict_from_url|_get_cache_or_reload|_validate_not_a_forked_repo)|"
-    r"torchvision/datasets/utils\.py (?:download|_urlretrieve|_get_redirect)|datasets/(?:load|utils/file_utils|download/\w+)\.py|"
+    r"torchvision/datasets/utils\.py (?:download|_urlretrieve|_get_redirect)|datasets/(?:load|utils/file_utils|"
+    r"download/\w+)\.py|"
     r"transformers/utils/hub\.py cached_files?|modelscope/hub/|gdown/|wget\.py|tensorflow_datasets/core/download"
 )
 GAVE_UP = frozenset({
@@ -79,6 +81,14 @@ phrases = (
     weak("thrown while requesting", "retrying in", says="a request to the hub is tried again", fatal=False,
          pattern=r"thrown while|Retry \d"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"/datasets/(?:load|builder|utils/file_utils|download/.*)\.py:|/huggingface_hub/|/requests/|/urllib3?/|"
+        r"/urllib/request\.py|/http/client\.py|transformers/utils/hub\.py|/aiohttp/|/fsspec/|/s3fs/|/boto\w*/|"
+        r"torch/hub\.py:(?:download|_get_cache_or_reload)|gdown/",
+        "the traceback stands where something is fetched over the network",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

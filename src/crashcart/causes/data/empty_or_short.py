@@ -41,7 +41,8 @@ THINGS = (
     r"files?|labels?|batch(?:es)?|sequences)"
 )
 AVERAGED = (
-    r"(?:mean|avg|average|running|epoch_?loss|train_?loss|total_?loss|losses|loss_?sum|cum_loss|loss_acc)\w*['\"\])]*(?:\s*=[^=]|\s*/=?|.*/)"
+    r"(?:mean|avg|average|running|epoch_?loss|train_?loss|total_?loss|losses|loss_?sum|cum_loss|"
+    r"loss_acc)\w*['\"\])]*(?:\s*=[^=]|\s*/=?|.*/)"
     r"(?!.*(?:lr|weight|dim|scale|time|height|width))"
 )
 EVALUATION = r"metric|precision|recall|f1|\biou\b|accuracy|fps|elapsed|time"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.data._where import LOADER, stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -53,6 +53,12 @@ phrases = (
          "doesn't match the broadcast shape", "could not broadcast input array", "inconsistent tensor sizes",
          says="arrays of different shapes were to be joined"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"_utils/collate\.py:|:(?:default_collate|collate_fn|collate|pad_collate|collater)$|:pad_sequence$",
+        "the traceback stands where samples are put into a batch",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

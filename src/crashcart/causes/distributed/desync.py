@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -66,6 +66,12 @@ phrases = (
 FINGERPRINT = r"\[Rank (\d+)\].*SequenceNumber=(\d+), OpType=(\w+)"
 BAR = r"(\d+)/(\d+) ?\["
 AT_END = 40
+stacks = (
+    Stack(
+        r"distributed_c10d\.py:(?:all_reduce|all_gather\w*|broadcast\w*|reduce_scatter\w*|barrier|gather|scatter|all_to_all\w*|recv|send)$|c10d_logger\.py:wrapper",
+        "the traceback stands in a collective",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -62,6 +62,7 @@ LITERALS = (
     "forcefully",
     "error 5",
     "call to recv",
+    "remote process exited",
 )
 OWN = r"NCCL|gloo|c10d|TCPStore|Horovod|reset by peer|closed by|Broken pipe|Watchdog|collective|store|rendezvous|Engine core"
 LAUNCHERS = frozenset(

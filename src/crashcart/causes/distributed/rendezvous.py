@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -77,6 +77,12 @@ LATER = frozenset(
 MEMBER = r"GLOBAL_RANK: (\d+), MEMBER: \d+/(\d+)"
 COUNT = r"world_size=(\d+),? (?:num_)?worker_count=(\d+)"
 AT_END = 5
+stacks = (
+    Stack(
+        r"elastic/rendezvous/|distributed/rendezvous\.py:|distributed_c10d\.py:(?:init_process_group|_new_process_group_helper|_store_based_barrier)|:_create_tcp_store$|:init_distributed(?:_mode)?$",
+        "the traceback stands where the ranks find each other",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -97,7 +103,7 @@ def _counted(case: Case) -> Iterator[Sign]:
         for line in case.log.lines
         if "worker_count" in line.lowered and (match := compiled(COUNT).search(line.text))
     ]
-    if not waits or any(one.step is not None and one.line.order > waits[-1][2].order for one in case.log.metrics):
+    if not waits:
         return
     world, count, line = waits[-1]
     if count > world:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import decisive, strong
+from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ phrases = (
     strong("finished reduction in the prior", "parameters that were not used in producing",
            says="some parameters got no gradient"),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"nn/parallel/distributed\.py:(?:_rebuild_buckets|_pre_forward)",
+        "the traceback stands where DDP prepares its reduction",
+    ),
+)
 
 
 def fix(case: Case) -> Iterator[Fix]:

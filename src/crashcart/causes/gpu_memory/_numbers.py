@@ -26,15 +26,19 @@ LOADING = frozenset({
 # Functions that only evaluation, sampling or logging of images has, whichever framework they belong to.
 EVALUATING = (
     r"^(?:torch_pad_and_concatenate|numpy_pad_and_concatenate|nested_(?:concat|numpify|truncate|detach)|distributed_concat|"
-    r"_?pad_across_processes|gather_for_metrics|compute_metrics|preprocess_logits_for_metrics|_?evaluat\w*|_?validat\w*(?<!args)|"
-    r"do_(?:eval|valid|test)\w*|run_(?:eval|valid|val|test|inference)\w*|eval_\w+|val_(?:step|epoch|loop|one_epoch|model)\w*|"
+    r"_?pad_across_processes|gather_for_metrics|compute_metrics|preprocess_logits_for_metrics|_?evaluat\w*|"
+    r"_?validat\w*(?<!args)|"
+    r"do_(?:eval|valid|test)\w*|run_(?:eval|valid|val|test|inference)\w*|eval_\w+|val_(?:step|epoch|loop|one_epoch|"
+    r"model)\w*|"
     r"test_(?:epoch|step|model|loop|one_epoch)\w*|prediction_(?:step|loop)|predict_step|single_gpu_test|multi_gpu_test|"
     r"inference\w*|simple_test|aug_test|forward_test|post_?process\w*|on_validation\w*|on_test\w*)$"
 )
 SAMPLING = (
-    r"^(?:\w*debug_images?|translate_using_\w+|log_(?:images?|validation|samples?|video)|save_(?:samples?|images?|previews?)|"
+    r"^(?:\w*debug_images?|translate_using_\w+|log_(?:images?|validation|samples?|video)|save_(?:samples?|images?|"
+    r"previews?)|"
     r"sample_(?:images?|and_save|during_training|loop)\w*|generate_(?:images?|samples?|previews?|video)\w*|visuali[sz]e\w*|"
-    r"p_sample\w*|ddim_\w+|plms_\w+|_?(?:beam|greedy|contrastive)_search|_sample|denois(?:e|ing)_loop|make_(?:samples?|video))$"
+    r"p_sample\w*|ddim_\w+|plms_\w+|_?(?:beam|greedy|contrastive)_search|_sample|denois(?:e|ing)_loop|make_(?:samples?|"
+    r"video))$"
 )
 CALLED = (
     r"\b(?:evaluate|validate|do_eval|run_eval\w*|test_epoch|\w*debug_image|log_images?|log_validation|visuali[sz]e\w*|"
@@ -42,7 +46,10 @@ CALLED = (
 )
 # Words that stand in front of the message in its own line: a bar that it was glued to, or who caught it.
 BEFORE = r"\b(?:sampl(?:es?|ing)|previews?|validat\w+|evaluat\w+|inference|generating)\b[^.]{0,40}$"
-WORDS = r"(?:CUDA|HIP)?\W{0,3}(?:error: |runtime error \(2\) ?: )?out of memory|THCudaCheck FAIL|OutOfMemoryError|Tried to allocate"
+WORDS = (
+    r"(?:CUDA|HIP)?\W{0,3}(?:error: |runtime error \(2\) ?: )?out of memory|THCudaCheck FAIL|OutOfMemoryError|"
+    r"Tried to allocate"
+)
 CUT = 40  # lines between a message and the stack below it
 SIZES = ("size", "batch_size", "bsz", "frames", "tokens", "ntokens", "num_tokens", "seq_len", "seqlen", "max_len", "labels")
 QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"

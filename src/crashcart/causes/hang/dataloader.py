@@ -100,6 +100,9 @@ def _waiting(case: Case, raised: Raised) -> Frame | None:
     if frame is not None or frame_in(raised, FILE, ERRORS):
         return frame
     last = raised.frames[-1]
+    starts = frame_in(raised, FILE, ITERATES) is not None and any("w.start()" in one.code for one in raised.frames)
+    if starts and interrupted(case, raised) and not moved_before(case, raised):
+        return last  # a worker that is still being started
     cut = raised.stack_only and interrupted(case, raised)  # the innermost frames are missing
     return last if cut and compiled(FILE).search(last.file) and compiled(ITERATES).search(last.function) else None
 

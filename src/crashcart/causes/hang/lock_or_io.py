@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.hang._stacks import frame_in, standing
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -58,6 +58,9 @@ LAST_WORDS = (
 AT_END = 6
 NO_LOCKS = (
     r"Errno (?:5|11|35|37|38|45|77|95|116|121|122|524)\]|Input/output error|not supported|not implemented|stale|timed? ?out"
+)
+stacks = (
+    Stack(r"file_baton\.py:wait|/filelock/|portalocker/|:flock$", "the traceback stands where a file lock is waited for"),
 )
 
 

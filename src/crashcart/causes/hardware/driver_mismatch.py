@@ -15,7 +15,7 @@ driver upgrade; take a torch build for an older CUDA, or a newer driver; unset `
 
 from __future__ import annotations
 
-from crashcart.cause import decisive, strong, weak
+from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "Driver, CUDA or cuDNN versions do not go together"
@@ -53,6 +53,14 @@ phrases = (
     weak("no cuda-capable device is detected", "no cuda gpus are available", "torch not compiled with cuda enabled",
          says="CUDA finds no card: no driver, another build of torch, or no visible device", fatal=False),
 )  # fmt: skip
+stacks = (
+    Stack(
+        r"torch/cuda/__init__\.py:(?:_lazy_init|_check_driver|init)$|/pynvml",
+        "the traceback stands where CUDA is initialised",
+    ),
+)
+
+
 fixes = (
     Fix(
         "Bring driver and torch build together",

@@ -70,6 +70,7 @@ phrases = (
            "kernel crashed while executing code", says="a process vanished, and memory is the usual reason"),
     weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one reason", pattern="DataLoader worker"),
 )  # fmt: skip
+_FORKS = frozenset({"start", "_Popen", "_launch"})
 _VICTIM = r"Kill(?:ed)? process (\d+),? (?:UID \d+, )?\(([^)]*)\)|task=([^,]+),pid=(\d+)"
 _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyter|ipykernel"
 
@@ -80,6 +81,10 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign("strong", f"{end.says}; the kernel log would settle it", (evidence(end.line),), order=end.line.order)
     for end in refused(case):
         yield Sign("strong", end.says, (evidence(end.line),), order=end.line.order)
+    for raised in case.log.raised:
+        if raised.stack_only and raised.frames and "multiprocessing" in raised.frames[-1].file and _FORKS & set(raised.functions[-3:]):
+            says = "the stack ends where a process is forked, which fails for want of memory"
+            yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
     for line in case.log.lines:
         if ("kill process" in line.lowered or "killed process" in line.lowered or "oom-kill:" in line.lowered) and (
             _is_ours(line, case) and not over(case, line)

@@ -17,7 +17,7 @@ with bfloat16 use no scaler at all.
 
 from __future__ import annotations
 
-from crashcart.cause import decisive, strong
+from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
@@ -48,6 +48,8 @@ phrases = (
     ),
     strong("current scale_growth_tracker is none", "_growth_tracker is none", says="the scaler's state is not set up"),
 )
+stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceback stands in the gradient scaler"),)
+
 
 fixes = (
     Fix(

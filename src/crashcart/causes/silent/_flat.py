@@ -43,6 +43,11 @@ AT_CHANCE = 0.005
 FLAT = 0.03
 TREND = 0.003  # what a loss may fall from the first third to the last one and still be called flat
 SAME_LINES = 6
+SAME_WITH_ACCURACY = 4
+REPEATED = 4
+EPOCH_STEP_LOSS = (
+    r"\bepoch\W{0,4}(\d+)\b(?:/\d+)?.{0,20}?\b(?:step|iter(?:ation)?|batch)\W{0,4}(\d+)\b.{0,30}?\bloss\W{0,4}(\d+\.\d{3,})"
+)
 CHANCE_LINES = 6
 BEGINNING = 50  # steps in which every model guesses
 LONG = 8
@@ -59,7 +64,7 @@ NO_LOSS = r"scale|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|[_/](?:val|
 ACCURACY = r"(?<![a-z])(?:acc(?:uracy)?|prec@1|top-?1|acc@1|acc1)(?:[ _](?:train|val|top-?1))?['\"]?\W{1,14}(\d+(?:\.\d+)?)"
 LOSS = r"(?<![a-z])loss['\"]?\W{1,14}(\d+\.\d+)"
 EPOCH = r"\bepochs?\W{0,4}(\d+)"
-TRAINED = r"(?<![\w])((?:train\w*[_/ ])\w+|\w*loss\w*|train\w+)['\"]?[ :=]{1,4}(\d+\.\d+(?:e[-+]?\d+)?)"
+TRAINED = r"(?<![\w])((?:train\w*[_/ ])\w+|\w*loss\w*|train\w+)['\"]?[ :=]{1,4}['\"]?(\d+\.\d+(?:e[-+]?\d+)?)"
 NO_TRAINED = r"lr|rate|time|mem|speed|sec|size|throughput|samples|step|val|eval|test|scale"
 ROW = r"^\s*\d+(?:\s+-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,9}\s*$"
 
@@ -71,7 +76,7 @@ def hovers(one: Metrics) -> bool:
 
 def flat(case: Case) -> Iterator[Told]:
     """Everything that stays where it is for so long that nothing can be learned."""
-    for found in (_same, _at_chance, _guessing, _epochs, _table):
+    for found in (_same, _repeats, _at_chance, _guessing, _epochs, _table):
         told = next(found(case), None)
         if told:
             yield told
@@ -97,9 +102,42 @@ def _same(case: Case) -> Iterator[Told]:
             if value != last:
                 break
             tail.append(one)
-        steps = {one.step if one.step is not None else _epoch(one.line) for one in tail} - {None}
-        if len(steps) >= SAME_LINES and last >= SMALLEST and len(f"{last:g}".replace(".", "").lstrip("0")) >= DIGITS:
+        steps = {_when(one) for one in tail} - {None}
+        enough = SAME_WITH_ACCURACY if _same_accuracy(tail) else SAME_LINES
+        if len(steps) >= enough and last >= SMALLEST and len(f"{last:g}".replace(".", "").lstrip("0")) >= DIGITS:
             yield tail[-1].line, tail[0].line, f"{name} is {last:g} to the last digit on {len(steps)} different steps"
+
+
+def _when(one: Metrics) -> int | None:
+    """What tells one line from the next: its step, its epoch, or its place where it closes an epoch (``1563/1563 [====``)."""
+    if "[==" in one.line.text:
+        return one.line.order
+    return one.step if one.step is not None else _epoch(one.line)
+
+
+def _same_accuracy(lines: list[Metrics]) -> bool:
+    told = [compiled(ACCURACY).search(one.line.text) for one in lines]
+    return all(told) and len({match[1] for match in told if match}) == 1
+
+
+def _repeats(case: Case) -> Iterator[Told]:
+    """The loss of each step is that of the same step one epoch before: the weights do not change."""
+    seen: dict[tuple[int, int], tuple[Line, str]] = {}
+    again = compared = 0
+    first: Line | None = None
+    for line in case.log.lines:
+        match = compiled(EPOCH_STEP_LOSS).search(line.text) if "loss" in line.lowered else None
+        if match is None:
+            continue
+        epoch, step, loss = int(match[1]), int(match[2]), match[3]
+        if (epoch - 1, step) in seen:
+            before, old = seen[epoch - 1, step]
+            compared += 1
+            again += old == loss
+            first = first or before
+        seen.setdefault((epoch, step), (line, loss))
+        if first and again >= REPEATED and again == compared:
+            yield first, line, f"the losses of {again} steps are those of the same steps one epoch before, to the last digit"
 
 
 def _at_chance(case: Case) -> Iterator[Told]:

@@ -33,6 +33,11 @@ lasting = True
 NUMBERS_ONLY = (
     r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
 )
+OWN_LIST = (
+    r"\b((?:rank|worker|gpu|process|proc|epoch)[ _:=#-]{0,3}\d+)\b.*\b(?:ids?|idx|ind(?:ex|ices)|samples?|batch|data|order|files?)\b"
+    r"[^\[]{0,20}(\[\s*\d+(?:,?\s+\d+){2,}[^\]]*\])"
+)
+NO_IDS = r"shape|size|dim|loss|layers|devices|gpus"
 FEWEST = 7
 REPEATED = 0.6
 LARGE = 100
@@ -55,6 +60,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Random numbers or ids that were printed as such and repeat."""
+    yield from _same_lists(case)
     drawn = [(line, _drawn(line)) for line in case.log.lines if compiled(NUMBERS_ONLY).match(line.text.strip())]
     drawn = [(line, values) for line, values in drawn if values]
     if len(drawn) < FEWEST or len(drawn) < len(case.log.lines) // 4:
@@ -72,6 +78,23 @@ def in_log(case: Case) -> Iterator[Sign]:
     if len(times) > 1 and again >= REPEATED * len(drawn):
         says = f"{len(drawn)} printed draws hold only {len(times)} different ones"
         yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[1][0])), order=drawn[0][0].order)
+
+
+def _same_lists(case: Case) -> Iterator[Sign]:
+    """Lists of ids that several ranks or workers, or several epochs, print alike."""
+    who: dict[str, set[str]] = {}
+    lines: dict[str, Line] = {}
+    for line in case.log.lines:
+        match = compiled(OWN_LIST).search(line.text) if "[" in line.text else None
+        if match and not compiled(NO_IDS).search(line.text):
+            name = match[1].lower() if line.rank is None else str(line.rank)
+            who.setdefault(match[2], set()).add(name)
+            lines.setdefault(match[2], line)
+    shared = [ids for ids, names in who.items() if len(names) > 1]
+    if len(shared) > 1 and len(shared) >= REPEATED * len(who):
+        says = f"{len(shared)} lists of ids are printed alike by several ranks, workers or epochs"
+        first = lines[shared[0]]
+        yield Sign(grade(case, "strong"), says, (evidence(first),), fatal=False, order=first.order)
 
 
 def _shared(rows: list[tuple[int, ...]]) -> int:

@@ -45,6 +45,10 @@ METRIC = (
     r"^(?:precision|recall|f1|success_rate|\S*bbox_map\S*)$"
 )
 
+MEAN_LOST = r"\b(?:bbox_|segm_|mean[_ ]|val[_/ ])*(?:map|miou|mdice|macc|mean (?:ap|iou|dice|auc)|mauc)(?:[_@]\S{0,10})?\s*[:=|]\s*-?nan\b"
+ZERO_SCORE = r"\b(?:map(?:@\S+)?|precision|recall|f1(?:-score)?)\s*[:=]\s*(\d+(?:\.\d+)?)(?![\w.])"
+ZERO_SCORES = 3
+VALIDATION_BAR = r"\b(?:valid\w*|val|eval\w*|test\w*)\b[^|\[]{0,40}(?:\d+it \[|\d+%\|)"
 SCORE = (
     r"\b(?:mean[ _]?|avg[ _]?|average[ _]?|overall[ _]?|val[_/ ]|eval[_/ ]|test[_/ ])?(?:ap|map\w*|dice|iou|miou|auc|auroc|f1|acc(?:uracy)?|"
     r"precision|recall|psnr|ssim|bleu|rouge\w*|ndcg|mrr|hits@\d+|kappa|mae|rmse|score|fid)\b[^:=\d]{0,24}[:=]\s*(?:tensor\()?['\"]?nan\b"
@@ -81,6 +85,15 @@ phrases = (
     strong("no valid predictions for", "caused by empty gts", "evaluation results empty", says="the evaluation got no "
                                                                                                "result",
            fatal=False, any_level=True),
+    strong("classes have no ground truth examples", says="classes of the evaluation have no labels", any_level=True, fatal=False,
+           pattern=r"\[\s*\d+(?:,?\s+\d+){4,}"),
+    weak("map: nan", "miou: nan", "map = nan", "map=nan", says="an average of the evaluation is NaN", fatal=False, any_level=True),
+    strong("being set to 0.0 due to no true samples", "set to 0.0 due to no true nor predicted", "no positive samples in y_true",
+           "no positive class found in y_true", "only one class present in y_true. roc auc score is not defined",
+           says="the evaluation has no sample of the class that is looked for", any_level=True, fatal=False,
+           pattern=r"due to no true|no positive"),
+    weak("validation: 0it", "validating: 0it", "eval: 0it", "evaluating: 0it", "testing: 0it", "test: 0it",
+         says="a bar without a batch", fatal=False, any_level=True),
     weak(*NOTHING[1:], says="an average was taken over nothing", fatal=False, any_level=True),
     weak("mean of empty slice", "skipping val loop", "no true samples", "only one class present in y_true",
          says="a warning that fits an empty evaluation", fatal=False, any_level=True),
@@ -110,7 +123,36 @@ def in_log(case: Case) -> Iterator[Sign]:
         says = "every metric of the evaluation is 0, long after the start"
         yield Sign(grade(case, "strong"), says, (evidence(tables[0]),), fatal=False, order=tables[0].order)
     yield from _average_of_nothing(case)
+    yield from _bars_of_nothing(case)
+    yield from _no_number(case)
     yield from _constant(case)
+
+
+def _no_number(case: Case) -> Iterator[Sign]:
+    """Means over all classes that are NaN though the loss is a number, and scores that are all 0 late in a run."""
+    lost = [line for line in lines_with(case, "nan") if compiled(MEAN_LOST).search(line.text)]
+    broken = any(value != value for one in case.log.metrics for name, value in one.values if "loss" in name)  # noqa: PLR0124 - NaN
+    if lost and not broken:
+        says = "the mean over all classes is no number: no class was met"
+        yield Sign(grade(case, "strong"), says, (evidence(lost[0]),), fatal=False, order=lost[0].order)
+        return
+    scores = [
+        (line, match[1])
+        for line in lines_with(case, "map", "precision", "recall")
+        if (match := compiled(ZERO_SCORE).search(line.text))
+    ]
+    if len(scores) >= ZERO_SCORES and _late(case) and not any(float(value) for _, value in scores):
+        says = "precision, recall and mean precision are exactly 0, long after the start"
+        yield Sign(grade(case, "strong"), says, (evidence(scores[0][0]),), fatal=False, order=scores[0][0].order)
+
+
+def _bars_of_nothing(case: Case) -> Iterator[Sign]:
+    """Bars of validation that never count one batch. Some frameworks draw one such bar before the true one."""
+    bars = [line for line in lines_with(case, "it/s", "s/it") if compiled(VALIDATION_BAR).search(line.text)]
+    bare = [line for line in bars if "0it [00:00, ?it/s" in line.text]
+    if len(bare) > 1 and len(bare) == len(bars):
+        says = f"{len(bare)} bars of validation without a single batch"
+        yield Sign(grade(case, "strong"), says, (evidence(bare[0]),), fatal=False, order=bare[0].order)
 
 
 def _average_of_nothing(case: Case) -> Iterator[Sign]:

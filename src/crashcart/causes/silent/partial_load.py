@@ -34,7 +34,9 @@ lasting = True
 MISSING = (
     "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
     "missing parameters", "not initialized from", "parameters not loaded", "missing weights", "keys missing from",
-    "not loaded from", "could not be loaded", "not in the loaded state",
+    "not loaded from", "could not be loaded", "not in the loaded state", "skip loading parameter", "skip loading layer",
+    "skipping parameter", "skip parameter", "skipping loading", "skipped loading", "shape mismatch for", "shape mismatch:",
+    "because of shape mismatch", "due to shape mismatch", "due to incompatible shape", "shapes don't match", "no param ", "drop parameter",
 )  # fmt: skip
 UNEXPECTED = (
     "unexpected key", "unexpected_keys=", "were not used when", "not used by the model", "unused keys", "unused parameters",

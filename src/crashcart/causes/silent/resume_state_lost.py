@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Line
+    from crashcart.log import Line, Metrics
 
 title = "A resume did not restore everything: something started anew"
 lasting = True
@@ -39,6 +39,7 @@ RESUMED = r"\b(?:resum(?:ed|ing)|restor(?:ed|ing)|loaded checkpoint|continuing f
 COUNT = r"(?:step|iteration|iter|epoch|update|checkpoint|ckpt)s?\W{0,3}(\d+)"
 FAR = 100
 JUMP = 1.5
+RATE_JUMP = 3
 
 phrases = (
     strong("skip resuming", "failed to find state_dict_ema", "starting from loaded model weights", "state wasn't restored",
@@ -51,7 +52,7 @@ phrases = (
            "optimizer will be initialized from scratch", "initializing optimizer from scratch", "without loading the optimizer",
            "optimizer state mismatch", "starting with a fresh optimizer", "fresh optimizer state", "ema weights not found",
            "no ema weights", "ema state not found", "no rng state", "training will restart from step 0",
-           "will start from step 0", "start from epoch 0", "starting from epoch 0 instead",
+           "will start from step 0", "starting from epoch 0 instead",
            "dataloader is not resumable", "for module trainer, no file matches", "not a single sample in your "
                                                                                  "epoch_iterator",
            says="the program says that part of the state was not restored", any_level=True,
@@ -111,13 +112,33 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             says = f"the checkpoint is of {told[0]}, and the first step after it is {first}"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
+        rates = (
+            [_rate(one) for one in case.log.metrics if one.line.order < line.order and _rate(one)],
+            [_rate(one) for one in after if _rate(one)],
+        )
+        if (
+            rates[0]
+            and rates[1]
+            and (rates[1][0] or 0) > RATE_JUMP * (rates[0][-1] or 0)
+            and max(map(float, filter(None, rates[0]))) == rates[0][0]
+        ):
+            says = f"the rate was {rates[0][-1]:g} before the resume and is {rates[1][0]:g} after it"
+            yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
+            return
         old = [one.get("loss") for one in case.log.metrics if one.line.order < line.order]
         new = [one.get("loss") for one in after]
         before, now = next((v for v in reversed(old) if v is not None), None), next((v for v in new if v is not None), None)
-        if before and now and now > JUMP * before > 0 and len(old) > 2:
+        if before and now and now > JUMP * before > 0 and len(old) > 1:
             says = f"the loss was {before:g} before the resume and is {now:g} after it"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
+
+
+def _rate(one: Metrics) -> float | None:
+    return next(
+        (value for name, value in one.values if name in {"lr", "learning_rate", "learning rate", "train/learning_rate"}),
+        None,
+    )
 
 
 fixes = (

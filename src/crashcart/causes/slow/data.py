@@ -33,14 +33,17 @@ title = "The training step waits for data"
 SHARE = 0.4
 NOTICEABLE = 0.1
 DROP = 3.0
-TIME = r"(?<![a-z_])(?:(?:batch|iter(?:ation)?|step|total|train)[_ ]?)?time(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
+TIME = r"(?<![a-z_])(?:up?da?te?_s|step_s|(?:(?:i|batch|iter(?:ation)?|step|total|train)[_ ]?)?time)(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
 WAIT = (
-    r"(?<![a-z_])(?:data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
+    r"(?<![a-z_])(?:data_s|r_?time|read(?:ing)?[_ ]time|data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
     r"load(?:ing)?[_ ]time|fetch(?:ing)?[_ ]time|batch[_ ]wait|wait(?:ing)?[_ ](?:time|data)|input[_ ]time|time[_/](?:data|load\w*))"
     r"\W{1,3}([\d.]+)(?! ?(?:images|samples|files|examples|GB|MB))"
 )
 AVERAGE = r" ?s? ?\(([\d.]+) ?s?\)"  # what stands behind the present value: its average so far
 COUNTED = r"\[\s*(\d+)\s*/\s*\d+\s*\]|\b(\d+)/\d+\b"
+AVERAGED = 10  # a first line at this step or later holds the mean of an interval
+COLD = 10
+BARS = 4
 SETTLED = 50  # steps after which an average says something
 PERCENT = (
     r"(?:data(?:[_ ]?load\w*)?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w*|time|stall\w*|bound|load\w*)\b[^%\n\d]{0,24}([\d.]+) ?%|"
@@ -62,7 +65,7 @@ phrases = (
            "data loading bottleneck detected", "starved for data", "gpu starvation",
            says="a profiler says that the step waits for its input", fatal=False, any_level=True,
            unless=r"\bif\b|may be|might be|could be|avoid"),
-    weak("data_time", "dataload", "data time", "data loading time", says="the wait for data was timed", fatal=False, any_level=True,
+    weak("dataload", "data loading time", says="the wait for data was timed", fatal=False, any_level=True,
          pattern=PERCENT),
     weak("generated ", "prepared ", "fetched ", says="the making of batches was timed", fatal=False, any_level=True, pattern=PREPARED),
     weak("enumerate(dataloader)", "train_dataloader_next", "mb_qsize: 0", says="a profile or a queue shows the loader",
@@ -76,19 +79,34 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """The loader's share of the step time, a profile, or a speed that falls once the prefetched batches are used up."""
     waits = list(_waits(case))
+    if len(waits) > 1 and waits[0][2] > COLD * max(wait for _, _, wait in waits[1:]):
+        waits = waits[1:]  # only the first interval waited
     total, waited = sum(time for _, time, _ in waits), sum(wait for _, _, wait in waits)
     if len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SHARE * total:
         worst = max(waits, key=lambda item: item[2])[0]
         says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
         yield Sign(grade(case, "strong"), says, (evidence(worst),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
-        share = compiled(r"([\d.]+) ?%").search(line.text)
+        share = compiled(r"([\d.]+) ?%").search(line.text) or compiled(r"\|\s*([\d.]+)\s*\|?\s*$").search(line.text)
         if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
             says = f"{share[1]} % of the profiled time is the loader"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
     yield from _averages(case, waits)
     yield from _told(case)
     yield from _fell_early(case)
+    yield from _two_bars(case)
+
+
+def _two_bars(case: Case) -> Iterator[Sign]:
+    """Nothing but two bars, one far slower than the other: somebody compares two ways to read the same data."""
+    paces = []
+    for line in case.log.lines[:BARS]:
+        match = compiled(r"\b\d+/\d+ \[.*?([\d.]+) ?(s/it|it/s)").search(line.text)
+        if match and float(match[1].rstrip(".") or 0):
+            paces.append((line, float(match[1]) if match[2] == "s/it" else 1 / float(match[1])))
+    if 1 < len(paces) == len(case.log.lines) and max(pace for _, pace in paces) > DROP * min(pace for _, pace in paces):
+        slow = max(paces, key=lambda item: item[1])[0]
+        yield Sign("weak", "one loop is far slower than the other", (evidence(slow),), order=slow.order)
 
 
 def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Sign]:
@@ -99,7 +117,7 @@ def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Si
         wait = compiled(WAIT + AVERAGE).search(line.text)
         if wait is None:
             continue
-        whole = compiled(TIME + AVERAGE).search(line.text)
+        whole = compiled(TIME + AVERAGE).search(line.text) or compiled(TIME + r"s,[^()]{0,24}\(([\d.]+)s").search(line.text)
         net = compiled(NET).search(line.text)
         count = compiled(COUNTED).search(line.text)
         steps = int(next(group for group in count.groups() if group)) if count else 0
@@ -131,10 +149,13 @@ def _told(case: Case) -> Iterator[Sign]:
 def _waits(case: Case) -> Iterator[tuple[Line, float, float]]:
     """Line, step time and wait of each step line but the first one, which always waits."""
     first = True
-    for line in lines_with(case, "data"):
+    for line in lines_with(case, "data", "rtime", "wait", "load", "fetch", "input", "read"):
         wait, time = compiled(WAIT).search(line.text), compiled(TIME).search(line.text) or compiled(NET).search(line.text)
         if wait and time:
-            if not first:
+            counted = compiled(COUNTED + r"|\biter\w*\W{1,3}(\d+)").search(line.text)
+            steps = int(next(group for group in counted.groups() if group)) if counted else 0
+            begins = counted is not None and steps == 0  # the first step of an epoch always waits
+            if (not first and not begins) or steps >= AVERAGED:
                 waited = float(wait[1].rstrip(".") or 0)
                 yield line, max(float(time[1].rstrip(".") or 0), waited), waited
             first = False

@@ -93,13 +93,14 @@ def _cold(case: Case) -> Iterator[Sign]:
     """Minutes of waiting in the first interval, and hardly any later: the first read of each file is the slow one."""
     waits = []
     for line in lines_with(case, "data"):
-        wait, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d+)\s*/\s*\d+\s*\]").search(line.text)
-        if wait:
-            waits.append((line, float(wait[1].rstrip(".") or 0), int(step[1]) if step else 1))
+        told, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d+)\s*/\s*\d+\s*\]").search(line.text)
+        if told:
+            waits.append((line, float(told[1].rstrip(".") or 0), int(step[1]) if step else 1))
     if len(waits) > 1:
         line, wait, steps = waits[0]
         if wait * steps > SLOW_SAVE and wait > 1 and max(later for _, later, _ in waits[1:]) < wait / 10:
-            says = f"{wait * steps / 60:.0f} minutes of waiting for data in the first {steps} steps, hardly any later: a cold file system"
+            minutes = wait * steps / 60
+            says = f"{minutes:.0f} minutes of waiting in the first {steps} steps, hardly any later: a cold file system"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(waits[1][0])), fatal=False, order=line.order)
 
 
@@ -109,7 +110,7 @@ def _nothing_but_saves(case: Case) -> Iterator[Sign]:
         compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines
     ):
         says = "save follows upon save, and no step between"
-        yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), fatal=False, order=lines[0].order)
+        yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), order=lines[0].order)
 
 
 def _stalled(case: Case) -> Iterator[Sign]:

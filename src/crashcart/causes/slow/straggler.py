@@ -45,7 +45,8 @@ NO_NAME = (
 SPREAD = r"MnRtt/Rnk: ([\d.]+)ms/\d+ \| MxRtt/Rnk: ([\d.]+)ms/(\d+)"
 RANK = r"\brank[ =:#]?(\d+)|(?:cuda|gpu|device)[ =:#]?(\d+)"
 TIME = (
-    r"([\d.]+) ?(?:s|sec|ms)/(?:step|it|iter|batch)\b|(?<![a-z_])(?:(?:step|iter|batch)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)"
+    r"([\d.]+) ?(?:s|sec|ms)/(?:step|it|iter|batch)\b|(?<![a-z_])(?:(?:step|iter|batch)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)|"
+    r"\b(?:compute|forward|backward|fwd|bwd|elapsed|duration|took|latency|step|iter\w*)\W{1,3}([\d.]+) ?(?:ms|s|sec|seconds)\b"
 )
 
 phrases = (
@@ -71,6 +72,12 @@ def in_log(case: Case) -> Iterator[Sign]:
         match = compiled(SPREAD).search(line.text)
         if match and float(match[2]) > APART * float(match[1]):
             says = f"rank {match[3]} needs {float(match[2]) / float(match[1]):.2f} times as long as the fastest"
+            yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            break
+    for line in lines_with(case, "slowdown:"):
+        match = compiled(r"slowdown: ([\d.]+)x").search(line.text)
+        if match and float(match[1]) > LONGER:
+            says = f"the slowest rank needs {match[1]} times as long as the fastest"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             break
     yield from _side_by_side(case)

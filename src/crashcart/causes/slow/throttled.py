@@ -63,10 +63,26 @@ def in_log(case: Case) -> Iterator[Sign]:
                        (evidence(line),), fatal=False,
                        order=line.order)  # fmt: skip
             break
+    yield from _columns(case)
     yield from _capped(case)
     yield from _at_limit(case)
     yield from _low_clock(case)
     yield from _fell(case)
+
+
+def _columns(case: Case) -> Iterator[Sign]:
+    """`nvidia-smi --query-gpu=... --format=csv`: a column of a reason, and rows in which it is active."""
+    places: list[int] = []
+    for line in case.log.lines:
+        if "_reasons." in line.lowered and "," in line.text:
+            names = line.lowered.split(",")
+            places = [place for place, name in enumerate(names) if compiled(r"_reasons\.(?:hw_|sw_thermal)").search(name)]
+        elif places and "active" in line.lowered:
+            cells = [cell.strip() for cell in line.lowered.split(",")]
+            if any(place < len(cells) and cells[place] == "active" for place in places):
+                says = "a reason that holds the clocks down is active"
+                yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+                return
 
 
 def _capped(case: Case) -> Iterator[Sign]:

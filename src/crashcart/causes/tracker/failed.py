@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, weak
+from crashcart.cause import Stack, compiled, decisive, weak
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -68,6 +68,12 @@ WEB = frozenset(
         "SSLError",
         "ProxyError",
     }
+)
+stacks = (
+    Stack(
+        r"/(?:wandb|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/|torch/utils/tensorboard/|/tensorboardX?/",
+        "the traceback stands in an experiment tracker",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.cause import causes
-from crashcart.log import Line, Log
+from crashcart.log import Index, Line, Log
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
 from crashcart.readers.logs.lines import rank_of_file, to_lines
@@ -71,18 +71,20 @@ def read_logs(
 def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
     """The meaning of kept lines."""
     raised = find_raised(lines)
+    index = Index(lines)
     log = Log(
         lines=lines,
         raised=raised,
-        deaths=find_deaths(lines),
-        collectives=find_collectives(lines),
-        memory=find_memory(lines, raised),
-        metrics=find_metrics(lines),
+        deaths=find_deaths(index),
+        collectives=find_collectives(index),
+        memory=find_memory(index, raised),
+        metrics=find_metrics(index),
         progress=find_progress(lines),
-        finished=find_finish(lines),
-        restarts=find_restarts(lines),
+        finished=find_finish(index),
+        restarts=find_restarts(index),
         complete=whole,
         total_lines=total,
+        _index=index,
     )
     log.phase, log.phase_line = phase_of_lines(lines[-40:])
     return log

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.log import Collective, Line
+from crashcart.log import Collective, Index, Line
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -29,16 +29,14 @@ _COMPLETED = Pattern(r"last completed (?:NCCL )?work:? ?(-?\d{1,15})")
 _RANK = Pattern(r"\[?(?:PG [^\]]*?)?Rank (\d{1,15})\]?", re.IGNORECASE)
 
 
-def find_collectives(lines: Sequence[Line]) -> list[Collective]:
+def find_collectives(index: Index) -> list[Collective]:
     """Every collective operation that a line reports as timed out."""
     found = []
-    for index, line in enumerate(lines):
-        if "collectivefingerprint" in line.lowered:
-            continue
-        if "watchdog" in line.lowered or "optype" in line.lowered or "last enqueued" in line.lowered:
-            collective = _collective(line, joined(lines, index, 3))
-            if collective is not None:
-                found.append(collective)
+    for place in index.places(("watchdog", "optype", "last enqueued")):
+        line = index.lines[place]
+        collective = None if "collectivefingerprint" in line.lowered else _collective(line, joined(index.lines, place, 3))
+        if collective is not None:
+            found.append(collective)
     return found
 
 

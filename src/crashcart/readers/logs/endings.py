@@ -16,11 +16,11 @@ import re
 import signal as signals
 from typing import TYPE_CHECKING
 
-from crashcart.log import Death, Line
+from crashcart.log import Death, Index, Line
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 __all__ = ["FINISHED", "KILLED_WORDS", "RESTARTED", "decoded_exit", "find_deaths", "find_finish", "find_restarts"]
 
@@ -66,6 +66,12 @@ _SHELL_SIGNAL = {
     "floating point exception": "SIGFPE", "killed": "SIGKILL", "terminated": "SIGTERM",
 }  # fmt: skip
 _SHELL_BASE = 128  # a shell reports signal n as 128 + n
+# Every line that tells of an end holds one of these.
+_DEATH_WORDS = (
+    *(word.lower() for word in _ALL_KILLED), "exitcode", "exit_code", "rank", "received by", "signal", "died with", "was sent",
+    "fault", "bus error", "aborted", "illegal instr", "floating point exc", "段错误", "总线错误", "已放弃", "zugriffsfehler", "exit",
+    "return", "error code", "terminated with", "退出码",
+)  # fmt: skip
 _TASK = Pattern(r"task (\d+)")
 
 FINISHED = (
@@ -99,11 +105,11 @@ def decoded_exit(code: int) -> tuple[int | None, str | None]:
         return code, None
 
 
-def find_deaths(lines: Sequence[Line]) -> list[Death]:
+def find_deaths(index: Index) -> list[Death]:
     """Every end of a process that the lines report."""
     deaths = []
     table_rank: int | None = None
-    for line in lines:
+    for line in index.saying(_DEATH_WORDS):
         text = line.text
         match = _TABLE_RANK.match(text)
         if match:
@@ -147,15 +153,11 @@ def _signal_name(word: str) -> str:
     return _SHELL_SIGNAL.get(word.lower(), word.upper())
 
 
-def find_finish(lines: Sequence[Line]) -> Line | None:
+def find_finish(index: Index) -> Line | None:
     """The last line that says the work was done."""
-    for line in reversed(lines):
-        lowered = line.lowered
-        if any(word in lowered for word in FINISHED) and _FINISH_LINE.search(line.text):
-            return line
-    return None
+    return next((line for line in reversed(index.saying(FINISHED)) if _FINISH_LINE.search(line.text)), None)
 
 
-def find_restarts(lines: Sequence[Line]) -> list[Line]:
+def find_restarts(index: Index) -> list[Line]:
     """Lines in which a launcher starts the job again."""
-    return [line for line in lines if any(w in line.lowered for w in RESTARTED) and _RESTART_LINE.search(line.text)]
+    return [line for line in index.saying(RESTARTED) if _RESTART_LINE.search(line.text)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.log import Line, Memory, Raised
+from crashcart.log import Index, Line, Memory, Raised
 from crashcart.pattern import Pattern
 from crashcart.readers.logs.collectives import joined
 from crashcart.readers.logs.progress import phase_of_lines
@@ -58,14 +58,15 @@ _NUMBERS = {
 _OTHERS = Pattern(rf"Process \d+ has {_SIZE} memory in use", re.IGNORECASE)
 
 
-def find_memory(lines: Sequence[Line], raised: Sequence[Raised]) -> list[Memory]:
+def find_memory(index: Index, raised: Sequence[Raised]) -> list[Memory]:
     """Every device out-of-memory message, with whatever numbers it gives."""
     by_order = {one.line.order: one for one in raised}
-    found = []
-    for index, line in enumerate(lines):
-        if any(word in line.lowered for word in OUT_OF_MEMORY) and _WORDING.search(line.text):
-            found.append(_memory(lines, index, by_order.get(line.order)))
-    return found
+    lines = index.lines
+    return [
+        _memory(lines, place, by_order.get(lines[place].order))
+        for place in index.places(OUT_OF_MEMORY)
+        if _WORDING.search(lines[place].text)
+    ]
 
 
 def _memory(lines: Sequence[Line], index: int, raised: Raised | None) -> Memory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.log import Frame, Line, Metrics, Progress
+from crashcart.log import Frame, Index, Line, Metrics, Progress
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _SPACED = Pattern(
     rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE
 )
 _LONGEST = 4000
+_OF_A_SHAPE = 200
 _NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
 _BAR = Pattern(r"(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*\[", needs=("[",))
 _STEP = Pattern(
@@ -52,15 +53,20 @@ def shape(text: str) -> str:
     return _NOT_FINITE.sub("", text).translate(_DIGITS).lower()
 
 
-def find_metrics(lines: Sequence[Line]) -> list[Metrics]:
-    """The numbers of all step lines that were kept."""
+def find_metrics(index: Index) -> list[Metrics]:
+    """The numbers of step lines: of each shape the first and the last ones, and all that are not finite."""
+    by_shape: dict[str, list[Line]] = {}
+    for line in index.saying(_WORTH):
+        if len(line.text) < _LONGEST:
+            by_shape.setdefault(shape(line.text), []).append(line)
     found = []
-    for line in lines:
-        if any(word in line.lowered for word in _WORTH) and len(line.text) < _LONGEST:
+    for form, lines in by_shape.items():
+        middle = [line for line in lines[_OF_A_SHAPE:-_OF_A_SHAPE] if "nan" in line.lowered or "inf" in line.lowered]
+        for line in [*lines[:_OF_A_SHAPE], *middle[:_OF_A_SHAPE], *lines[max(_OF_A_SHAPE, len(lines) - _OF_A_SHAPE) :]]:
             values = _values(line.text)
             if values:
-                found.append(Metrics(line, shape(line.text), _step(line.text)[0], tuple(values)))
-    return found
+                found.append(Metrics(line, form, _step(line.text)[0], tuple(values)))
+    return sorted(found, key=lambda one: one.line.order)
 
 
 def _step(text: str) -> tuple[int | None, int | None]:

@@ -91,7 +91,7 @@ def find_raised(lines: Sequence[Line]) -> list[Raised]:
 class _Stack:
     """The frames of one rank that wait for their exception."""
 
-    __slots__ = ("chained", "frames", "ignored", "last", "reverse", "started", "worker")
+    __slots__ = ("chained", "cut", "frames", "ignored", "last", "reverse", "started", "worker")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
@@ -99,6 +99,7 @@ class _Stack:
         self.worker = False
         self.chained = False
         self.reverse = False
+        self.cut = False
         self.started: Line | None = None
         self.last: Line | None = None
 
@@ -151,6 +152,7 @@ class _Finder:
         stack.chained = any(text.startswith(_INNER) for text in before)
         stack.started = line
         stack.reverse = reverse
+        stack.cut = not reverse and "^C" not in "".join([*before[-2:], line.text])
         self.stacks[key] = stack
 
     def _maybe_raised(self, index: int, line: Line, key: tuple[str, int | None]) -> None:
@@ -234,6 +236,7 @@ class _Finder:
                     survivable=stack.ignored,
                     worker=stack.worker,
                     stack_only=True,
+                    cut=stack.cut,
                     phase=phase_of_frames(stack.frames),
                 )
             )
