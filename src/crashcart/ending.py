@@ -33,8 +33,13 @@ def died_after(case: Case, line: Line) -> bool:
     return (
         any(death.line.order > line.order for death in log.deaths)
         or any(one.line.order > line.order for one in log.collectives)
-        or any((one.top or one.kind == "KeyboardInterrupt") and one.line.order > line.order for one in log.raised)
+        or any(_ended(one) and one.line.order > line.order for one in log.raised)
     )
+
+
+def _ended(raised: Raised) -> bool:
+    """Whether an exception ended the main program, or a person looked where it stood."""
+    return raised.top or raised.kind == "KeyboardInterrupt" or (raised.stack_only and not raised.survivable and not raised.worker)
 
 
 def ending_of(case: Case) -> Ending:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Line
     from crashcart.log import Raised
 
 title = "A setting, key or path is missing, unknown or contradicts another"
@@ -48,6 +49,8 @@ CLOSED = (
     "comet info: uploading",
 )
 STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|terminated|time.?limit|nan\b"
+
+BAR = r"\b(\d{1,12})/(\d{1,12}) \["
 
 phrases = (
     decisive(
@@ -193,17 +196,25 @@ def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
 
 
 def _ended_early(case: Case) -> Iterator[Sign]:
-    log, progress = case.log, case.log.progress
-    if log.finished or log.deaths or log.collectives or progress.line is None or not progress.step or not progress.total:
-        return
-    if any(raised.kind for raised in log.raised) or progress.step > 0.95 * progress.total:
-        return
-    after = [line for line in log.lines if line.order > progress.line.order]
-    closing = next((line for line in after if any(words in line.lowered for words in CLOSED)), None)
-    if closing is None or any(compiled(STOPPED_EARLY).search(line.text) for line in after):
-        return
-    told = f"the run closed in good order at step {progress.step} of {progress.total}: another limit came first"
-    yield Sign("strong", told, (evidence(progress.line), evidence(closing)), order=progress.line.order)
+    """A bar that stopped short, then the tracker's good-bye, and no error between."""
+    for closing in case.log.index.saying(CLOSED)[:20]:
+        before = case.log.around(closing, before=12)[:-1]
+        bar = next((line for line in reversed(before) if compiled(BAR).search(line.text)), None)
+        if bar is None or any(raised.kind and bar.order < raised.line.order for raised in case.log.raised):
+            continue
+        if any(compiled(STOPPED_EARLY).search(line.text) for line in before) or _ended_otherwise(case, bar):
+            continue
+        step, total = map(int, compiled(BAR).search(bar.text).groups())  # type: ignore[union-attr]
+        if 0 < step <= 0.95 * total:
+            told = f"the run closed in good order at step {step} of {total}: another limit came first"
+            yield Sign("strong", told, (evidence(bar), evidence(closing)), order=bar.order)
+            return
+
+
+def _ended_otherwise(case: Case, bar: Line) -> bool:
+    log = case.log
+    done = log.finished is not None and log.finished.order > bar.order
+    return done or any(one.line.order > bar.order for one in [*log.deaths, *log.collectives])
 
 
 fixes = (

@@ -94,11 +94,11 @@ phrases = (
 stacks = (
     Stack(
         r"/PIL/|/cv2/|/imageio/|/tifffile/|/soundfile\.py|/librosa/|torchaudio/.*:(?:load|_load)|/decord/|/av/|"
-        r"torchvision/io/|/h5py/|numpy/lib/(?:npyio|format)\.py|/pyarrow/|webdataset/|zarr/|nibabel/|:(?:default_loader|"
+        r"torchvision/io/|numpy/lib/(?:npyio|format)\.py|/pyarrow/|webdataset/|zarr/|nibabel/|:(?:default_loader|"
         r"pil_loader|load_image|load_audio|load_video|read_image|imread)$",
         "the traceback stands in the reader of a sample",
     ),
-    Stack(r":__getitem__$|_utils/fetch\.py:fetch", "the traceback stands where a sample is fetched"),
+    Stack(r"^(?!.*/(?:h5py|lmdb)/).*:__getitem__$|_utils/fetch\.py:fetch", "the traceback stands where a sample is fetched"),
 )
 
 

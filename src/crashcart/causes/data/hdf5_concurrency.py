@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, strong
+from crashcart.cause import Stack, compiled, decisive, strong
 from crashcart.causes.data._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -54,6 +54,7 @@ phrases = (
            pattern=r"bad object|B-tree|past end|symbol table|heap|metadata checksum|group info|Can't read data|unknown|"
                    r"addr overflow|object type"),
 )  # fmt: skip
+stacks = (Stack(r"/h5py/|/lmdb/", "the traceback stands in HDF5 or LMDB"),)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

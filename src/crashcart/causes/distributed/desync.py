@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 title = "The ranks took different paths and wait for each other"
 phrases = (
     decisive(
+        "size_or_syntax_mismatch", "collective_type_mismatch", "collective_state_mismatch", "error type: undecided",
+        says="the flight recorder shows ranks in different collectives", any_level=True,
+    ),
+    decisive(
         "mismatch between collectives on ranks", "is running inconsistent collective", "mismatched collective detected",
         "collective mismatch error", "forward order differs across ranks", "op.preamble.length <= op.nbytes",
         "nccl warn message truncated", "cannot apply desired operation due to shape mismatches",

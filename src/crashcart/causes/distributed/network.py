@@ -31,6 +31,12 @@ title = "The network between the ranks does not carry"
 _OURS = r"NCCL|NET/|Net :|gloo|pair\.cc|socket\.(?:cc|h|cpp)|c10d|client socket|UCX|HCCL"
 phrases = (
     decisive(
+        "is neither af_inet", "no socket interface found", "no usable listening interface", "bootstrap : no socket interface",
+        "unable to find address for", "ifindex", "no ip address found",
+        says="the network interface that NCCL or gloo was told to use is not there",
+        pattern=r"AF_INET|interface|Unable to find address|ifa_|no IP address", any_level=True, unless=r"NCCL INFO",
+    ),
+    decisive(
         "got completion with error", "got completion from peer",
         pattern=r"NET/IB.*(?:error |status=)(?!5\b)\d+|error (?!5\b)\d+.*(?:vendor|opcode)",
         says="InfiniBand gave up on a transfer", any_level=True,

@@ -47,7 +47,7 @@ BY_CONTENT = (
     r"bbox_overlaps|box_iou|pair_?wise|(?:^|[_.\s])(?:sim)?ota(?:$|[_.\s(])|_?assign(?:er|ments)?\b|dynamic_k|hungarian|"
     r"matcher|build_targets|mask_iou|paste_masks|copy_attn|rnnt|transducer_loss|all_pairs|neighbou?r_sampl"
 )
-SKIPS = r"skip|batch removed"
+SKIPS = r"^(?!.*(?:corrupt|overflow)).*(?:skip|batch removed)"
 
 phrases = (
     decisive(

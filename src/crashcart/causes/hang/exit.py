@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Raised
 
 title = "The work is done, but the process does not exit"
+LAST_WORD = r"^\W*(?:destroying|shutting down|cleaning up|closing|terminating) (?:the )?(?:process group|distributed|workers|dataloader)"
+
 phrases = (
     weak("in _python_exit", "in _exit_function", "in _shutdown", "_run_exitfuncs", "destroy_process_group",
          "exit barrier. waiting", "for other agents to finish", "destroying process group", "destroy process group",
@@ -62,7 +64,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"the program stood in {frame.function}" + (", after its work" if first else ", after another error")
             yield Sign("decisive" if first else "weak", says, (evidence(raised.line),), order=raised.line.order)
         elif frame_in(raised, LAUNCHER, r".") and compiled(WAITS).search(raised.frames[-1].function):
-            alone = len(case.log.raised) == 1 and not case.log.metrics
+            alone = len(case.log.raised) == 1
             says = "only the launcher is seen, and it waits for a process that does not end"
             yield Sign("strong" if alone else "weak", says, (evidence(raised.line),), order=raised.line.order)
         elif _done_but_joining(case, raised):
@@ -70,6 +72,14 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     yield from _closing(case)
     yield from _good_byes(case)
+    yield from _last_word(case)
+
+
+def _last_word(case: Case) -> Iterator[Sign]:
+    """A log whose very last line begins the good-bye: weak, since a run that ended well can stop there too."""
+    last = case.log.lines[-1] if case.log.lines else None
+    if last is not None and compiled(LAST_WORD).search(last.text):
+        yield Sign("weak", "the last thing that was said is that the process group is taken down", (evidence(last),), order=last.order)
 
 
 def _child(case: Case, raised: Raised, function: str) -> Iterator[Sign]:

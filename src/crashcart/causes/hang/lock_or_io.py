@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Waiting for a file lock or a file system"
+LAST_WORD = (
+    r"Setting up PyTorch plugin|(?:Loading|Building|Compiling) extension module|Using .*torch_extensions.* as PyTorch extensions root|"
+    r"Emitting ninja build file|Detected CUDA files, patching ldflags|[Ww]aiting (?:for|to acquire) (?:the )?(?:file ?)?lock"
+)
+
 phrases = (
     decisive("no locks available", unless=r"HDF5|H5|h5py|unable to (?:lock|open) file|MDB_",
              says="the file system has no working locks"),
@@ -66,6 +71,10 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A stack in a lock, a lock that is asked for again and again, or a build whose announcement is the last word."""
+    last = case.log.lines[-1] if case.log.lines else None
+    if last is not None and compiled(LAST_WORD).search(last.text) and "done" not in last.lowered:
+        says = "the last thing that was said is that an extension is built or a lock is waited for"
+        yield Sign("strong", says, (evidence(last),), order=last.order)
     for raised in standing(case):
         frame = frame_in(raised, FILE, LOCK) or next(
             (one for one in raised.frames if compiled(CALLS).search(one.code)), None

@@ -32,8 +32,8 @@ title = "A person ended the run (Ctrl-C or a closed terminal)"
 breadth = 1
 phrases = (
     decisive("received 1 death signal", "closing signal sighup", "via signal sighup", "killed by signal: hangup",
-             "got signal: 1",
-             says="the launcher got SIGHUP: the terminal was closed", any_level=True, unless=r"got signal: 1\d"),
+             "got signal: 1", "got sigval:1", "got signal : 1", "signals.sighup",
+             says="the launcher got SIGHUP: the terminal was closed", any_level=True, unless=r"got (?:signal ?|sigval): ?1\d|ignor"),
     decisive("received 2 death signal", "closing signal sigint", "via signal sigint", says="the launcher got SIGINT",
              any_level=True),
     decisive("interrupted by user", "canceled by user", "cancelled by user", "stopped by user", "aborted by user",

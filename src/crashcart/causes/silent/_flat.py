@@ -61,6 +61,7 @@ LOW_ACCURACY = 0.05
 HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin")
 BAR = r"\d%\|| ?(?:it/s|s/it)\b"
 NO_LOSS = r"scale|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|[_/](?:val|epoch)$|best|min_|aux"
+NOT_TRAINING = r"^\W*(?:\S+\s+){0,4}?\W*(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|best|sample)\b(?![_/])"
 ACCURACY = r"(?<![a-z])(?:acc(?:uracy)?|prec@1|top-?1|acc@1|acc1)(?:[ _](?:train|val|top-?1))?['\"]?\W{1,14}(\d+(?:\.\d+)?)"
 LOSS = r"(?<![a-z])loss['\"]?\W{1,14}(\d+\.\d+)"
 EPOCH = r"\bepochs?\W{0,4}(\d+)"
@@ -84,7 +85,7 @@ def flat(case: Case) -> Iterator[Told]:
 
 
 def _losses(case: Case) -> Iterator[tuple[str, list[tuple[Metrics, float]]]]:
-    lines = [one for one in case.log.metrics if not hovers(one)]
+    lines = [one for one in case.log.metrics if not hovers(one) and not compiled(NOT_TRAINING).search(one.line.text)]
     for name in sorted({name for one in lines for name, _ in one.values if "loss" in name}):
         if not compiled(NO_LOSS).search(name):
             yield name, [(one, value) for one in lines if (value := one.get(name)) is not None and value > 0]

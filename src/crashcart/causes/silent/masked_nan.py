@@ -44,7 +44,6 @@ phrases = (
              says="the program puts 0 where the loss or the data was NaN", any_level=True, pattern=r"nan|inf"),
     weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced",
          fatal=False, any_level=True),
-    weak("eval_loss", says="the loss of evaluation is not finite", fatal=False, pattern=LOST),
     weak("'loss': 0.0,", '"loss": 0.0,', says="the loss reads exactly 0", fatal=False),
 )  # fmt: skip
 

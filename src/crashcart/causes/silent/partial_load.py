@@ -36,10 +36,10 @@ MISSING = (
     "missing parameters", "not initialized from", "parameters not loaded", "missing weights", "keys missing from",
     "not loaded from", "could not be loaded", "not in the loaded state", "skip loading parameter", "skip loading layer",
     "skipping parameter", "skip parameter", "skipping loading", "skipped loading", "shape mismatch for", "shape mismatch:",
-    "because of shape mismatch", "due to shape mismatch", "due to incompatible shape", "shapes don't match", "no param ", "drop parameter",
+    "because of shape mismatch", "due to shape mismatch", "due to incompatible shape", "shapes don't match", "drop parameter",
 )  # fmt: skip
 UNEXPECTED = (
-    "unexpected key", "unexpected_keys=", "were not used when", "not used by the model", "unused keys", "unused parameters",
+    "unexpected key", "unexpected_keys=", "were not used when", "not used by the model", "unused keys",
     "unexpected parameters", "keys not found in the model", "not found in the model", "not in the model", "ignored keys",
     "ignoring keys", "skipped keys", "unmatched keys", "keys not matched",
 )  # fmt: skip

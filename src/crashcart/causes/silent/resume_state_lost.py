@@ -36,6 +36,7 @@ STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
 )
 RESUMED = r"\b(?:resum(?:ed|ing)|restor(?:ed|ing)|loaded checkpoint|continuing from)\b"
+NO_RESUME = r"normal operation|network|connection|upload|download|wandb: (?!resuming)"
 COUNT = r"(?:step|iteration|iter|epoch|update|checkpoint|ckpt)s?\W{0,3}(\d+)"
 FAR = 100
 JUMP = 1.5
@@ -97,7 +98,7 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
 def _begins_again(case: Case) -> Iterator[Sign]:
     """A counter that begins again, or a loss that jumps, right after a line that announces a resume."""
     for line in case.log.lines:
-        if compiled(RESUMED).search(line.text) is None:
+        if compiled(RESUMED).search(line.text) is None or compiled(NO_RESUME).search(line.text):
             continue
         told = compiled(COUNT).search(line.text.rsplit("/", 1)[-1])
         after = [one for one in case.log.metrics if one.line.order > line.order]

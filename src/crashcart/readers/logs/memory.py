@@ -33,7 +33,7 @@ _WORDING = Pattern(
     r"|OutOfMemoryError|CU(?:BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|OUT_OF_DEVICE_MEMORY|alloc device memory failed|CURAND_STATUS_ALLOCATION_FAILED"
     r"|Unable to find a valid cuDNN algorithm|error=2 : out of memory|ran out of memory (?:on|with)|GPU ran out of memory"
-    r"|cudaErrorMemoryAllocation|Failed to CUDA calloc|RESOURCE_EXHAUSTED: Out of memory|cuMem\w+.*out of memory"
+    r"|cudaErrorMemoryAllocation|Failed to CUDA calloc|RESOURCE_EXHAUSTED: Out of memory|cu(?:da)?M\w+.*out of memory"
     r"|out of memory\W+Tr(?:ied|ying) to alloc|Tr(?:ied|ying) to allocate [\d.]+ ?[KMGT]i?B\W{1,3}\(?GPU \d",
     re.IGNORECASE,
 )

@@ -103,12 +103,13 @@ def find_progress(lines: Sequence[Line]) -> Progress:
 
 
 _PHASE_FRAMES = (
-    ("load", Pattern(r"^(?:load_checkpoint|load_state_dict|_load_checkpoint|resume\w*|restore\w*|load_from_checkpoint|load_model_ckpt|load_state|_load_optimizer_and_scheduler|_load_from_checkpoint|auto_resume|_load)$")),
+    ("load", Pattern(r"^(?:set_(?:model|optimizer)?_?state_dict|_load_model_state_dict|_load_optim_state_dict|load_checkpoint|load_state_dict|_load_checkpoint|resume\w*|restore\w*|load_from_checkpoint|load_model_ckpt|load_state|_load_optimizer_and_scheduler|_load_from_checkpoint|auto_resume|_load)$")),
     ("save", Pattern(r"save_checkpoint|^save_state$|^_save\w*$|^save$|save_pretrained|save_model|checkpoint_save|full_state_dict|_summon_full_params|gather_full|get_state_dict|^state_dict$|consolidat|dump_checkpoint|save_ckpt|write_record")),
     ("sample", Pattern(r"log_(?:images?|img|samples?|videos?|validation)|(?:^|_)sampl(?:e|es|ing|er)(?:$|_)|^generate\w*|p_sample|rollout|visuali[sz]e|plot_|make_grid|denoising_loop|^decode_\w*image|render")),
     ("evaluate", Pattern(r"evaluat|(?:^|_)eval(?:$|_)|validat|(?:^|_)val(?:id)?(?:$|_)|^test(?:$|_)|^test_|_test$|prediction_(?:step|loop)|inference|compute_metrics|predict")),
     ("train", Pattern(r"backward|training_step|train_step|train_one_epoch|optimizer_step|^step$|run_training_batch|_inner_training_loop|^train$|^fit$|train_batch|train_epoch|forward_backward")),
 )  # fmt: skip
+_STATE_FILES = Pattern(r"serialization|distributed/checkpoint/")
 _NO_PHASE = frozenset({"_maybe_log_save_evaluate", "sample_timesteps", "resume_from_checkpoint", "validate_args", "sampler"})
 _PHASE_LINES = (
     ("save", Pattern(r"sav(?:ing|ed) (?:\w+ ){0,4}(?:checkpoint|model|state|weights|optimizer|ckpt)|checkpoint(?:ing)? (?:sav|to )|Saving at|保存|state dict took|Retrieving (?:full model|optimizer) state", re.IGNORECASE)),
@@ -124,7 +125,7 @@ def phase_of_frames(frames: Sequence[Frame]) -> str | None:
     """What the program was doing, from the function names on its stack: the innermost that tells counts."""
     train = None
     for frame in reversed(frames):
-        if frame.function in _NO_PHASE or ("/torch/" in frame.file and "serialization" not in frame.file):
+        if frame.function in _NO_PHASE or ("/torch/" in frame.file and not _STATE_FILES.search(frame.file)):
             continue
         for phase, pattern in _PHASE_FRAMES:
             if pattern.search(frame.function):

@@ -21,7 +21,7 @@ __all__ = ["Scanner", "scannable", "squeezed"]
 STRUCTURE = (
     r"Traceback \(most recent call last",
     r"(?:[A-Za-z]+(?:Error|Exception|Interrupt)|StopIteration|SystemExit)\b",
-    r"\", line [0-9]+,? in ",
+    r'", line [0-9]+,? in ',
     r"\b(?:ERROR|CRITICAL|FATAL|OVERFLOW)\b",
     r"(?i:[:=(\[,]\s?-?(?:nan|inf)\b|(?:loss|norm)\s{1,4}-?(?:nan|inf)\b|\b(?:nan|inf)\s?[,|)\]}])",
 )
