@@ -75,29 +75,29 @@ class Run:
         step, loss, norm, rate = self.step, self._loss(), self.random.uniform(0.25, 0.9), 3e-4 * min(1, self.step / 500)
         epoch, inner, when = step // EPOCH, step % EPOCH, self._time()
         if self.style == "plain":
-            yield f"step {step:7d} | loss {loss:.4f} | lr {rate:.2e} | grad_norm {norm:.3f} | 318.4 ms/step | tok/s {self.random.randrange(98000, 102000)} | nan 0"
+            yield f"step {step:7d} | loss {loss:.6f} | lr {rate:.6e} | grad_norm {norm:.5f} | {self.random.uniform(310, 330):.2f} ms/step | tok/s {self.random.randrange(98000, 102000)} | nan 0"
         elif self.style == "ranks":
             for rank in self.random.sample(range(self.ranks), self.ranks):
-                yield f"[rank{rank}]: {when} INFO train: step={step} loss={loss:.4f} lr={rate:.3e} gnorm={norm:.3f} data_errors=0"
+                yield f"[rank{rank}]: {when} INFO train: step={step} loss={loss:.4f} lr={rate:.3e} gnorm={norm:.6f} ms={self.random.uniform(300, 500):.3f} data_errors=0"
         elif self.style == "megatron":
-            yield f" [{when}] iteration {step:8d}/  500000 | consumed samples: {step * 256:12d} | elapsed time per iteration (ms): 1102.3 | learning rate: {rate:.6E} | global batch size:   256 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | number of skipped iterations:   0 | number of nan iterations:   0 |"
+            yield f" [{when}] iteration {step:8d}/  500000 | consumed samples: {step * 256:12d} | elapsed time per iteration (ms): {self.random.uniform(1080, 1160):.1f} | throughput per GPU (TFLOP/s/GPU): {self.random.uniform(171, 182):.1f} | learning rate: {rate:.6E} | global batch size:   256 | lm loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | number of skipped iterations:   0 | number of nan iterations:   0 |"
         elif self.style == "deepspeed":
             yield f"[{when},118] [INFO] [logging.py:96:log_dist] [Rank 0] step={step}, skipped={step // 9000}, lr=[{rate:.6g}], mom=[(0.9, 0.95)]"
             yield f"Epoch: {epoch}, Step: {step}, Rank: 0, loss = {loss:.6f}"
         elif self.style == "hf":
             yield str(
-                {"loss": round(loss, 4), "grad_norm": round(norm, 6), "learning_rate": rate, "epoch": round(step / EPOCH, 2)}
+                {"loss": round(loss, 4), "grad_norm": norm, "learning_rate": rate * self.random.random(), "epoch": round(step / EPOCH, 2)}
             )
             yield "\r".join(_bar(inner + more, EPOCH, "Train", f"loss={loss:.3f}") for more in range(3))
         elif self.style == "titan":
-            yield f"[rank0]:[titan] {when},201 - root - INFO - step: {step:2d}  loss: {loss:7.4f}  grad_norm: {norm:7.4f}  memory: 47.81GiB(60.44%)  tps: 5,832  tflops: 339.10  mfu: 34.29%"
+            yield f"[rank0]:[titan] {when},201 - root - INFO - step: {step:2d}  loss: {loss:7.4f}  grad_norm: {norm:7.4f}  memory: 47.81GiB(60.44%)  tps: {self.random.randrange(5000, 6000):,}  tflops: {self.random.uniform(320, 345):.2f}  mfu: {self.random.uniform(33, 36):.2f}%"
         elif self.style == "lightning":
             extra = f"v_num=3, train_loss={loss:.3f}, error_rate={min(0.99, loss / 12):.3f}"
             yield "\r".join(_bar(inner + more, EPOCH, f"Epoch {epoch}", extra) for more in range(3))
         elif self.style == "fairseq":
-            yield f"{when} | INFO | train_inner | epoch {epoch + 1:03d}:  {inner:5d} / {EPOCH} loss={loss:.3f}, nll_loss={loss * 0.8:.3f}, ppl={2**loss:.2f}, wps=50112, num_updates={step}, lr={rate:.6g}, gnorm={norm:.3f}, clip=0, oom=0, loss_scale=128, gb_free=9.2, wall={step}"
+            yield f"{when} | INFO | train_inner | epoch {epoch + 1:03d}:  {inner:5d} / {EPOCH} loss={loss:.3f}, nll_loss={loss * 0.8:.3f}, ppl={2**loss:.2f}, wps={self.random.uniform(48000, 52000):.1f}, ups=2.39, wpb={self.random.uniform(20000, 21000):.1f}, bsz={self.random.uniform(700, 800):.1f}, num_updates={step}, lr={rate:.6g}, gnorm={norm:.3f}, clip=0, oom=0, loss_scale=128, gb_free=9.2, wall={step}"
         elif self.style == "mmengine":
-            yield f"05/06 {when[11:]} - mmengine - INFO - Epoch(train)  [{epoch + 1}][{inner:5d}/{EPOCH}]  lr: {rate:.4e}  eta: 1 day, 3:12:12  time: 0.4811  data_time: 0.0123  memory: 21433  grad_norm: {norm * 40:.4f}  loss: {loss:.4f}"
+            yield f"05/06 {when[11:]} - mmengine - INFO - Epoch(train)  [{epoch + 1}][{inner:5d}/{EPOCH}]  lr: {rate:.4e}  eta: 1 day, 3:12:12  time: {self.random.uniform(0.4, 0.6):.4f}  data_time: {self.random.uniform(0.004, 0.02):.4f}  memory: 21433  grad_norm: {norm * 40:.4f}  loss: {loss:.4f}"
         else:
             row = {
                 "ts": when,

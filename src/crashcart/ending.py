@@ -39,7 +39,11 @@ def died_after(case: Case, line: Line) -> bool:
 
 def _ended(raised: Raised) -> bool:
     """Whether an exception ended the main program, or a person looked where it stood."""
-    return raised.top or raised.kind == "KeyboardInterrupt" or (raised.stack_only and not raised.survivable and not raised.worker)
+    return (
+        raised.top
+        or raised.kind == "KeyboardInterrupt"
+        or (raised.stack_only and not raised.survivable and not raised.worker)
+    )
 
 
 def ending_of(case: Case) -> Ending:

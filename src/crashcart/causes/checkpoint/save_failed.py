@@ -41,6 +41,13 @@ KINDS = frozenset({
 })  # fmt: skip
 
 phrases = (
+    strong(
+        "input/output error", "stale file handle", "transport endpoint is not connected", "read-only file system",
+        "remote i/o error",
+        says="the file system of the output answered with an error",
+        pattern=r"OSError|IOError|Errno (?:5|30|107|116|121)\b|cannot create|cannot write",
+        unless=r"\bread\b|\.(?:jpg|jpeg|png|h5|hdf5|npy|npz|tar|parquet|arrow|wav|flac|mp4|lmdb|tfrecord)\b",
+    ),
     decisive(
         "some tensors share memory", "trying to be saved contained shared tensors",
         "trying to save a non contiguous tensor", "trying to save a sparse tensor", "' -> 'checkpoint-", "checkpoint-tmp",

@@ -17,7 +17,7 @@ SETTINGS = (
     r"argparse|hf_argparser|omegaconf|hydra|yacs|jsonargparse|draccus|tyro|/configs?/|config\w*\.py|options?\.py|"
     r"arguments\.py|"
     r"parse_args|parse_config|load_config|get_config|build_from_cfg|from_config|\b(?:args|opts?|cfg|conf|config|hparams|"
-    r"hyp|flags)\b[.\[]"
+    r"hyp|flags|data_dict|data_cfg|data_config|settings|params|model_cfg|train_cfg|\w+_(?:args|opts?|cfg|conf|config|params|settings))\b[.\[]"
 )
 
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Line
-    from crashcart.log import Raised
+    from crashcart.log import Line, Raised
 
 title = "A setting, key or path is missing, unknown or contradicts another"
 lasting = True

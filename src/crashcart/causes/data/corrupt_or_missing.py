@@ -82,7 +82,7 @@ phrases = (
     strong(
         *UNREADABLE,
         says="a file cannot be read as what it should be",
-        unless=r"PytorchStream|safetensor|syntax error|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
+        unless=r"PytorchStream|safetensor|syntax error|Python extension|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
                r"PySoundFile failed|"
         r"\.ckpt\b|\.pth?\b|\.safetensors|pytorch_model",
     ),

@@ -47,6 +47,7 @@ phrases = (
         "labels out of range", "label out of range", "token id out of range", "out of vocabulary range",
         says="an index is outside of what the model has room for",
     ),
+    decisive("target_val >= zero", "target >= 0. && target <= 1.", says="a target is not between 0 and 1", pattern=r"Assertion"),
     decisive("is out of bounds", says="a target is no class of the model", pattern=r"\bTarget -?\d+ is out of bounds"),
     decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
              pattern=r"\.cu:\d+.*Assertion [`'].*(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 title = "The processes could not meet: port, address or number of processes"
 phrases = (
+    strong(
+        "can't resolve", "name or service not known", "temporary failure in name resolution", "name does not resolve",
+        "could not resolve host", "nodename nor servname",
+        says="the name of the master node cannot be resolved",
+        pattern=r"nslookup|master|MASTER_ADDR|rdzv|c10d|TCPStore|socket\.cpp|init_process_group|torchrun|gloo", any_level=True,
+    ),
     decisive(
         "address already in use", "eaddrinuse",
         pattern=r"RuntimeError|errno: 98|server socket|TCPStore|EADDRINUSE|DistNetworkError|Call to bind|c10d|store",

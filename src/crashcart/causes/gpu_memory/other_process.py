@@ -33,7 +33,7 @@ IDLE = 5  # per cent of use
 USED = r"(\d+)MiB / +(\d+)MiB \| +(\d+)%"
 OWNER = r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+[CGM+]+\s|\d+MiB \|$"
 phrases = (
-    weak("mib |      0%", "mib |      1%", says="a table of cards was printed", fatal=False, any_level=True),
+    weak("| nvidia-smi ", says="a table of cards was printed", fatal=False, any_level=True),
     strong(
         "busy or unavailable",
         says="another process has the card to itself (exclusive mode), or holds all of it",

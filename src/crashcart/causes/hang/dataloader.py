@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, decisive, weak
+from crashcart.cause import Stack, compiled, decisive, weak
 from crashcart.causes.hang._stacks import dumped, frame_in, in_tracker, interrupted, moved_before, standing
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -59,6 +59,13 @@ OUR_CHILD = r"python|pt_|worker|loader|train"
 NATIVE = r"pthread_cond_(?:timed)?wait|futex_(?:abstimed_)?wait|sem_wait|__lll_lock_wait|FUTEX_WAIT"
 AT_END = 10
 IN_LOADER = r"_worker_loop|DataLoader|cv::|libopencv|libgomp|omp_|tokenizers|pin_memory"
+stacks = (
+    Stack(
+        r"utils/data/dataloader\.py:(?:_try_get_data|_get_data|_next_data|_shutdown_workers)$|multiprocessing/(?:queues|connection)\.py:"
+        r"(?:get|poll|_poll|recv_bytes|_recv\w*|wait)$|selectors\.py:select$|/queue\.py:get$|:_worker_loop$|:_pin_memory_loop$",
+        "the traceback stands where batches of the workers are waited for",
+    ),
+)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -79,7 +79,12 @@ def _last_word(case: Case) -> Iterator[Sign]:
     """A log whose very last line begins the good-bye: weak, since a run that ended well can stop there too."""
     last = case.log.lines[-1] if case.log.lines else None
     if last is not None and compiled(LAST_WORD).search(last.text):
-        yield Sign("weak", "the last thing that was said is that the process group is taken down", (evidence(last),), order=last.order)
+        yield Sign(
+            "weak",
+            "the last thing that was said is that the process group is taken down",
+            (evidence(last),),
+            order=last.order,
+        )
 
 
 def _child(case: Case, raised: Raised, function: str) -> Iterator[Sign]:

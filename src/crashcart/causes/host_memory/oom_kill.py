@@ -82,7 +82,12 @@ def in_log(case: Case) -> Iterator[Sign]:
     for end in refused(case):
         yield Sign("strong", end.says, (evidence(end.line),), order=end.line.order)
     for raised in case.log.raised:
-        if raised.stack_only and raised.frames and "multiprocessing" in raised.frames[-1].file and _FORKS & set(raised.functions[-3:]):
+        if (
+            raised.stack_only
+            and raised.frames
+            and "multiprocessing" in raised.frames[-1].file
+            and _FORKS & set(raised.functions[-3:])
+        ):
             says = "the stack ends where a process is forked, which fails for want of memory"
             yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
     for line in case.log.lines:

@@ -65,6 +65,8 @@ phrases = (
            "gradients contain nan", "gradient contains nan", "nan gradients", "gradients are nan", "gradients exploded",
            "exploding gradients detected", "training is unstable", "training collapsed",
            says="weights, outputs or gradients are not finite", any_level=True, unless=GOES_ON + "|if |avoid|prevent|config"),
+    strong("input_val >= zero", "input >= 0. && input <= 1.", says="the loss got a probability outside of 0 and 1: mostly NaN",
+           pattern=r"Assertion"),
     strong("probability tensor contains either", says="the model gives probabilities that are not finite"),
     strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.*invalid values"),
     strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",

@@ -50,7 +50,7 @@ ZERO_SCORE = r"\b(?:map(?:@\S+)?|precision|recall|f1(?:-score)?)\s*[:=]\s*(\d+(?
 ZERO_SCORES = 3
 VALIDATION_BAR = r"\b(?:valid\w*|val|eval\w*|test\w*)\b[^|\[]{0,40}(?:\d+it \[|\d+%\|)"
 SCORE = (
-    r"\b(?:mean[ _]?|avg[ _]?|average[ _]?|overall[ _]?|val[_/ ]|eval[_/ ]|test[_/ ])?(?:ap|map\w*|dice|iou|miou|auc|auroc|f1|acc(?:uracy)?|"
+    r"\b(?:mean[ _]?|avg[ _]?|average[ _]?|overall[ _]?|val[_/ ]|eval[_/ ]|test[_/ ])?(?:ap|map\w*|dice|iou|miou|f1|acc(?:uracy)?|"
     r"precision|recall|psnr|ssim|bleu|rouge\w*|ndcg|mrr|hits@\d+|kappa|mae|rmse|score|fid)\b[^:=\d]{0,24}[:=]\s*(?:tensor\()?['\"]?nan\b"
 )
 NOTHING = ("mean of empty slice", "degrees of freedom <= 0 for slice", "invalid value encountered in double_scalars",

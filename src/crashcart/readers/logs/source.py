@@ -62,12 +62,13 @@ class _Decompressed:
         self._fresh = fresh
         self._machine = fresh()
         self._pending = b""
+        self._at = 0
         self._left = b""
         self._started = False
 
     def readinto(self, view: memoryview) -> int:
-        while not self._pending:
-            piece = self._left or self._stream.read(1 << 18)
+        while self._at >= len(self._pending):
+            piece = self._left or self._stream.read(1 << 17)
             self._left = b""
             if not piece:
                 if self._started and not self._machine.eof:
@@ -76,9 +77,9 @@ class _Decompressed:
                     raise EOFError(message)
                 return 0
             self._feed(piece)
-        count = min(len(view), len(self._pending))
-        view[:count] = self._pending[:count]
-        self._pending = self._pending[count:]
+        count = min(len(view), len(self._pending) - self._at)
+        view[:count] = memoryview(self._pending)[self._at : self._at + count]
+        self._at += count
         return count
 
     def _feed(self, piece: bytes) -> None:
@@ -89,6 +90,7 @@ class _Decompressed:
         self._started = True
         try:
             self._pending = self._machine.decompress(piece)
+            self._at = 0
         except Exception as problem:  # each library has an error class of its own
             message = f"the compressed data is damaged: {problem}"
             raise EOFError(message) from problem

@@ -21,11 +21,11 @@ __all__ = ["Budget", "Kept", "Window", "keep"]
 
 _BUFFER = 1 << 20
 _BEFORE = 6 << 10
-_AFTER = 6 << 10
+_AFTER = 4 << 10
 _SMALL = 512
-_FULL_WINDOWS_PER_SHAPE = 3
+_FULL_WINDOWS_PER_SHAPE = 2
 _MOST_SHAPES = 20_000
-_MOST_AGAIN = 40
+_MOST_AGAIN = 400
 _SHAPE = 160
 
 
@@ -49,8 +49,8 @@ class Budget:
 
     head: int = 32 << 10
     tail: int = 48 << 10
-    first: int = 1 << 20
-    last: int = 1 << 20
+    first: int = 640 << 10
+    last: int = 384 << 10
 
 
 @record
@@ -113,7 +113,19 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
         filled = walk.drop(max(0, walk.scanned - max(_BEFORE, budget.tail)), filled)
     tail = max(0, filled - budget.tail)
     walk.collector.add(Window(walk.base + tail, walk.number(tail), bytes(view[tail:filled])))
-    return Kept([*walk.collector.first, *walk.collector.last], walk.number(filled) - 1, walk.base + filled)
+    return Kept(_joined(walk), walk.number(filled) - 1, walk.base + filled)
+
+
+def _joined(walk: _Walk) -> list[Window]:
+    """All windows in order, those that touch made one."""
+    joined: list[Window] = []
+    for window in sorted([*walk.collector.first, *walk.collector.last, *walk.again.values()], key=lambda one: one.start):
+        newest = joined[-1] if joined else None
+        if newest is None or window.start > newest.end:
+            joined.append(window)
+        elif window.end > newest.end:
+            newest.data += window.data[newest.end - window.start :]
+    return joined
 
 
 def _fill(
@@ -138,6 +150,7 @@ class _Walk:
         self.scanner = scanner
         self.collector = collector
         self.seen: dict[bytes, int] = {}
+        self.again: dict[bytes, Window] = {}
         self.base = self.scanned = 0
         self._counted_to = 0
         self._lines = 0
@@ -161,13 +174,17 @@ class _Walk:
             times = self.seen.get(shape, 0)
             if times < _FULL_WINDOWS_PER_SHAPE:
                 extents.append(self._extent(first, last, filled, _BEFORE, _AFTER))
-            elif len(again) < _MOST_AGAIN or shape in again:
+            elif shape in self.again or len(self.again) + len(again) < _MOST_AGAIN:
                 again[shape] = (first, last)
             if times or len(self.seen) < _MOST_SHAPES:
                 self.seen[shape] = times + 1
-        extents += [self._extent(first, last, filled, _SMALL, _SMALL) for first, last in again.values()]
-        for start, end in sorted(extents):
-            self.collector.add(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
+        small = [(self._extent(first, last, filled, _SMALL, _SMALL), shape) for shape, (first, last) in again.items()]
+        for (start, end), shape in sorted([*((extent, b"") for extent in extents), *small]):
+            window = Window(self.base + start, self.number(start), bytes(self.buffer[start:end]))
+            if shape:
+                self.again[shape] = window
+            else:
+                self.collector.add(window)
         self.scanned = limit
 
     def drop(self, count: int, filled: int) -> int:
