@@ -86,7 +86,12 @@ class Run:
             yield f"Epoch: {epoch}, Step: {step}, Rank: 0, loss = {loss:.6f}"
         elif self.style == "hf":
             yield str(
-                {"loss": round(loss, 4), "grad_norm": norm, "learning_rate": rate * self.random.random(), "epoch": round(step / EPOCH, 2)}
+                {
+                    "loss": round(loss, 4),
+                    "grad_norm": norm,
+                    "learning_rate": rate * self.random.random(),
+                    "epoch": round(step / EPOCH, 2),
+                }
             )
             yield "\r".join(_bar(inner + more, EPOCH, "Train", f"loss={loss:.3f}") for more in range(3))
         elif self.style == "titan":

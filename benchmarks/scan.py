@@ -49,7 +49,9 @@ def main() -> int:
     log, packed = options.folder / f"large-{options.megabytes}.log", options.folder / f"large-{options.megabytes}.log.gz"
     patterns, sample = options.folder / "patterns.txt", options.folder / "sample.log"
     # In a process of its own: what this one holds would count as resident memory of its children.
-    maker = multiprocessing.get_context("spawn").Process(target=make_inputs, args=(log, packed, patterns, sample, options.megabytes))
+    maker = multiprocessing.get_context("spawn").Process(
+        target=make_inputs, args=(log, packed, patterns, sample, options.megabytes)
+    )
     maker.start()
     maker.join()
     python = sys.executable

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import crashcart
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest.importorskip("torch")
 
@@ -32,7 +35,7 @@ class Program:
     cause: str
     code: str
     ranks: int = 0
-    shell: str = ""
+    script: str = ""
 
 
 PROGRAMS = [
@@ -155,8 +158,8 @@ PROGRAMS = [
         """,
         ranks=2,
     ),
-    Program("config/launch-script", "", shell="python3 train.py \\\n    --batch_size 8 \\   # smaller\n    --lr 1e-4\n"),
-    Program("host-memory/oom-kill", "", shell="bash -c 'kill -9 $$' \n"),
+    Program("config/launch-script", "", script="python3 train.py \\\n    --batch_size 8 \\   # smaller\n    --lr 1e-4\n"),
+    Program("host-memory/oom-kill", "", script="bash -c 'kill -9 $$' \n"),
 ]
 
 
@@ -165,9 +168,16 @@ def test_the_cause_of_a_real_failure_comes_first(program: Program, tmp_path: Pat
     (tmp_path / "train.py").write_text(SET_UP + textwrap.dedent(program.code) if program.code else "import sys\n")
     command = [sys.executable, "train.py"]
     if program.ranks:
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={program.ranks}", "train.py"]
-    if program.shell:
-        (tmp_path / "launch.sh").write_text(program.shell)
+        command = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc-per-node={program.ranks}",
+            "train.py",
+        ]
+    if program.script:
+        (tmp_path / "launch.sh").write_text(program.script)
         command = ["bash", "launch.sh"]
     done = subprocess.run(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, check=False

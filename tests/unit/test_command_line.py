@@ -32,7 +32,7 @@ def test_the_verbs_and_flags_are_these() -> None:
     verbs = next(action for action in parser()._actions if action.dest == "verb").choices
     assert verbs is not None
     found = {
-        name: sorted(word for action in verb._actions for word in (action.option_strings or [action.dest]))  # type: ignore[attr-defined]
+        name: sorted(word for action in verb._actions for word in (action.option_strings or [action.dest]))
         for name, verb in verbs.items()  # type: ignore[attr-defined]
     }
     assert found == FLAGS

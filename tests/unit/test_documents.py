@@ -25,7 +25,9 @@ def test_every_cause_has_a_page_with_its_four_parts(cause: object) -> None:
 
 
 def test_the_pages_in_docs_are_those_of_the_code() -> None:
-    stale = [cause.id for cause in causes() if (ROOT / "docs/causes" / f"{cause.id}.md").read_text("utf-8") != markdown(cause)]
+    stale = [
+        cause.id for cause in causes() if (ROOT / "docs/causes" / f"{cause.id}.md").read_text("utf-8") != markdown(cause)
+    ]
     assert not stale, "run `make docs`"
 
 
@@ -37,5 +39,7 @@ def test_the_tour_of_the_readme_is_real_output() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     match = re.search(r"\$ crashcart (why \S+)\n(.*?)```", readme, re.DOTALL)
     assert match
-    done = subprocess.run([sys.executable, "-m", "crashcart", *match[1].split()], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "crashcart", *match[1].split()], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.strip() == match[2].strip()

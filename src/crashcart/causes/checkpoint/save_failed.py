@@ -33,6 +33,7 @@ ELSE = (
     r"out of memory|No space left|quota|Errno 28|code: 28|MemoryError|cannot allocate memory|NCCL|collective|watchdog|"
     r"timed? ?out|unexpected keyword|Errno 122"
 )
+BARE = frozenset({"OSError", "IOError", "PermissionError", "BlockingIOError", "TimeoutError", "FileNotFoundError"})
 KINDS = frozenset({
     "FileNotFoundError", "FileExistsError", "PermissionError", "OSError", "IOError", "NotADirectoryError",
     "IsADirectoryError", "RuntimeError", "TypeError", "AttributeError", "PicklingError", "ValueError", "SafetensorError",
@@ -86,6 +87,10 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in uncaught(case):
         if raised.kind not in KINDS or raised.worker or compiled(ELSE).search(raised.message):
             continue
+        if not raised.frames and raised.phase == "save" and raised.kind in BARE:
+            says = f"{raised.kind} right after a save was announced"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
+            return
         inner = stack(raised, 5)
         if compiled(SAVING).search(inner) and not compiled(
             r"torch\.load\(|serialization\.py _?(?:legacy_)?load|from_pretrained"

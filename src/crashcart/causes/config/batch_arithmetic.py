@@ -77,9 +77,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         if raised.kind == "ZeroDivisionError" and compiled(
             r"batch|accum|world_size|update_freq|n_gpu|num_gpus|replica|micro"
         ).search(code):
-            if not compiled(r"len\(|epoch_size|num_samples").search(code):
-                told = f"a division by zero of batch sizes: {code}"
-                yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            counted = compiled(r"len\(|epoch_size|num_samples").search(code)
+            told = f"a division by zero of batch sizes: {code}"
+            yield Sign("weak" if counted else "strong", told, (evidence(raised.line),), order=raised.line.order)
         elif raised.kind == "ZeroDivisionError":
             told = "a mean over nothing: no batch, or one that was divided among more than it has"
             yield Sign("weak", told, (evidence(raised.line),), order=raised.line.order)

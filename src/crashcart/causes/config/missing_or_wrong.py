@@ -156,7 +156,7 @@ def _missed(case: Case, raised: Raised) -> str | None:
         return _missing_file(case, raised, first)
     if (
         raised.kind in {"KeyError", "AttributeError"}
-        and raised.phase in {None, "start-up", "load"}
+        and raised.phase in {None, "start-up", "load", "train"}
         and not trained(case, raised)
     ):
         if compiled(r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|Munch)' object has no").search(
@@ -213,7 +213,8 @@ def _ended_early(case: Case) -> Iterator[Sign]:
 def _ended_otherwise(case: Case, bar: Line) -> bool:
     log = case.log
     done = log.finished is not None and log.finished.order > bar.order
-    return done or any(one.line.order > bar.order for one in [*log.deaths, *log.collectives])
+    ends = [one.line.order for one in log.deaths] + [one.line.order for one in log.collectives]
+    return done or any(order > bar.order for order in ends)
 
 
 fixes = (

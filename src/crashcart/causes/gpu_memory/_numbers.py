@@ -180,7 +180,7 @@ def held_by_others(memory: Memory) -> int | None:
     """Bytes on the card that are neither free nor held by this process."""
     if memory.capacity is None or memory.free is None:
         return None
-    if memory.process is not None:
+    if memory.process:  # some drivers say 0 bytes
         return memory.capacity - memory.free - memory.process
     own = _pool(memory)
     return None if own is None else memory.capacity - memory.free - own - CONTEXT

@@ -109,19 +109,30 @@ def _only_quoted(case: Case, one: Metrics) -> bool:
     return sum(bool(_losses(other)) and not _bad(other) for other in later) >= WELL_AGAIN
 
 
+# Lines that are only printed when a step went wrong, by a program that deals with it.
+REMARK = r"\bWARN|skip|non-?finite|overflow|ignor"
+
+
 def gradients(case: Case) -> tuple[list[Metrics], bool, bool]:
     """Step lines at the end whose gradient norm is no number; whether the loss reads 0 there; whether it was fine before."""
-    lines = [(one, value) for one in case.log.metrics for value in [_gradient(one)] if value is not None]
-    tail: list[Metrics] = []
-    for one, value in reversed(lines):
-        if isfinite(value):
-            break
-        tail.insert(0, one)
-    zero = any(value == 0 for one in tail for value in _losses(one).values())
-    return tail, zero, len(lines) - len(tail) > len(tail)
+    by_shape: dict[str, list[tuple[Metrics, float]]] = {}
+    for one in case.log.metrics:
+        value = gradient(one)
+        if value is not None and not compiled(REMARK).search(one.line.text):
+            by_shape.setdefault(one.shape, []).append((one, value))
+    for lines in by_shape.values():
+        tail: list[Metrics] = []
+        for one, value in reversed(lines):
+            if isfinite(value):
+                break
+            tail.insert(0, one)
+        if tail:
+            zero = any(value == 0 for one in tail for value in _losses(one).values())
+            return tail, zero, len(lines) - len(tail) >= len(tail)
+    return [], False, False
 
 
-def _gradient(one: Metrics) -> float | None:
+def gradient(one: Metrics) -> float | None:
     return next((value for name, value in one.values if compiled(GRADIENT).search(name)), None)
 
 

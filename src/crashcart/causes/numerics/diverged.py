@@ -17,10 +17,11 @@ rate, look at that batch.
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.numerics._series import broken, climbing, falling, gradients, scales
+from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -39,6 +40,8 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 phrases = (
+    decisive("become infinite or nan", "became infinite or nan", "becomes nan", "is nan or inf", says="the program itself saw NaN or Inf and stopped",
+             pattern=r"Error|assert|FloatingPoint|loss|delta|gradient|weight"),
     decisive(
         "loss became infinite or nan", "loss scale already at minimum", "minimum loss scale reached", "model diverged "
                                                                                                       "with loss",
@@ -109,6 +112,9 @@ def in_log(case: Case) -> Iterator[Sign]:
     if tail and (zero or len(tail) >= (2 if late else 3)):  # a scaler may need a step or two at the start
         says = f"the gradient norm is no number on the last {len(tail)} step lines" + (", the loss reads 0" if zero else "")
         yield Sign(_grade(case, sure=True), says, (evidence(tail[0].line),), order=tail[0].line.order)  # type: ignore[arg-type]
+    elif tail and late and isnan(gradient(tail[0]) or 0):
+        says = "the gradient norm is no number on the last step line, and was one before"
+        yield Sign("strong", says, (evidence(tail[0].line),), order=tail[0].line.order)
     low = [(line, scale) for line, scale in scales(case) if scale <= _bottom(line.lowered)]
     if low:
         says = f"the loss scale went down to {low[-1][1]:g}: nearly every step overflows"

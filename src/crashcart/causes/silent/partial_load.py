@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 title = "Weights were loaded only in part"
 lasting = True
 MISSING = (
-    "missing key", "missing_keys=", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
+    "missing key", "missing_keys=", "missing and/or unexpected keys", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
     "missing parameters", "not initialized from", "parameters not loaded", "missing weights", "keys missing from",
     "not loaded from", "could not be loaded", "not in the loaded state", "skip loading parameter", "skip loading layer",
     "skipping parameter", "skip parameter", "skipping loading", "skipped loading", "shape mismatch for", "shape mismatch:",

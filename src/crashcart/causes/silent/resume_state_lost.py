@@ -35,7 +35,7 @@ lasting = True
 STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
 )
-RESUMED = r"\b(?:resum(?:ed|ing)|restor(?:ed|ing)|loaded checkpoint|continuing from)\b"
+RESUMED = r"\b(?:resum(?:ed|ing)|restor(?:ed|ing)|loaded checkpoint|continuing from|loading (?:optimizer|scheduler|model|checkpoint|weights)? ?from|load snapshot)\b"
 NO_RESUME = r"normal operation|network|connection|upload|download|wandb: (?!resuming)"
 COUNT = r"(?:step|iteration|iter|epoch|update|checkpoint|ckpt)s?\W{0,3}(\d+)"
 FAR = 100

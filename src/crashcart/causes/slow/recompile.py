@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 title = "Graphs are compiled again and again"
 LIMITS = (
-    "hit config.cache_size_limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
+    "hit config.cache_size_limit", "recompilation cache limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
     "hit config.accumulated_recompile_limit", "recording too many cudagraphs", "tf.function retracing",
     "dynamo recompile limit reached", "recompiled more than once due to guard failures", "recompile limit exceeded",
     "recompilelimitexceeded", "failonrecompilelimithit", "recompile_limit reached", "cache_size_limit reached",

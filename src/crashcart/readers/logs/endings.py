@@ -14,13 +14,9 @@ from __future__ import annotations
 
 import re
 import signal as signals
-from typing import TYPE_CHECKING
 
 from crashcart.log import Death, Index, Line
 from crashcart.pattern import Pattern
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FINISHED", "KILLED_WORDS", "RESTARTED", "decoded_exit", "find_deaths", "find_finish", "find_restarts"]
 
