@@ -71,7 +71,7 @@ class _Weighed:
         self.strength: Strength = self.signs[0].strength
         supporting = [sign for sign in self.signs if sign.strength != "against"]
         opposed = len(self.signs) - len(supporting)
-        self.fatal = any(sign.fatal for sign in supporting)
+        self.fatal = any(sign.fatal for sign in supporting if sign.strength == self.strength)
         self.survived = any(sign.survived for sign in supporting)
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.order = min((sign.order for sign in supporting if sign.strength == self.strength), default=0)

@@ -204,6 +204,14 @@ class Log:
             self._index = Index(self.lines)
         return self._index
 
+    @property
+    def stops(self) -> Line | None:
+        """The last line of a log that simply ends: no error, no death, no good-bye."""
+        told = self.deaths or self.collectives or self.memory or self.finished
+        if not self.lines or told or any(not one.survivable for one in self.raised):
+            return None
+        return self.lines[-1]
+
     def goes_on_after(self, line: Line) -> bool:
         """Whether whoever wrote the line went on with its step lines to the end of the log, as a process that died cannot.
 

@@ -70,6 +70,14 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A stack without an error that waits for the loader's queue, a worker that stands in its data set, dead children."""
+    last = case.log.stops
+    if last is not None:
+        yield Sign(
+            "weak",
+            "the log simply stops: a program that waits for its loader writes nothing",
+            (evidence(last),),
+            order=last.order,
+        )
     for raised in standing(case):
         if in_tracker(raised):
             continue

@@ -77,6 +77,11 @@ _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyt
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A kill that nothing explains, a refused allocation, or a kernel's report pasted into the log."""
+    last = case.log.stops
+    if last is not None:
+        yield Sign(
+            "weak", "the log simply stops: a process that is killed writes nothing", (evidence(last),), order=last.order
+        )
     for end in kills(case):
         yield Sign("strong", f"{end.says}; the kernel log would settle it", (evidence(end.line),), order=end.line.order)
     for end in refused(case):

@@ -110,7 +110,7 @@ def _only_quoted(case: Case, one: Metrics) -> bool:
 
 
 # Lines that are only printed when a step went wrong, by a program that deals with it.
-REMARK = r"\bWARN|skip|non-?finite|overflow|ignor"
+REMARK = r"\bWARN|skipping|skipped (?:the )?(?:step|update|batch)|non-?finite|overflow (?:detected|at)|ignoring"
 
 
 def gradients(case: Case) -> tuple[list[Metrics], bool, bool]:

@@ -16,8 +16,17 @@ checkpoint.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crashcart.cause import decisive, strong
-from crashcart.model import Experiment, Fix
+from crashcart.log import evidence
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+
 
 title = "A node went away"
 phrases = (
@@ -56,6 +65,15 @@ phrases = (
            says="a node no longer answered", any_level=True,
            unless=r"errno|retry|retrying|reconnected|if (?:the|a) node"),
 )  # fmt: skip
+
+
+def in_log(case: Case) -> Iterator[Sign]:
+    """A log that simply ends."""
+    last = case.log.stops
+    if last is not None:
+        yield Sign("weak", "the log simply stops: a node that is gone writes nothing", (evidence(last),), order=last.order)
+
+
 fixes = (
     Fix(
         "Exclude the node and resume",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Strength
 
 title = "The experiment tracker raised and ended the run"
 phrases = (
@@ -88,7 +89,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         if raised.survivable:
             over = went_on(case, raised.line) or case.log.finished is not None
             says = "a thread of the tracker died" + (", and training went on" if over else ", and no step followed")
-            yield Sign("weak" if over else "strong", says, (evidence(raised.line),), fatal=not over, order=raised.line.order)
+            strength: Strength = "weak" if over else "strong"
+            yield Sign(strength, says, (evidence(raised.line),), fatal=not over, order=raised.line.order, survived=over)
         else:
             says = f"{raised.kind} was raised in the tracker's code"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)

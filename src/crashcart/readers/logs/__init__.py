@@ -28,7 +28,7 @@ _WORDS = (
     *FINISHED, *(word for word in KILLED_WORDS if word != "Killed"), *RESTARTED, *OUT_OF_MEMORY,
     "exitcode", "exit code", "exit status", "return code", "received by pid", "core dumped", "segmentation fault", "bus error",
     "watchdog", "last enqueued", "(most recent call first)", "stack (most recent", "thread 0x", "killed", "aborted",
-    "terminated", "exited with", "signal",
+    "terminated", "exited with", "signal", "you can sync this run", "wandb: synced", "wandb: find logs at",
 )  # fmt: skip
 _ONE_FILE = Budget()
 
