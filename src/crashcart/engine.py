@@ -34,6 +34,7 @@ __all__ = ["examine"]
 WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
 TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
 EACH_FURTHER_SIGN = 0.03
+GENERAL = 2
 RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
 _MOST_FINDINGS = 8
@@ -47,7 +48,7 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
     """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
     asked = _Asked(case)
     ending = ending_of(case)
-    weighed = sorted((_weigh(cause, signs) for cause, signs in asked.signs()), key=_Weighed.key)
+    weighed = _in_order([_Weighed(cause, signs) for cause, signs in asked.signs()], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
     return Diagnosis(
         verb=verb,
@@ -63,7 +64,7 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
 class _Weighed:
     """A cause with its signs and its place in the order."""
 
-    __slots__ = ("cause", "fatal", "order", "score", "signs", "strength", "survived", "tier")
+    __slots__ = ("cause", "fatal", "latest", "order", "score", "signs", "strength", "survived", "tier")
 
     def __init__(self, cause: Cause, signs: list[Sign]) -> None:
         self.cause = cause
@@ -74,6 +75,7 @@ class _Weighed:
         self.fatal = any(sign.fatal for sign in supporting if sign.strength == self.strength)
         self.survived = any(sign.survived for sign in supporting)
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
+        self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         self.order = min((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
@@ -82,8 +84,14 @@ class _Weighed:
         return (-self.tier, self.cause.breadth, self.order, -self.score)
 
 
-def _weigh(cause: Cause, signs: list[Sign]) -> _Weighed:
-    return _Weighed(cause, signs)
+def _in_order(weighed: list[_Weighed], attempts: list[int]) -> list[_Weighed]:
+    """Best first; where a job was started again in the same log, what ended the last attempt comes first."""
+    weighed.sort(key=_Weighed.key)
+    if attempts:
+        last = [one for one in weighed if one.latest > attempts[-1]]
+        if any(one.tier >= TIER["strong"] and one.fatal for one in last):
+            return [*last, *(one for one in weighed if one not in last)]
+    return weighed
 
 
 class _Asked:
@@ -201,7 +209,9 @@ def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first:
         role = "echo"
     elif one.cause.id in CONTRIBUTING or not one.fatal or one.tier < TIER["strong"]:
         role = "contributing"
-    level: Level = "did" if first and one.tier == TIER["decisive"] else "may"
+    # What remains of everything (an uncaught exception) is as sure as it is general.
+    sure = one.tier == TIER["decisive"] or one.cause.breadth == GENERAL
+    level: Level = "did" if first and sure and one.fatal else "may"
     return Finding(
         cause=one.cause.id,
         title=one.cause.title,

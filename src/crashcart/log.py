@@ -193,6 +193,7 @@ class Log:
     phase: str | None = None
     phase_line: Line | None = None
     restarts: list[Line] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
     complete: bool = True
     total_lines: int = 0
     _index: Index | None = None

@@ -112,6 +112,19 @@ def test_a_thousand_rank_logs_are_one_run(tmp_path: Path) -> None:
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("gpu-memory/train-step", 617)
 
 
+def test_the_last_of_several_attempts_is_the_one_that_counts(tmp_path: Path) -> None:
+    banner = "==> launching train.py with config base.yaml\nstep 1 loss 2.0\n"
+    (tmp_path / "log").write_text(banner + CRASH + banner + CRASH.replace("RuntimeError: CUDA out of memory.", "KeyError: 'top5'"))
+    assert [finding.cause for finding in crashcart.why([str(tmp_path / "log")]).findings[:2]] == ["code/bug", "gpu-memory/train-step"]
+
+
+def test_a_restart_by_the_launcher_does_not_hide_the_first_cause(tmp_path: Path) -> None:
+    restart = "INFO torch.distributed.elastic: [default] Worker group FAILED. 2/2 attempts left; will restart worker group\n"
+    later = CRASH.replace("RuntimeError: CUDA out of memory.", "torch.distributed.DistNetworkError: Connection refused")
+    (tmp_path / "log").write_text(CRASH + restart + later)
+    assert first(tmp_path / "log") == "gpu-memory/train-step"
+
+
 def test_a_line_of_megabytes_is_no_trouble(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(
         b"x" * (5 << 20) + b" RuntimeError: CUDA out of memory. " + b"y" * (5 << 20) + b"\n" + CRASH.encode()

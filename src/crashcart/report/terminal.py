@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["headline", "how_it_ended", "main_finding", "text", "write"]
 
 WIDTH = 80
+GENERAL = "code/bug"
 _SURE = {"did": "", "may": "Probably: ", "will": "", "can": "Can happen: ", "note": "Note: "}
 _STATES = {
     "crashed": "the run crashed",
@@ -82,6 +83,8 @@ def main_finding(diagnosis: Diagnosis) -> Finding | None:
 def headline(diagnosis: Diagnosis) -> str:
     """The answer in one sentence."""
     main = main_finding(diagnosis)
+    if main is not None and main.cause == GENERAL and main.signs:
+        return f"{_SURE[main.level]}{main.signs[0].says}, which no known cause explains."
     if main is not None:
         return f"{_SURE[main.level]}{main.title}."
     if diagnosis.ending.state == "finished":

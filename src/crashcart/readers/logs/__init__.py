@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import causes
 from crashcart.log import Index, Line, Log
+from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
 from crashcart.readers.logs.lines import rank_of_file, to_lines
@@ -86,6 +87,8 @@ def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
         total_lines=total,
         _index=index,
     )
+    if not log.restarts:
+        log.attempts = find_attempts(lines, log.metrics)
     log.phase, log.phase_line = phase_of_lines(lines[-40:])
     return log
 

@@ -1,0 +1,39 @@
+"""Where a log begins anew: a job that was started again and appended to the same file.
+
+Programs open with the same lines each time (a banner, the arguments, a warning of an import). So a line of the beginning that
+comes again, only a few times in all, and is no step line, is where an attempt began. What killed the last attempt is what
+people ask about; restarts by a launcher repeat the first cause and are not counted here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from crashcart.readers.logs.progress import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crashcart.log import Line, Metrics
+
+__all__ = ["find_attempts"]
+
+_OPENING = 6
+_SHORTEST = 12
+_MOST = 8
+
+
+def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics]) -> list[int]:
+    """The places in the log (as ``order``) where the second and later attempts begin."""
+    if not lines or len({line.file for line in lines}) > 1:
+        return []
+    steps = {one.line.order for one in metrics}
+    shapes = [(shape(line.text), line.order) for line in lines]
+    counts = Counter(form for form, _ in shapes)
+    for line in lines[:_OPENING]:
+        form = shape(line.text)
+        if len(form) < _SHORTEST or line.order in steps or not 1 < counts[form] <= _MOST:
+            continue
+        return [order for other, order in shapes if other == form and order > line.order]
+    return []
