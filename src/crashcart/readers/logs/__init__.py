@@ -88,7 +88,8 @@ def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
         _index=index,
     )
     if not log.restarts:
-        log.attempts = find_attempts(lines, log.metrics)
+        ended = [one.line.order for one in raised if one.kind and not one.survivable]
+        log.attempts = find_attempts(lines, log.metrics, [*ended, *(one.line.order for one in log.deaths)])
     log.phase, log.phase_line = phase_of_lines(lines[-40:])
     return log
 

@@ -24,8 +24,8 @@ _SHORTEST = 12
 _MOST = 8
 
 
-def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics]) -> list[int]:
-    """The places in the log (as ``order``) where the second and later attempts begin."""
+def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics], ends: Sequence[int]) -> list[int]:
+    """The places in the log (as ``order``) where attempts begin that follow the end of another."""
     if not lines or len({line.file for line in lines}) > 1:
         return []
     steps = {one.line.order for one in metrics}
@@ -35,5 +35,5 @@ def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics]) -> list[int
         form = shape(line.text)
         if len(form) < _SHORTEST or line.order in steps or not 1 < counts[form] <= _MOST:
             continue
-        return [order for other, order in shapes if other == form and order > line.order]
+        return [order for other, order in shapes if other == form and any(line.order < end < order for end in ends)]
     return []
