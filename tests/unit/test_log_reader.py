@@ -114,8 +114,13 @@ def test_a_thousand_rank_logs_are_one_run(tmp_path: Path) -> None:
 
 def test_the_last_of_several_attempts_is_the_one_that_counts(tmp_path: Path) -> None:
     banner = "==> launching train.py with config base.yaml\nstep 1 loss 2.0\n"
-    (tmp_path / "log").write_text(banner + CRASH + banner + CRASH.replace("RuntimeError: CUDA out of memory.", "KeyError: 'top5'"))
-    assert [finding.cause for finding in crashcart.why([str(tmp_path / "log")]).findings[:2]] == ["code/bug", "gpu-memory/train-step"]
+    (tmp_path / "log").write_text(
+        banner + CRASH + banner + CRASH.replace("RuntimeError: CUDA out of memory.", "KeyError: 'top5'")
+    )
+    assert [finding.cause for finding in crashcart.why([str(tmp_path / "log")]).findings[:2]] == [
+        "code/bug",
+        "gpu-memory/train-step",
+    ]
 
 
 def test_a_restart_by_the_launcher_does_not_hide_the_first_cause(tmp_path: Path) -> None:
