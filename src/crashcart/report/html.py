@@ -52,6 +52,8 @@ footer { margin-top: 2.5rem; opacity: .6; font-size: .85rem; }
 {% macro fixes(list) %}{% for fix in list %}
 <h3>{{ fix.title }} <span class="tag">{{ fix.safety }}</span></h3>
 {% if fix.why %}<p class="why">{{ fix.why }}</p>{% endif %}
+{% if unresolved(fix) %}<pre>{% for line in unresolved(fix) %}{{ line }}
+{% endfor %}</pre>{% endif %}
 {% if fix.environment or fix.arguments %}<pre>{% for name, value in fix.environment.items() %}export {{ name }}={{ value }}
 {% endfor %}{% for name, value in fix.arguments.items() %}{{ name }}={{ value }}
 {% endfor %}</pre>{% endif %}
@@ -87,7 +89,7 @@ def html(diagnosis: Diagnosis) -> str:
     """The whole page."""
     from jinja2 import Environment
 
-    from crashcart.report.terminal import headline, main_finding
+    from crashcart.report.terminal import headline, main_finding, unresolved
 
     main = main_finding(diagnosis)
     template = Environment(autoescape=True, trim_blocks=False).from_string(_PAGE)
@@ -97,5 +99,6 @@ def html(diagnosis: Diagnosis) -> str:
         others=[finding for finding in diagnosis.findings if finding is not main],
         headline=headline(diagnosis),
         how=how_it_ended(diagnosis.ending),
+        unresolved=unresolved,
         tone=main.role if main else "healthy",
     )

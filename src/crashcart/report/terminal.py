@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, Sign
 
-__all__ = ["headline", "how_it_ended", "main_finding", "text", "write"]
+__all__ = ["headline", "how_it_ended", "main_finding", "text", "unresolved", "write"]
 
 WIDTH = 80
 GENERAL = "code/bug"
@@ -30,6 +30,7 @@ _STATES = {
     "running": "the run is still going",
     "unknown": "how the run ended is not in the evidence",
 }
+_RELATIVE = {"half": "half of what it is", "quarter": "a quarter of what it is", "double": "twice what it is", "zero": "0"}
 _MOST_EVIDENCE = 5
 _MOST_OTHERS = 4
 _SAFETY = {
@@ -155,6 +156,8 @@ def _fix(fix: Fix) -> Iterator[tuple[str, str]]:
     yield "", _wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
     if fix.why:
         yield "dim", _wrapped(fix.why, "    ")
+    for line in unresolved(fix):
+        yield "green", _wrapped(line, "    ", "      ")
     for name, value in fix.environment.items():
         yield "green", f"    export {name}={value}"
     for name, value in fix.arguments.items():
@@ -162,6 +165,19 @@ def _fix(fix: Fix) -> Iterator[tuple[str, str]]:
     for line in fix.diff.splitlines():
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
         yield style, f"    {line}"
+
+
+def unresolved(fix: Fix) -> list[str]:
+    """The settings of a fix in words and common spellings, where the job's own are not known."""
+    if not fix.settings or fix.diff or fix.arguments:
+        return []
+    from crashcart.names import spellings
+
+    lines = []
+    for name, value in fix.settings.items():
+        known = ", ".join(spellings(name)[:3])
+        lines.append(f"{name}: {_RELATIVE.get(str(value), value)}" + (f" (spelled {known})" if known else ""))
+    return lines
 
 
 def _experiment(experiment: Experiment) -> Iterator[tuple[str, str]]:

@@ -70,8 +70,9 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[Sign]:
     """Two periods that divide the last step; a bar that still shows the step before counts too."""
-    log, step = case.log, case.log.progress.step
-    if not step or log.finished is not None or not (log.deaths or any(raised.kind for raised in log.raised) or case.exit):
+    log, step = case.log, case.log.progress.step or case.step
+    died = log.deaths or any(raised.kind for raised in log.raised) or case.exit or not log.lines
+    if not step or log.finished is not None or not died:
         return
     for at in (step, step + 1):
         met = [name for name, (period, _) in periods.items() if at % period == 0]

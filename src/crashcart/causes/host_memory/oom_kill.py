@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Host memory ran out and the process was killed"
+MANY_WORKERS = 32
+
 phrases = (
     decisive(
         "oom-kill event", "oom_kill event", "oom killed", "out-of-memory handler", "exceeded step memory limit",
@@ -142,6 +144,16 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 def _errors(case: Case) -> bool:
     return any(one.kind and not one.survivable and one.kind not in ECHOES for one in case.log.raised)
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """Many loader processes, as a hypothesis where there is no log; loaders are not counted by flags, so it is at least that."""
+    workers, ranks = case.number("loader.workers"), case.number("launch.processes") or 1
+    if case.log.lines or not workers or workers * ranks < MANY_WORKERS:
+        return
+    says = f"{workers:g} workers for each of {ranks:g} ranks: at least {workers * ranks:g} loader processes, as many for each further loader"
+    facts = [case.facts[name].evidence for name in ("loader.workers", "launch.processes") if name in case.facts]
+    yield Sign("weak", says, tuple(facts))
 
 
 fixes = (

@@ -106,6 +106,21 @@ def _last_words(case: Case) -> Iterator[Sign]:
     yield Sign(strength, says, (evidence(pending[0]), evidence(pending[-1])), order=pending[0].order)
 
 
+def in_config(case: Case) -> Iterator[Sign]:
+    """A tracker that talks to a server, as a hypothesis where there is no log."""
+    kind = case.facts.get("tracker.kind")
+    if (
+        not case.log.lines
+        and kind is not None
+        and str(kind.value) in {"wandb", "mlflow", "comet_ml", "neptune", "clearml", "all"}
+    ):
+        yield Sign(
+            "weak",
+            f"metrics go to {kind.value}, which can block where a step, an evaluation or the end waits for it",
+            (kind.evidence,),
+        )
+
+
 fixes = (
     Fix(
         "Log offline, send later",

@@ -9,6 +9,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from crashcart.checkpoints.steps import named_step
 from crashcart.model import Evidence, NotLooked
 from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
 from crashcart.schedule import meeting
@@ -72,10 +73,11 @@ def describe(case: Case, step: int | None) -> tuple[int | None, list[Evidence]]:
     notes: list[Evidence] = []
     if case.checkpoints:
         newest = case.checkpoints[0]
-        step = newest.step if step is None else step
+        folder, name = os.path.split(str(newest.path))
+        step = step or newest.step or named_step(os.path.basename(folder))
         why = f" ({newest.reasons[0]})" if newest.reasons and newest.verdict != "whole" else ""
         says = f"the newest checkpoint is {newest.verdict}{why}, {newest.size_bytes / 1e9:.2f} GB"
-        notes.append(Evidence("checkpoint", says, os.path.basename(str(newest.path))))
+        notes.append(Evidence("checkpoint", says, os.path.join(os.path.basename(folder), name)))
     met = meeting(case.facts, step) if step else None
     if met is not None:
         works = " and ".join(_NAMES.get(work, work) for work in met.works if work != "log") or "logging"
