@@ -126,6 +126,8 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
     if raised.kind == "FileNotFoundError" and (absent or "Errno 2" in first):
         if compiled(r"\.incomplete|\.lock\b|tmp-checkpoint|\.cache/huggingface").search(first):
             return None
+        if compiled(r"os\.remove|unlink|rmtree|os\.rename|os\.replace|shutil\.move").search(stack(raised, 2)):
+            return None  # something was cleared away twice; nobody read it
         if by_loader or (
             compiled(DATA_FILE).search(first)
             and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])

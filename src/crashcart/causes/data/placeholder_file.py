@@ -33,7 +33,7 @@ phrases = (
     decisive(
         "<!doctype html", "cannot retrieve the public link of the file", "permission denied: https://drive.google",
         "google drive - quota exceeded", "too many users have viewed or downloaded this file",
-        says="a web page came instead of the file",
+        says="a web page came instead of the file", unless=r"API (?:request|response)|response body|rest_utils|mlflow|wandb|HTTPError",
     ),
     decisive("b'version '", "b'<html", "b'<!do", "b'<!doc", "b'vers", says="the first bytes are those of a pointer or a "
         "web page"),

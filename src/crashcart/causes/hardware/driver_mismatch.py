@@ -21,6 +21,8 @@ from crashcart.model import Experiment, Fix
 title = "Driver, CUDA or cuDNN versions do not go together"
 _TENSORFLOW = r"dynamic library|tensorflow|dso_loader|cuda_diagnostics|cuda_driver\.cc"
 phrases = (
+    strong("cudnn_status_not_initialized", "cudnn_status_version_mismatch", "cudnn_status_sublibrary_version_mismatch",
+           says="cuDNN cannot be initialised: mostly a version that does not fit the driver or CUDA, sometimes a full card"),
     decisive("driver on your system is too old", "driver version is insufficient", "cudaerrorinsufficientdriver",
              "installed cuda driver", "cudaerrorcallrequiresnewerdriver", says="the driver is too old for this CUDA runtime",
              any_level=True, unless=r"is not supported on this platform"),

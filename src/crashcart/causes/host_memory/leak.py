@@ -51,6 +51,7 @@ _SERIES = (
     ("used", 1, r"\bused\W{1,4}([\d.]+)"),
     ("percentage", 1, r"\bpercent\W{1,4}([\d.]+)"),
     ("memory", 1, r"\bmem(?:ory)?[ _]?(?:usage|percent|used|footprint)?[^\d\n]{1,20}([\d.]+)"),
+    ("host memory", 1, r"\bcpu(?:[_ ]mem\w*)?\W{1,4}([\d.]+) ?[KMGT]i?B"),
     ("memory", 1, (r"(?:\bram|host[_ ]?mem\w*|cpu[_ ]?(?:virtual[_ ])?(?:mem\w*|ram)|memory[_ ]percent|"
                    r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
 )  # fmt: skip

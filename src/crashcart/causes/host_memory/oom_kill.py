@@ -36,7 +36,7 @@ MANY_WORKERS = 32
 
 phrases = (
     decisive(
-        "oom-kill event", "oom_kill event", "oom killed", "out-of-memory handler", "exceeded step memory limit",
+        "ray-oom-prevention", "address the out of memory issue", "oom-kill event", "oom_kill event", "oom killed", "out-of-memory handler", "exceeded step memory limit",
         "exceeded job memory limit", "exceeded memory limit", "exceeded virtual memory limit", "term_memlimit",
         "exceeded h_vmem", "gone over memory limit", "over memory limit", "memory usage exceeded request_memory",
         says="the scheduler says that the job went over its memory limit",

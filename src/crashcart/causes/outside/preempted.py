@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 title = "A scheduler ended the job: time limit, preemption or SIGTERM from outside"
 phrases = (
-    decisive("due to time limit", "job deleted at request", "exceeded limit walltime", "job exceeded its walltime", "due to preemption", "due to job requeue", "this job is preempted",
+    decisive("due to time limit", "host ec2", "spot instance interruption", "instance-terminated-no-capacity", "job deleted at request", "exceeded limit walltime", "job exceeded its walltime", "due to preemption", "due to job requeue", "this job is preempted",
              "this job is timed-out",
              "exceeded wallclock limit", "term_runlimit", "wall clock time limit", "job time limit", "term_preempt", "term_owner",
              "hard wallclock time", "hard run time limit", "exceeded the maximum execution time", "longer than specified deadline",

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import Stack, compiled, decisive, weak
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 title = "The experiment tracker raised and ended the run"
 phrases = (
+    strong(
+        "mlflow.utils.rest_utils", "/api/2.0/mlflow", "mlflow.exceptions.restexception", "api.wandb.ai/graphql",
+        says="the tracking server refused a request",
+        pattern=r"failed with (?:code|error)|Error|exceptions", unless=r"retrying up to [1-9]",
+    ),
     decisive(
         "run initialization has timed out", "api_key not configured", "servicestarttimeouterror", "servicestartprocesserror",
         "wandbservicenotownederror", "wandbserviceconnectionerror", "mailboxclosederror", "wandb service process exited",

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
 
-_VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?[KMGT]i?B?\b)?(?![\w.])"
+_VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
+_UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAIR = Pattern(
     rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\()?['\"]?{_VALUE}",
     re.IGNORECASE,
 )
 _SPACED = Pattern(
-    rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))\s+\|?\s?{_VALUE}", re.IGNORECASE
+    rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))[\])]?\s+\|?\s?{_VALUE}",
+    re.IGNORECASE,
 )
 _LONGEST = 4000
 _OF_A_SHAPE = 200
@@ -87,7 +89,7 @@ def _values(text: str) -> list[tuple[str, float]]:
             value = match["value"]
             name = match["name"].lower()
             if value != "None" and not _NOT_A_METRIC.search(name):
-                pairs[name] = float(value.replace("(ind)", ""))
+                pairs[name] = float(value.replace("(ind)", "")) * _UNITS.get((match["unit"] or "").upper(), 1)
     return list(pairs.items())
 
 
