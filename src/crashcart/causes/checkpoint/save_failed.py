@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Saving a checkpoint failed"
+breadth = 1  # a full disk is named first where both fit
 ELSE = (
     r"out of memory|No space left|quota|Errno 28|code: 28|MemoryError|cannot allocate memory|NCCL|collective|watchdog|"
     r"timed? ?out|unexpected keyword|Errno 122"
