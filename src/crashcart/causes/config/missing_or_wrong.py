@@ -154,11 +154,7 @@ def _missed(case: Case, raised: Raised) -> str | None:
     first = raised.message.split("\n", 1)[0]
     if raised.kind in {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "OSError", "RuntimeError"}:
         return _missing_file(case, raised, first)
-    if (
-        raised.kind in {"KeyError", "AttributeError"}
-        and raised.phase in {None, "start-up", "load", "train"}
-        and not trained(case, raised)
-    ):
+    if raised.kind in {"KeyError", "AttributeError"} and raised.phase in {None, "start-up", "load", "train"}:
         if compiled(r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|Munch)' object has no").search(
             first
         ):

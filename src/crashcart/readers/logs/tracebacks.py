@@ -78,6 +78,7 @@ _INNERMOST_FIRST = Pattern(
     r"\(most recent call first\)|^Timeout \(\d+:\d+:\d+|^Thread (?:0x)?[0-9a-fA-F]+ ?(?:\(|\[|:)|^Current thread",
     needs=("thread", "timeout", "call first"),
 )
+_TROUBLE = Pattern(r"error|exception|out of memory|\boom\b|fail|caught", re.IGNORECASE)
 _MOST_FRAMES = 80
 _MESSAGE_LINES = 14
 _PHASE_LINES = 80
@@ -215,7 +216,8 @@ class _Finder:
         """Whether the line, or one right beside it, says that the program dealt with the error and went on."""
         if _WENT_ON.search(line.text.split("Error")[0]) or _WARNED.search(line.text):
             return True
-        beside = [*self.lines[max(0, index - 1) : index], *self.lines[index + 1 : index + 4]]
+        before = [other for other in self.lines[max(0, index - 1) : index] if _TROUBLE.search(other.text)]
+        beside = [*before, *self.lines[index + 1 : index + 4]]
         return any(_WENT_ON.search(other.text) and not _advice(other.text) for other in beside if _same(other, line))
 
     def _flush_all(self) -> None:
