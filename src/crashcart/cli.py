@@ -23,6 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     from crashcart.errors import CommandError
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
     try:
         return _run(options)
     except CommandError as problem:

@@ -133,6 +133,8 @@ class _Asked:
         """
         if not sign.fatal or cause.lasting or not sign.evidence or sign.evidence[0].source != "log":
             return sign
+        if self.case.exit is not None and self.case.exit.code == 0:
+            return replace(sign, fatal=False)
         finished = self.case.log.finished
         if (finished is not None and not died_after(self.case, finished)) or self._went_on(sign.order):
             return replace(sign, fatal=False)
@@ -205,9 +207,10 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
 
 def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first: bool) -> Finding:
     role: Role = "cause"
+    useless = one.cause.lasting and one.cause.id.startswith("silent/") and first
     if one.cause.id == ECHO and not first:
         role = "echo"
-    elif one.cause.id in CONTRIBUTING or not one.fatal or one.tier < TIER["strong"]:
+    elif one.cause.id in CONTRIBUTING or one.tier < TIER["strong"] or not (one.fatal or useless):
         role = "contributing"
     # What remains of everything (an uncaught exception) is as sure as it is general.
     sure = one.tier == TIER["decisive"] or one.cause.breadth == GENERAL

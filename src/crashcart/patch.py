@@ -188,7 +188,8 @@ def _diff(edits: Iterable[Edit]) -> str:
     """One unified diff over all files; paths below the current folder get the a/ and b/ that ``git apply`` expects."""
     parts: list[str] = []
     for path, new in apply(edits).items():
-        names = (path, path) if os.path.isabs(path) else (f"a/{path}", f"b/{path}")
+        short = os.path.relpath(path)
+        names = (path, path) if short.startswith("..") else (f"a/{short}", f"b/{short}")
         lines = difflib.unified_diff(_lines(text_of(path)), _lines(new), *names)
         parts.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return "".join(parts)

@@ -186,6 +186,8 @@ class _Gathering:
         self.case.checkpoints = tuple(found)
 
     def _describe(self) -> None:
+        if not (self.case.log.lines or self.case.facts or self.case.checkpoints or self.case.notes or self.case.kernel):
+            self.case.not_looked.append(NotLooked("any log", "what was given is empty", "name a log, or the folder of the run"))
         step = self.case.log.progress.step if self.case.log.progress.step is not None else self.step
         self.case.step = step
         if not self.case.facts and not self.case.checkpoints:

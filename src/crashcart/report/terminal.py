@@ -69,16 +69,26 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "dim", _wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
         yield from _body(main)
     unsettled = main is not None and main.cause.startswith("unknown/")
-    yield from _others([finding for finding in diagnosis.findings if finding is not main], candidates=unsettled)
+    others = [finding for finding in diagnosis.findings if finding is not main]
+    yield from _others(others if unsettled else [one for one in others if _worth_saying(one, main)], candidates=unsettled)
     yield from _rest(diagnosis)
 
 
+def _worth_saying(finding: Finding, main: Finding | None) -> bool:
+    """Weak signs beside a settled cause are noise, and so is the exception itself once its cause is named."""
+    if finding.strength == "weak":
+        return False
+    return main is None or finding.cause != GENERAL or finding.signs[0].evidence[:1] != main.signs[0].evidence[:1]
+
+
 def main_finding(diagnosis: Diagnosis) -> Finding | None:
-    """The finding that is the answer; a run that reached its end has none that only contributed."""
-    findings = diagnosis.findings
-    if not findings or (diagnosis.ending.state == "finished" and findings[0].role != "cause"):
-        return None
-    return findings[0]
+    """The finding that is the answer; what only contributed to a run that goes on or reached its end is none."""
+    first = diagnosis.findings[0] if diagnosis.findings else None
+    if first is None or first.role == "cause" or first.cause.startswith(("slow/", "silent/")):
+        return first
+    if first.cause.startswith("unknown/") and diagnosis.ending.state != "finished":
+        return first
+    return first if diagnosis.ending.state in {"crashed", "killed", "hung", "stopped"} else None
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -86,8 +96,12 @@ def headline(diagnosis: Diagnosis) -> str:
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
         return f"{_SURE[main.level]}{main.signs[0].says}, which no known cause explains."
+    if main is not None and main.cause.startswith("unknown/"):
+        return f"{main.title}."
     if main is not None:
         return f"{_SURE[main.level]}{main.title}."
+    if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
+        return "There is nothing to read: no log, no launch script, no config, no checkpoint."
     if diagnosis.ending.state == "finished":
         return "Nothing is wrong in what was read: the run reached its end."
     return "Nothing in what was read says that the run died or went wrong."

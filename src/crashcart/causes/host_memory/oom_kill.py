@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "Host memory ran out and the process was killed"
+title = "Host memory ran out: the process was killed, or refused memory"
 MANY_WORKERS = 32
 
 phrases = (

@@ -38,6 +38,10 @@ RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
 SEVERAL = 3
 BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 
+NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:were )?(?:used|trained|processed|done|performed|applied)\b"
+SKIPPED = r"\bskipp(?:ing|ed) (?:this |the )?(?:batch|step|update|sample|iteration)\b"
+MANY_SKIPPED = 10
+
 phrases = (
     decisive("trainable param", "trainable weights", "trainable%: 0", "no trainable", "nothing to train",
              says="no parameter is trainable", any_level=True, unless=r"non-?trainable|\bLoRA\b.*\?",
@@ -53,6 +57,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
+    yield from _all_skipped(case)
     lines = [one for one in case.log.metrics if not hovers(one)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
     begun = (
@@ -71,6 +76,17 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(grade(case, "strong"), says, (evidence(ignored[0]),), fatal=False, order=ignored[0].order)
     for first, last, says in flat(case):
         yield Sign(grade(case, "strong"), says, (evidence(first), evidence(last)), fatal=False, order=first.order)
+
+
+def _all_skipped(case: Case) -> Iterator[Sign]:
+    """Every batch was skipped: the run reaches its end and nothing was trained."""
+    said = [line for line in case.log.index.saying(("batches", "steps", "updates", "samples")) if compiled(NONE_USED).search(line.text)]
+    skipped = [line for line in case.log.index.saying(("skipping", "skipped")) if compiled(SKIPPED).search(line.text)]
+    if said:
+        yield Sign("strong", "the program itself says that it trained on nothing", (evidence(said[0]),), order=said[0].order)
+    elif len(skipped) >= MANY_SKIPPED and not any(one.get("loss") is not None for one in case.log.metrics):
+        says = f"{len(skipped)} batches were skipped, and no loss was ever printed"
+        yield Sign("strong", says, (evidence(skipped[0]), evidence(skipped[-1])), order=skipped[0].order)
 
 
 def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -> Iterator[Sign]:

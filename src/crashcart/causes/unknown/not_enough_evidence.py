@@ -7,8 +7,8 @@ Why: the launcher's table says which rank exited first, not why; the rank's own 
 
 How it shows: no exception, no kernel event, no numbers: only echoes.
 
-What to do: do not change three settings at once. Collect what is missing (below), or start the next run under
-``crashcart run``, which keeps every rank's output, exit status and memory. Candidates are listed with level ``may``.
+What to do: do not change three settings at once. Collect what is missing (below), and keep every rank's output and the exit
+status of the next run. Candidates are listed with level ``may``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ fixes = (
     ),
 )
 experiment = Experiment(
-    title="Run the same command once more under `crashcart run`, or with each rank's output kept",
+    title="Run the same command once more with each rank's output and the exit status kept",
     start_from="the newest whole checkpoint before the death",
     stop_after="the step of death, and as long again",
     confirms="it dies again, and the first failing rank's own output names the cause",

@@ -44,7 +44,7 @@ _TABLE_RANK = Pattern(r"^\s*rank\s*:\s*(\d+)", needs=("rank",))
 _RECEIVED = Pattern(r"Signal (?P<number>\d{1,15}) \((?P<name>SIG\w+)\) received by PID", needs=("received by",))
 _RETURN = Pattern(
     r"(?:return(?:ed)?[ _](?:code|non-zero exit status)|exit(?:ed)? (?:with )?(?:exit )?(?:code|status)|non-zero exit status|"
-    r"error exit status|return code|ExitCode|exit-code|exitCode|error code|terminated with code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",
+    r"error exit status|return code|ExitCode|exit-code|exitCode|error code(?= ?-)|terminated with code|退出码)[ =:]{0,3}(?P<code>-?\d{1,3})\b",
     re.IGNORECASE,
     needs=("exit", "return", "error code", "terminated with", "退出码"),
 )
