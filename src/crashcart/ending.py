@@ -37,6 +37,13 @@ def died_after(case: Case, line: Line) -> bool:
     )
 
 
+def _first_rank(log: Log, raised: list[Raised]) -> int | None:
+    """Who ended first: a rank that a signal killed before those that noticed, else the first that raised."""
+    killed = [one.rank for one in log.deaths if one.signal not in {None, "SIGTERM"} and one.rank is not None]
+    own = [one.line.rank for one in raised if one.line.rank is not None]
+    return next(iter([*killed, *own]), None)
+
+
 def _ended(raised: Raised) -> bool:
     """Whether an exception ended the main program, or a person looked where it stood."""
     return (
@@ -58,7 +65,7 @@ def ending_of(case: Case) -> Ending:
         signal=signal,
         step=step,
         phase=next((one.phase for one in raised if one.phase), log.phase),
-        first_rank=next((one.line.rank for one in raised if one.line.rank is not None), None),
+        first_rank=_first_rank(log, raised),
     )
 
 

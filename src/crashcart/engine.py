@@ -253,8 +253,6 @@ def _ruled_out(weighed: list[_Weighed], findings: list[Finding]) -> Iterator[Rul
 
 def _first_rank(findings: list[Finding], ending: Ending) -> int | None:
     if findings and findings[0].cause != UNKNOWN:
-        for sign in findings[0].signs:
-            for item in sign.evidence:
-                if item.rank is not None:
-                    return item.rank
+        ranks = [item.rank for sign in findings[0].signs[:1] for item in sign.evidence if item.rank is not None]
+        return ranks[0] if ranks and ending.signal is None else ending.first_rank
     return ending.first_rank

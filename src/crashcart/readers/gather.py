@@ -30,6 +30,7 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml")
 _LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
 _MOST_LOGS = 2000
 _BESIDE = 200
+_LOWEST_STATUS, _HIGHEST_STATUS = -64, 255
 
 
 @record(frozen=True)
@@ -145,6 +146,8 @@ class _Gathering:
         status = self.given.exit_code
         if status is None:
             return
+        if not _LOWEST_STATUS <= status <= _HIGHEST_STATUS:
+            raise CommandError(f"--exit-code {status} is no exit status: 0 to 255, or -9 for a signal.")
         code, signal = decoded_exit(status)
         quote = f"exit status {status}" + (f", that is {signal}" if signal else "")
         self.case.exit = ExitStatus(code, signal, Evidence("exit", quote, "--exit-code"))
@@ -187,7 +190,9 @@ class _Gathering:
 
     def _describe(self) -> None:
         if not (self.case.log.lines or self.case.facts or self.case.checkpoints or self.case.notes or self.case.kernel):
-            self.case.not_looked.append(NotLooked("any log", "what was given is empty", "name a log, or the folder of the run"))
+            self.case.not_looked.append(
+                NotLooked("any log", "what was given is empty", "name a log, or the folder of the run")
+            )
         step = self.case.log.progress.step if self.case.log.progress.step is not None else self.step
         self.case.step = step
         if not self.case.facts and not self.case.checkpoints:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, causes
@@ -34,14 +35,23 @@ def overview() -> str:
 
 def page(cause: Cause) -> str:
     """The page of a cause for a terminal."""
-    fixes = [f"  * {fix.title} ({fix.safety})" for fix in _fixes(cause)]
-    parts = [f"{cause.id}: {cause.title}", "", cause.page]
+    fixes = [textwrap.fill(f"  * {fix.title} ({fix.safety})", 80, subsequent_indent="    ") for fix in _fixes(cause)]
+    parts = [f"{cause.id}: {cause.title}", "", *_paragraphs(cause.page)]
     if fixes:
         parts += ["", "Remedies:", *fixes]
     if cause.experiment:
         test = cause.experiment
-        parts += ["", f"Experiment: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
+        told = [f"Experiment: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
+        parts += ["", *(textwrap.fill(line, 80, subsequent_indent=" " * 13) for line in told)]
     return "\n".join(parts) + "\n"
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Prose for 80 columns, code in single quotes; samples keep their lines."""
+    shown = []
+    for block in text.replace("``", "'").split("\n\n"):
+        shown += ["", block if block.startswith(" ") else textwrap.fill(" ".join(block.split()), 80)]
+    return shown[1:]
 
 
 def markdown(cause: Cause) -> str:

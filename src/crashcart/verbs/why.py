@@ -67,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(html(diagnosis))
+        sys.stderr.write(f"wrote {options.html}\n")
     if options.json:
         import json
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import SAVING, stack, uncaught
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +99,15 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"{raised.kind} while a checkpoint was saved"
             yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
             return
+
+
+def in_checkpoints(case: Case) -> Iterator[Sign]:
+    """A newest checkpoint that is cut: the run ended while it was written."""
+    if case.checkpoints and case.checkpoints[0].verdict == "broken":
+        newest = case.checkpoints[0]
+        why = newest.reasons[0] if newest.reasons else "it is broken"
+        seen = Evidence("checkpoint", why, str(newest.path))
+        yield Sign("weak", "the newest checkpoint is not whole: the run may have ended while it was written", (seen,))
 
 
 fixes = (

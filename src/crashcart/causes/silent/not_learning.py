@@ -80,7 +80,11 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def _all_skipped(case: Case) -> Iterator[Sign]:
     """Every batch was skipped: the run reaches its end and nothing was trained."""
-    said = [line for line in case.log.index.saying(("batches", "steps", "updates", "samples")) if compiled(NONE_USED).search(line.text)]
+    said = [
+        line
+        for line in case.log.index.saying(("batches", "steps", "updates", "samples"))
+        if compiled(NONE_USED).search(line.text)
+    ]
     skipped = [line for line in case.log.index.saying(("skipping", "skipped")) if compiled(SKIPPED).search(line.text)]
     if said:
         yield Sign("strong", "the program itself says that it trained on nothing", (evidence(said[0]),), order=said[0].order)

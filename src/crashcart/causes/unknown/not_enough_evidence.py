@@ -35,6 +35,12 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(
             "weak", f"a process ended with {how}, without a word why", (evidence(death.line),), order=death.line.order
         )
+    for raised in log.raised:
+        if raised.stack_only and raised.frames:
+            frame = raised.frames[-1]
+            says = f"a stack was printed: it stood in {frame.function} ({frame.file}:{frame.line})"
+            yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
+            break
     if log.lines and not log.deaths:
         last = log.lines[-1]
         yield Sign("weak", "the last line that was written", (evidence(last),), fatal=False, order=last.order)

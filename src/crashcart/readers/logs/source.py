@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Source", "open_source"]
 
 _SNIFF = 4096
+_ARCHIVES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x04", b"\x89HDF", b"7z\xbc\xaf", b"\x7fELF", b"PAR1")
 _PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
@@ -168,6 +169,8 @@ def _wrapped(name: str, raw: Any, size: int | None) -> Source:  # noqa: ANN401 -
         first = raw.read(_SNIFF) or b""
     except OSError as problem:
         raise CommandError(f"{name}: {problem.strerror}.") from None
+    if first.startswith(_ARCHIVES):
+        raise CommandError(f"{name} is an archive or a checkpoint, not a log: name its folder, or the log of the run.")
     stream: Any = _Resumed(first, raw)
     machine = _decompressor(first)
     if machine is not None:
