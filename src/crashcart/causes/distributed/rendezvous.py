@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 title = "The processes could not meet: port, address or number of processes"
 phrases = (
+    decisive("has already checked in", "duplicate gpu detected : rank", "rank already joined", "duplicate rank",
+             says="two processes came with the same rank", any_level=True, pattern=r"rank"),
     strong(
         "can't resolve", "name or service not known", "temporary failure in name resolution", "name does not resolve",
         "could not resolve host", "nodename nor servname",

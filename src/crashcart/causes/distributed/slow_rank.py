@@ -33,6 +33,8 @@ STORE = (
     r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|DistStoreError: (?:Socket Timeout|Timed out)"
 )
 phrases = (
+    strong("traceback (most recent", says="the work of one rank was interrupted where a usual time-out of the others ends (10 or 30 minutes)",
+           pattern=r"(?:tokeniz|\bmap\b|filter|generating|processing|preprocess).*\[(?:30|10):\d\d<.*Traceback"),
     strong(
         "ncclUniqueId from [", "ncclUniqueId from",
         pattern=r"got error: .*(?:time.?out|wait)", unless=r"reset by peer|closed|broken pipe",

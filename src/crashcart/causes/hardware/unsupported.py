@@ -63,7 +63,7 @@ phrases = (
            pattern=r"not implemented for '(?:Half|BFloat16|Float8\w*)'"),
     strong("invalid device function", "device kernel image is invalid", "hiperrorinvalidimage", "tensilelibrary",
            "named symbol not found", says="the compiled code does not fit the card"),
-    weak("is not compatible with the current pytorch", "because it is too old",
+    strong("is not compatible with the current pytorch", "because it is too old",
          says="torch warned that it has no code for this card",
          fatal=False, any_level=True),
     weak("illegal instruction", says="the processor lacks an instruction"),

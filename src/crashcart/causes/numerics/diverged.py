@@ -40,6 +40,8 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 phrases = (
+    strong("is nan", "= nan", ": nan", "got nan", "(nan", "value nan", says="the program stopped at a value that is no number",
+           pattern=r"(?:Error|Exception|assert\w*)\b.*\b(?:nan|-?inf)\b", unless=r"\braise\b|^\s+assert\b|print\("),
     decisive("become infinite or nan", "became infinite or nan", "becomes nan", "is nan or inf", says="the program itself saw NaN or Inf and stopped",
              pattern=r"Error|assert|FloatingPoint|loss|delta|gradient|weight"),
     decisive(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 title = "A node went away"
 phrases = (
+    strong("no route to host", "connection timed out", says="the machine no longer answers", pattern=r"^ssh: connect to host"),
     decisive("node_fail", "due to node failure", "node failure on", "due to node fail", "nodefail",
              says="the scheduler says that the node failed",
              pattern=r"NODE_?FAIL\b|due to node fail|node failure on \S", unless=r"--no-kill|requeue on"),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled, weak
+from crashcart.cause import compiled, strong, weak
 from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 title = "Blocked in the experiment tracker"
 phrases = (
+    strong("uploading", says="an upload of the tracker has been going on for minutes", any_level=True,
+           pattern=r"wandb: .*uploading .*\((?:[1-9]|\d\d)\.\d+m\)"),
+    strong("neptune server failed", "failed to reach neptune", "comet.com is unreachable", says="the tracker repeats a request that fails",
+           any_level=True, fatal=False, pattern=r"[Rr]etry|[Tt]imeout|unreachable"),
     weak("entering retry loop", "waiting for w&b process to finish", "mb uploaded", "graphql request initiated by",
          "waiting for the remaining", "api/2.0/mlflow", "mlflowretry", "jitteredretry", "retry attempt failed",
          says="the tracker waits for its server", fatal=False),

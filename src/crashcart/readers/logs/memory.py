@@ -37,6 +37,7 @@ _WORDING = Pattern(
     r"|out of memory\W+Tr(?:ied|ying) to alloc|Tr(?:ied|ying) to allocate [\d.]+ ?[KMGT]i?B\W{1,3}\(?GPU \d",
     re.IGNORECASE,
 )
+_STATE = Pattern(r"state_dict|Failed to clone\(\) tensor")
 _RETRIED = Pattern(
     r"retry|re-try|skip|reduc|halv|smaller|fall(?:ing)? back|recover|caught|continu|decreas|lower(?:ing)? |auto_find|"
     r"find_executable|batch size (?:scaler|finder)|attempt to",
@@ -87,6 +88,8 @@ def _memory(lines: Sequence[Line], index: int, raised: Raised | None) -> Memory:
         before = [other for other in lines[max(0, index - 60) : index] if other.window == line.window]
         phase, survived = phase_of_lines(before)[0], _went_on(lines, index)
     functions = raised.functions if raised is not None else ()
+    if _STATE.search(line.text):
+        phase, survived = "save", False  # FSDP warns and goes on with a state that is not whole
     return Memory(line, others=others, phase=phase, survived=survived, functions=functions, **numbers)
 
 
