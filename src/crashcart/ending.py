@@ -17,6 +17,7 @@ __all__ = ["died_after", "ending_of", "fatal"]
 
 # A debugger or faulthandler was asked where the program stands.
 _DUMPED = Pattern(r"\((?:idle|active)[^)]*\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
+_CONTAINER = " exited with code "
 _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
 
 
@@ -31,10 +32,15 @@ def died_after(case: Case, line: Line) -> bool:
     if case.exit is not None:
         return case.exit.code != 0
     return (
-        any(death.line.order > line.order for death in log.deaths)
+        any(death.line.order > line.order and not _neighbour(death.line, line) for death in log.deaths)
         or any(one.line.order > line.order for one in log.collectives)
         or any(_ended(one) and one.line.order > line.order for one in log.raised)
     )
+
+
+def _neighbour(death: Line, finished: Line) -> bool:
+    """Another container of a composition that is taken down after ours has ended well."""
+    return _CONTAINER in finished.lowered and _CONTAINER in death.lowered
 
 
 def _first_rank(log: Log, raised: list[Raised]) -> int | None:
