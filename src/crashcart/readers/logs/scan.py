@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["Scanner", "scannable", "squeezed"]
 
 # What any log may say that is worth a look, whatever the cause: case matters here, so that metric names such as
-# ``word_error_rate`` on every step line cost nothing. None depends on the value of a number: shapes have none.
+# ``word_error_rate`` on every step line cost nothing. None depends on the value of a number: shapes have none. None repeats
+# without a bound: on a line of megabytes the standard library would try every place against every length.
 STRUCTURE = (
     r"Traceback \(most recent call last",
-    r"(?:[A-Za-z]+(?:Error|Exception|Interrupt)|StopIteration|SystemExit)\b",
+    r"(?:[A-Za-z](?:Error|Exception|Interrupt)|StopIteration|SystemExit)\b",
     r'", line [0-9]+,? in ',
     r"\b(?:ERROR|CRITICAL|FATAL|OVERFLOW)\b",
     r"(?i:[:=(\[,]\s?-?(?:nan|inf)\b|(?:loss|norm)\s{1,4}-?(?:nan|inf)\b|\b(?:nan|inf)\s?[,|)\]}])",

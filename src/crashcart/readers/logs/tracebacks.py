@@ -35,8 +35,8 @@ _NOTEBOOK_FRAME = Pattern(
     r"^(?:File )?(?P<file>[~/\w.\-]+\.py|<ipython-input[^>]*>|Cell In\s?\[?\d+\]?)(?::(?P<line>\d{1,9}))?,?(?: line \d+)?,? in (?P<function>[\w<>]+)\("
 )
 _KIND = Pattern(
-    r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_][\w]*\.)*"
-    r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
+    r"(?:^|[\s\]:'\"(>│*])(?P<kind>(?:[a-zA-Z_]\w{0,40}\.){0,8}"
+    r"(?:[A-Z]\w{0,60}(?:Error|Exception|Interrupt|Timeout|TimeOut|Failure|Fault|NotFound|Exceeded|Missing)"
     r"|StopIteration|SystemExit|BadZipFile|queue\.Empty|queue\.Full|NotImplemented\w*|errors?\.Error|GatedRepo\w*|ConfigAttribute\w*|error|timeout)(?:\[\w+\])?)"
     r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
 )
