@@ -35,6 +35,7 @@ WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
 TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
 EACH_FURTHER_SIGN = 0.03
 GENERAL = 2
+UNSETTLED = frozenset({"unknown", "running"})
 RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
 _MOST_FINDINGS = 8
@@ -76,7 +77,8 @@ class _Weighed:
         self.survived = any(sign.survived for sign in supporting)
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
-        self.order = min((sign.order for sign in supporting if sign.strength == self.strength), default=0)
+        best = [sign for sign in supporting if sign.strength == self.strength]
+        self.order = min((sign.order for sign in best if sign.fatal or not self.fatal), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
 
@@ -137,7 +139,7 @@ class _Asked:
             return replace(sign, fatal=False)
         finished = self.case.log.finished
         if (finished is not None and not died_after(self.case, finished)) or self._went_on(sign.order):
-            return replace(sign, fatal=False)
+            return replace(sign, fatal=False, survived=True)
         return sign
 
     def _went_on(self, order: int) -> bool:
@@ -194,13 +196,13 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     settled = bool(told) and told[0].tier >= TIER["strong"]
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
-        # Nothing says that the run died: candidates are worth naming only where nothing says that it goes on, either.
-        told = [one for one in told if ending.state == "unknown" and (one.fatal or one.survived)]
+        # Nothing says that the run died: what would end a process, or seems to have been got over, is a candidate at most.
+        told = [one for one in told if ending.state in UNSETTLED and (one.fatal or one.survived)]
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes)
-    if not settled and (bad or no_log or (ending.state == "unknown" and case.log.lines)):
+    if not settled and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
 

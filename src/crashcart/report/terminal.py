@@ -86,7 +86,7 @@ def main_finding(diagnosis: Diagnosis) -> Finding | None:
     first = diagnosis.findings[0] if diagnosis.findings else None
     if first is None or first.role == "cause" or first.cause.startswith(("slow/", "silent/")):
         return first
-    if first.cause.startswith("unknown/") and diagnosis.ending.state != "finished":
+    if first.cause.startswith("unknown/") and diagnosis.ending.state == "unknown":
         return first
     return first if diagnosis.ending.state in {"crashed", "killed", "hung", "stopped"} else None
 
