@@ -40,7 +40,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
     for memory in survived(case):
         says = "the device ran out of memory, and the program went on"
-        yield Sign("weak", says, (evidence(memory.line),), fatal=False, order=memory.line.order)
+        yield Sign("weak", says, (evidence(memory.line),), fatal=False, order=memory.line.order, survived=True)
 
 
 fixes = (
