@@ -201,3 +201,14 @@ def test_healthy_step_lines_hold_nothing_of_interest() -> None:
         )
         hits = list(scan.lines(text, 0, len(text)))
         assert len(hits) <= 4, (style, [bytes(text[a:b])[:100] for a, b in hits[:3]])
+
+
+def test_a_trend_over_the_whole_run_is_seen_in_a_large_log(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    with (tmp_path / "log").open("w") as file:
+        for step in range(60_000):
+            file.write(
+                f"step {step} loss {2 + chance.random():.4f} lr 1e-4 | host rss {10_000 + step // 2} MB | {'x' * 60}\n"
+            )
+        file.write("train.sh: line 3: 4242 Killed                  python train.py\n")
+    assert first(tmp_path / "log") == "host-memory/leak"

@@ -56,6 +56,7 @@ _SERIES = (
                    r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
 )  # fmt: skip
 _POINTS = 4
+_LOOKS = 24
 _GROWTH = 1.1
 _LONG = 1000
 
@@ -124,6 +125,7 @@ def _value(line: Line, pattern: str) -> float | None:
 
 
 def _steady(values: list[float], direction: int) -> bool:
+    values = values[:: max(1, len(values) // _LOOKS)]  # neighbours that print the same number say nothing about the trend
     moves = [direction * (later - earlier) for earlier, later in itertools.pairwise(values)]
     if sum(move > 0 for move in moves) < 0.8 * len(moves) or values[0] <= 0:
         return False

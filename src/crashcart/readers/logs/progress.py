@@ -28,7 +28,7 @@ _SPACED = Pattern(
     re.IGNORECASE,
 )
 _LONGEST = 4000
-_OF_A_SHAPE = 200
+_OF_A_SHAPE = 120
 _NOT_A_METRIC = Pattern(r"\.py$|^t\d\d$|^\d|^line$|^pid$|^port$")
 _BAR = Pattern(r"(?P<step>\d{1,15})/(?P<total>\d{1,15})\s*\[", needs=("[",))
 _STEP = Pattern(
@@ -56,15 +56,18 @@ def shape(text: str) -> str:
 
 
 def find_metrics(index: Index) -> list[Metrics]:
-    """The numbers of step lines: of each shape the first and the last ones, and all that are not finite."""
+    """The numbers of step lines: of each shape the first, the last, some between, and those that are not finite."""
     by_shape: dict[str, list[Line]] = {}
     for line in index.saying(_WORTH):
         if len(line.text) < _LONGEST:
             by_shape.setdefault(shape(line.text), []).append(line)
     found = []
     for form, lines in by_shape.items():
-        middle = [line for line in lines[_OF_A_SHAPE:-_OF_A_SHAPE] if "nan" in line.lowered or "inf" in line.lowered]
-        for line in [*lines[:_OF_A_SHAPE], *middle[:_OF_A_SHAPE], *lines[max(_OF_A_SHAPE, len(lines) - _OF_A_SHAPE) :]]:
+        between = lines[_OF_A_SHAPE:-_OF_A_SHAPE]
+        broken = [line for line in between if "nan" in line.lowered or "inf" in line.lowered][:_OF_A_SHAPE]
+        spread = between[:: max(1, len(between) // _OF_A_SHAPE)]
+        middle = {line.order: line for line in (*broken, *spread)}
+        for line in [*lines[:_OF_A_SHAPE], *middle.values(), *lines[max(_OF_A_SHAPE, len(lines) - _OF_A_SHAPE) :]]:
             values = _values(line.text)
             if values:
                 found.append(Metrics(line, form, _step(line.text)[0], tuple(values)))

@@ -1,4 +1,4 @@
-"""What is kept of a log: its head, its tail, and a window around every line of interest.
+"""What is kept of a log: its head, its tail, a window around every line of interest, and a few lines from everywhere.
 
 One buffer, used again; no work per line. Lines of the same shape (a warning printed each step) get a window at their first
 few occurrences only, and once more for the last, so that memory stays flat whatever the size of the log.
@@ -26,6 +26,7 @@ _SMALL = 512
 _FULL_WINDOWS_PER_SHAPE = 2
 _MOST_SHAPES = 20_000
 _MOST_AGAIN = 400
+_MOST_SAMPLES = 200
 _SHAPE = 160
 
 
@@ -119,7 +120,7 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
 def _joined(walk: _Walk) -> list[Window]:
     """All windows in order, those that touch made one."""
     joined: list[Window] = []
-    for window in sorted([*walk.collector.first, *walk.collector.last, *walk.again.values()], key=lambda one: one.start):
+    for window in sorted([*walk.collector.first, *walk.collector.last, *walk.again.values(), *walk.samples], key=lambda one: one.start):
         newest = joined[-1] if joined else None
         if newest is None or window.start > newest.end:
             joined.append(window)
@@ -151,6 +152,9 @@ class _Walk:
         self.collector = collector
         self.seen: dict[bytes, int] = {}
         self.again: dict[bytes, Window] = {}
+        self.samples: list[Window] = []
+        self._looks = 0
+        self._stride = 1
         self.base = self.scanned = 0
         self._counted_to = 0
         self._lines = 0
@@ -167,6 +171,7 @@ class _Walk:
         """Scan up to the limit and keep windows around what was found."""
         if limit <= self.scanned:
             return
+        self._sample(limit)
         extents: list[tuple[int, int]] = []
         again: dict[bytes, tuple[int, int]] = {}
         for first, last in self.scanner.lines(self.buffer, self.scanned, limit):
@@ -186,6 +191,18 @@ class _Walk:
             else:
                 self.collector.add(window)
         self.scanned = limit
+
+    def _sample(self, limit: int) -> None:
+        """A few lines from everywhere, evenly, so that a trend over the whole run can be seen."""
+        if self._looks % self._stride == 0:
+            start = _line_start(self.buffer, self.scanned, limit)
+            end = self.buffer.find(b"\n", min(limit, start + _SMALL), limit)
+            if start > self.scanned and end > 0:
+                self.samples.append(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
+            if len(self.samples) > _MOST_SAMPLES:
+                self.samples = self.samples[::2]
+                self._stride *= 2
+        self._looks += 1
 
     def drop(self, count: int, filled: int) -> int:
         """Forget what is behind us and move the rest to the front."""
