@@ -120,7 +120,9 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
 def _joined(walk: _Walk) -> list[Window]:
     """All windows in order, those that touch made one."""
     joined: list[Window] = []
-    for window in sorted([*walk.collector.first, *walk.collector.last, *walk.again.values(), *walk.samples], key=lambda one: one.start):
+    for window in sorted(
+        [*walk.collector.first, *walk.collector.last, *walk.again.values(), *walk.samples], key=lambda one: one.start
+    ):
         newest = joined[-1] if joined else None
         if newest is None or window.start > newest.end:
             joined.append(window)
