@@ -13,17 +13,12 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import State
 
-__all__ = ["died_after", "ending_of", "fatal"]
+__all__ = ["died_after", "ending_of"]
 
 # A debugger or faulthandler was asked where the program stands.
 _DUMPED = Pattern(r"\((?:idle|active)[^)]*\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
 _CONTAINER = " exited with code "
 _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
-
-
-def fatal(log: Log) -> list[Raised]:
-    """Exceptions that ended a process, as far as the log tells, first one first."""
-    return [raised for raised in log.raised if raised.kind and not raised.survivable]
 
 
 def died_after(case: Case, line: Line) -> bool:
@@ -63,7 +58,7 @@ def ending_of(case: Case) -> Ending:
     """State, exit code, signal, step and phase at the end."""
     log = case.log
     state, code, signal = _state(case)
-    raised = fatal(log)
+    raised = log.uncaught()
     step = log.progress.step if log.progress.step is not None else case.step
     return Ending(
         state=state,
@@ -83,7 +78,7 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
     deaths = [death for death in log.deaths if not log.goes_on_after(death.line)]
     signal = next((death.signal for death in deaths if death.signal and death.signal != "SIGTERM"), None)
     code = next((death.exit_code for death in deaths if death.exit_code), None)
-    errors = fatal(log)
+    errors = log.uncaught()
     if log.finished is not None:
         if not died_after(case, log.finished):
             return "finished", None, None

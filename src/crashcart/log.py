@@ -100,10 +100,14 @@ class Raised:
     survivable: bool = False
     top: bool = False
     worker: bool = False
-    first_of_chain: bool = True
     stack_only: bool = False
     cut: bool = False
     phase: str | None = None
+
+    def stack(self, innermost: int = 80) -> str:
+        """The last frames as text, files with forward slashes, to search in."""
+        frames = self.frames[-innermost:]
+        return "\n".join(f"{frame.file} {frame.function} {frame.code}".replace("\\", "/") for frame in frames)
 
     @property
     def functions(self) -> tuple[str, ...]:
@@ -191,11 +195,8 @@ class Log:
     progress: Progress = Progress()
     finished: Line | None = None
     phase: str | None = None
-    phase_line: Line | None = None
     restarts: list[Line] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
-    complete: bool = True
-    total_lines: int = 0
     _index: Index | None = None
 
     @property
@@ -204,6 +205,10 @@ class Log:
         if self._index is None:
             self._index = Index(self.lines)
         return self._index
+
+    def uncaught(self, *, cut: bool = False) -> list[Raised]:
+        """Exceptions that the program did not get over, first one first; with ``cut`` also stacks without a last line."""
+        return [one for one in self.raised if (one.kind or (cut and one.stack_only)) and not one.survivable]
 
     @property
     def stops(self) -> Line | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +14,6 @@ import torch
 from torch import nn
 
 Builder = Callable[[Path], Path]
-Damage = Callable[[Path, Path, random.Random], "str | None"]
-
-DAMAGES = 200
-TORCH_SUFFIXES = {".pt", ".pth", ".bin", ".ckpt", ".pkl", ".distcp"}
-STATE_SUFFIXES = TORCH_SUFFIXES | {".safetensors", ".json"}
-# Files that a model can do without, or that no other file speaks of.
-DISPENSABLE = {"config.json", "generation_config.json"}
 
 
 class Net(nn.Module):

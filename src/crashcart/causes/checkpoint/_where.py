@@ -1,14 +1,6 @@
-"""Where an exception came from, as the causes of this family ask it."""
+"""Frames that tell where an exception came from, as the causes of this family ask it."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from crashcart.case import Case
-    from crashcart.log import Raised
 
 LOADING = (
     r"serialization\.py (?:load|_load|_legacy_load|_open_\w+reader|__init__)|from_pretrained|load_state_dict|"
@@ -24,14 +16,3 @@ SAVING = (
     r"PyTorchFileWriter|orbax|savemodel|checkpoint\w*\.py save|_rotate_checkpoints|save_to_json|safe_save_file|saver\.py|"
     r"_save_checkpoint"
 )
-
-
-def uncaught(case: Case) -> Iterator[Raised]:
-    """Exceptions that the program did not get over, first one first; also stacks whose last line is missing."""
-    return (raised for raised in case.log.raised if (raised.kind or raised.stack_only) and not raised.survivable)
-
-
-def stack(raised: Raised, innermost: int = 80) -> str:
-    """The last frames as text, files with forward slashes, to search in."""
-    frames = raised.frames[-innermost:]
-    return "\n".join(f"{frame.file} {frame.function} {frame.code}".replace("\\", "/") for frame in frames)

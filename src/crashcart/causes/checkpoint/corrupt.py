@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.checkpoint._where import LOADING, stack, uncaught
+from crashcart.causes.checkpoint._where import LOADING
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -64,8 +64,8 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Errors that any file can give, where the frames say that weights were being loaded."""
-    for raised in uncaught(case):
-        where = stack(raised)
+    for raised in case.log.uncaught(cut=True):
+        where = raised.stack()
         text = f"{raised.kind}: {raised.message}"
         if compiled(LOADING).search(where) and compiled(DAMAGE).search(text) and not raised.worker:
             yield Sign(

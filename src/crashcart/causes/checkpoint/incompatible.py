@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.checkpoint._where import LOADING, stack, uncaught
+from crashcart.causes.checkpoint._where import LOADING
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -84,8 +84,8 @@ stacks = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Errors that any code can give, where the frames say that a checkpoint was being loaded."""
     yield from _mismatch_at_the_end(case)
-    for raised in uncaught(case):
-        where, text = stack(raised), f"{raised.kind}: {raised.message}"
+    for raised in case.log.uncaught(cut=True):
+        where, text = raised.stack(), f"{raised.kind}: {raised.message}"
         if "weights only load failed" in text.lower() or "WeightsUnpickler" in text:
             if not compiled(r"invalid load key|truncated|operand (?:118|60)\b").search(text):
                 yield Sign(
@@ -95,7 +95,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                     order=raised.line.order,
                 )
             continue
-        if raised.stack_only and compiled(CUT).search(stack(raised, 1)):
+        if raised.stack_only and compiled(CUT).search(raised.stack(1)):
             told = "the stack ends where a saved state is put back; its last line was cut off"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
             continue
@@ -105,7 +105,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             r"Can't get attribute|No module named|KeyError: |has no attribute|must match the size|expected shape|"
             r"Unexpected keys?|Missing keys?"
         ).search(text):
-            inner = stack(raised, 3)
+            inner = raised.stack(3)
             if compiled(LOADING + r"|find_class|checkpoint\[|ckpt\[|state_dict\[").search(inner):
                 yield Sign(
                     "strong",
@@ -115,7 +115,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                 )
         elif raised.stack_only and compiled(
             r"create_(?:default_)?\w*load_plan|default_planner|load_state_dict|set_state_dict"
-        ).search(stack(raised, 2)):
+        ).search(raised.stack(2)):
             yield Sign(
                 "strong",
                 "the stack ends where saved keys are compared with the model's",

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
-from crashcart.causes.checkpoint._where import SAVING, stack, uncaught
+from crashcart.causes.checkpoint._where import SAVING
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
@@ -85,14 +85,14 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """An exception whose frames are those of a save, and that is no lack of memory or disk."""
-    for raised in uncaught(case):
+    for raised in case.log.uncaught(cut=True):
         if raised.kind not in KINDS or raised.worker or compiled(ELSE).search(raised.message):
             continue
         if not raised.frames and raised.phase == "save" and raised.kind in BARE:
             says = f"{raised.kind} right after a save was announced"
             yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
             return
-        inner = stack(raised, 5)
+        inner = raised.stack(5)
         if compiled(SAVING).search(inner) and not compiled(
             r"torch\.load\(|serialization\.py _?(?:legacy_)?load|from_pretrained"
         ).search(inner):

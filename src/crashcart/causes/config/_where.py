@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crashcart.case import Case
     from crashcart.log import Raised
 
@@ -19,17 +17,6 @@ SETTINGS = (
     r"parse_args|parse_config|load_config|get_config|build_from_cfg|from_config|\b(?:args|opts?|cfg|conf|config|hparams|"
     r"hyp|flags|data_dict|data_cfg|data_config|settings|params|model_cfg|train_cfg|\w+_(?:args|opts?|cfg|conf|config|params|settings))\b[.\[]"
 )
-
-
-def uncaught(case: Case) -> Iterator[Raised]:
-    """Exceptions that the program did not get over, first one first."""
-    return (raised for raised in case.log.raised if raised.kind and not raised.survivable)
-
-
-def stack(raised: Raised, innermost: int = 80) -> str:
-    """The last frames as text, files with forward slashes, to search in."""
-    frames = raised.frames[-innermost:]
-    return "\n".join(f"{frame.file} {frame.function} {frame.code}".replace("\\", "/") for frame in frames)
 
 
 def says(raised: Raised, pattern: str) -> bool:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.config._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -72,7 +71,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A division by zero or an empty product whose operands are sizes of the batch."""
-    for raised in uncaught(case):
+    for raised in case.log.uncaught():
         code = raised.frames[-1].code if raised.frames else ""
         if raised.kind == "ZeroDivisionError" and compiled(
             r"batch|accum|world_size|update_freq|n_gpu|num_gpus|replica|micro"
@@ -85,7 +84,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("weak", told, (evidence(raised.line),), order=raised.line.order)
         elif (
             raised.kind == "ValueError"
-            and "chunk" in stack(raised, 2)
+            and "chunk" in raised.stack(2)
             and "must be" in raised.message
             and "batch" in raised.message
         ):

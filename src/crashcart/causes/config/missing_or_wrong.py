@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.config._where import SETTINGS, stack, trained, uncaught
+from crashcart.causes.config._where import SETTINGS, trained
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -142,7 +142,7 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Missing files and keys by what they are and when they were missed; a run that ends in order before its last step."""
-    for raised in uncaught(case):
+    for raised in case.log.uncaught():
         told = _missed(case, raised)
         if told:
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
@@ -150,7 +150,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _missed(case: Case, raised: Raised) -> str | None:
-    where, code = stack(raised, 3), raised.frames[-1].code if raised.frames else ""
+    where, code = raised.stack(3), raised.frames[-1].code if raised.frames else ""
     first = raised.message.split("\n", 1)[0]
     if raised.kind in {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "OSError", "RuntimeError"}:
         return _missing_file(case, raised, first)
@@ -164,7 +164,7 @@ def _missed(case: Case, raised: Raised) -> str | None:
     if raised.kind == "TypeError" and "unexpected keyword argument" in first:
         built = compiled(
             r"_instantiate|build_from_cfg|hydra|\*\*(?:\w+\.)*(?:args|cfg|config|kwargs_from_cfg|conf|opt)\w*"
-        ).search(stack(raised, 4))
+        ).search(raised.stack(4))
         return "a key of the config is no argument of what it builds" if built else None
     return None
 
@@ -174,9 +174,9 @@ def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
         r"No such file or directory|\[Errno 20\]|does(?:n't| not) exist|Not a directory|Is a directory|not found"
     ).search(first):
         return None
-    if compiled(SAVING).search(first) or raised.worker or compiled(LOADER).search(stack(raised)) or trained(case, raised):
+    if compiled(SAVING).search(first) or raised.worker or compiled(LOADER).search(raised.stack()) or trained(case, raised):
         return None
-    if compiled(r"\bsave|_save|\.save|to_csv|write_|dump\(").search(stack(raised, 4)):
+    if compiled(r"\bsave|_save|\.save|to_csv|write_|dump\(").search(raised.stack(4)):
         return None
     if compiled(SETTINGS_FILE).search(first) and not compiled(
         r"annotation|label|sample|instances_|metadata|captions|train\.json"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.config._where import SETTINGS, says, stack, uncaught
+from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
 
@@ -95,11 +95,11 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Arithmetic or a comparison with text, told apart by the frames: an optimizer or settings, or a metric."""
-    for raised in uncaught(case):
+    for raised in case.log.uncaught():
         compared, calculated = says(raised, COMPARED), says(raised, CALCULATED)
         if not (compared or calculated):
             continue
-        inner = stack(raised, 3)
+        inner = raised.stack(3)
         if compiled(NO_SETTING).search(inner):
             yield Sign(
                 "against",

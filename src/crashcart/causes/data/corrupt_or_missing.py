@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, strong, weak
-from crashcart.causes.data._where import LOADER, WEIGHTS, stack, uncaught
+from crashcart.causes.data._where import LOADER, WEIGHTS
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -104,8 +104,8 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Missing and unreadable files by who asked for them: a loader, or somebody who loads weights."""
-    for raised in uncaught(case):
-        where = stack(raised)
+    for raised in case.log.uncaught(cut=True):
+        where = raised.stack()
         by_loader = raised.worker or compiled(LOADER).search(where) is not None
         if compiled(WEIGHTS).search(where) and not raised.worker:
             if any(words in raised.message.lower() for words in UNREADABLE):
@@ -126,14 +126,14 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
     if raised.kind == "FileNotFoundError" and (absent or "Errno 2" in first):
         if compiled(r"\.incomplete|\.lock\b|tmp-checkpoint|\.cache/huggingface").search(first):
             return None
-        if compiled(r"os\.remove|unlink|rmtree|os\.rename|os\.replace|shutil\.move").search(stack(raised, 2)):
+        if compiled(r"os\.remove|unlink|rmtree|os\.rename|os\.replace|shutil\.move").search(raised.stack(2)):
             return None  # something was cleared away twice; nobody read it
         if by_loader or (
             compiled(DATA_FILE).search(first)
             and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])
         ):
             return "a file of the data set is not there"
-    if raised.kind in BROKEN and compiled(DECODERS).search(stack(raised, 2)):
+    if raised.kind in BROKEN and compiled(DECODERS).search(raised.stack(2)):
         return f"{raised.kind} inside the decoder of a data file"
     if (
         raised.kind == "ValueError"
@@ -143,7 +143,7 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
         return "an array file holds fewer numbers than its header says"
     if by_loader and raised.kind in BROKEN:
         return f"{raised.kind} while a sample was read"
-    if raised.stack_only and compiled(READERS).search(stack(raised, 2)) and by_loader and not compiled("h5py").search(where):
+    if raised.stack_only and compiled(READERS).search(raised.stack(2)) and by_loader and not compiled("h5py").search(where):
         return "the stack ends in the reader of a data file"
     return None
 

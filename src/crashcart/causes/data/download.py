@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.data._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -93,12 +92,12 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Time-outs inside a client of the network, and retries after which nothing comes."""
-    for raised in uncaught(case):
-        if raised.stack_only and compiled(ASKING).search(stack(raised, 1)) and not compiled(TRACKERS).search(stack(raised)):
+    for raised in case.log.uncaught(cut=True):
+        if raised.stack_only and compiled(ASKING).search(raised.stack(1)) and not compiled(TRACKERS).search(raised.stack()):
             told = "the stack ends in a client that asks a hub or a server; its last line was cut off"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
             continue
-        fetching = compiled(CLIENTS).search(stack(raised, 6)) and not compiled(TRACKERS).search(stack(raised))
+        fetching = compiled(CLIENTS).search(raised.stack(6)) and not compiled(TRACKERS).search(raised.stack())
         if raised.kind in GAVE_UP and fetching:
             told = "a client of the network gave up while fetching"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.data._where import LOADER, stack, uncaught
+from crashcart.causes.data._where import LOADER
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -102,7 +102,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Code that trips over an empty loop, and epochs that cost nothing and learn nothing."""
-    for raised in uncaught(case):
+    for raised in case.log.uncaught(cut=True):
         told = _told(case, raised)
         if told:
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
@@ -127,9 +127,9 @@ def _told(case: Case, raised: Raised) -> str | None:
         return "a variable of the loop is used after it, and the loop never ran"
     if raised.stack_only and compiled(
         r"utils/data/sampler\.py __init__|datasets/folder\.py (?:make_dataset|find_classes)"
-    ).search(stack(raised, 1)):
+    ).search(raised.stack(1)):
         return "the stack ends where a sampler or a folder of classes is built: it refuses an empty one"
-    if raised.kind == "StopIteration" and compiled(LOADER + r"|next\(").search(stack(raised, 4)):
+    if raised.kind == "StopIteration" and compiled(LOADER + r"|next\(").search(raised.stack(4)):
         return "the first batch was asked for, and there is none"
     if (
         raised.kind == "IndexError"

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong
-from crashcart.causes.data._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -59,9 +58,9 @@ stacks = (Stack(r"/h5py/|/lmdb/", "the traceback stands in HDF5 or LMDB"),)
 
 def in_log(case: Case) -> Iterator[Sign]:
     """HDF5 that fails in a loader worker; a worker that crashed where HDF5 or LMDB is in use."""
-    for raised in uncaught(case):
-        where = stack(raised)
-        inside = "h5py" in stack(raised, 4) or "lmdb" in stack(raised, 4)
+    for raised in case.log.uncaught(cut=True):
+        where = raised.stack()
+        inside = "h5py" in raised.stack(4) or "lmdb" in raised.stack(4)
         worker = raised.worker or compiled(r"_worker_loop|_utils/worker").search(where)
         if inside and worker and raised.kind in {"", "OSError", "KeyError", "RuntimeError", "ValueError"}:
             whole = compiled(BROKEN + r"|unable to open file|No such file").search(raised.message) is None

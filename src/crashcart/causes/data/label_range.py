@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import against, compiled, decisive, strong, weak
-from crashcart.causes.data._where import stack, uncaught
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -65,10 +64,10 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """An index error whose frames are an embedding, a loss or a one-hot encoding."""
     outside = r"^index (?:-?\d+ )?(?:is )?out of (?:bounds|range)"
-    for raised in uncaught(case):
+    for raised in case.log.uncaught(cut=True):
         if raised.kind not in {"IndexError", "RuntimeError"} or not compiled(outside).search(raised.message):
             continue
-        if compiled(LOOK_UP).search(stack(raised, 2)):
+        if compiled(LOOK_UP).search(raised.stack(2)):
             told = "the index of a look-up or a loss is out of range"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
 

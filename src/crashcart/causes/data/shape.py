@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.data._where import LOADER, stack, uncaught
+from crashcart.causes.data._where import LOADER
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -63,10 +63,10 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Whether the stack that failed belongs to the collate function or to a model."""
-    for raised in uncaught(case):
-        where = stack(raised, 8)
+    for raised in case.log.uncaught(cut=True):
+        where = raised.stack(8)
         collating = compiled(COLLATE).search(where) is not None
-        if raised.stack_only and compiled(r"collat").search(stack(raised, 1)):
+        if raised.stack_only and compiled(r"collat").search(raised.stack(1)):
             yield Sign("strong", "the stack ends in the collate function", (evidence(raised.line),), order=raised.line.order)
         elif raised.kind and compiled(UNEQUAL).search(raised.message):
             if collating:

@@ -43,7 +43,6 @@ AVERAGE = r" ?s? ?\(([\d.]+) ?s?\)"  # what stands behind the present value: its
 COUNTED = r"\[\s*(\d+)\s*/\s*\d+\s*\]|\b(\d+)/\d+\b"
 AVERAGED = 10  # a first line at this step or later holds the mean of an interval
 COLD = 10
-BARS = 4
 SETTLED = 50  # steps after which an average says something
 PERCENT = (
     r"(?:data(?:[_ ]?load\w*)?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w*|time|stall\w*|bound|load\w*)\b[^%\n\d]{0,24}([\d.]+) ?%|"
@@ -95,19 +94,6 @@ def in_log(case: Case) -> Iterator[Sign]:
     yield from _averages(case, waits)
     yield from _told(case)
     yield from _fell_early(case)
-    yield from _two_bars(case)
-
-
-def _two_bars(case: Case) -> Iterator[Sign]:
-    """Nothing but two bars, one far slower than the other: somebody compares two ways to read the same data."""
-    paces = []
-    for line in case.log.lines[:BARS]:
-        match = compiled(r"\b\d+/\d+ \[.*?([\d.]+) ?(s/it|it/s)").search(line.text)
-        if match and float(match[1].rstrip(".") or 0):
-            paces.append((line, float(match[1]) if match[2] == "s/it" else 1 / float(match[1])))
-    if 1 < len(paces) == len(case.log.lines) and max(pace for _, pace in paces) > DROP * min(pace for _, pace in paces):
-        slow = max(paces, key=lambda item: item[1])[0]
-        yield Sign("weak", "one loop is far slower than the other", (evidence(slow),), order=slow.order)
 
 
 def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Sign]:

@@ -51,8 +51,7 @@ def read_logs(
     scan = lru_cache(maxsize=1)(lambda: scanner(engine=engine))
     budget = _budget(len(paths))
     lines: list[Line] = []
-    order = total = 0
-    whole = True
+    order = 0
     names = _display_names(paths)
     for path, name in zip(paths, names, strict=False):
         source = open_source(path)
@@ -64,12 +63,10 @@ def read_logs(
         last = lines[-1].window + 1 if lines else 0
         lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last)
         order += kept.size + 1
-        total += kept.lines
-        whole = whole and len(kept.windows) == 1
-    return structured(lines, total, whole=whole)
+    return structured(lines)
 
 
-def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
+def structured(lines: list[Line]) -> Log:
     """The meaning of kept lines."""
     raised = find_raised(lines)
     index = Index(lines)
@@ -83,14 +80,12 @@ def structured(lines: list[Line], total: int, *, whole: bool = True) -> Log:
         progress=find_progress(lines),
         finished=find_finish(index),
         restarts=find_restarts(index),
-        complete=whole,
-        total_lines=total,
         _index=index,
     )
     if not log.restarts:
         ended = [one.line.order for one in raised if one.kind and not one.survivable]
         log.attempts = find_attempts(lines, log.metrics, [*ended, *(one.line.order for one in log.deaths)])
-    log.phase, log.phase_line = phase_of_lines(lines[-40:])
+    log.phase = phase_of_lines(lines[-40:])[0]
     return log
 
 

@@ -41,7 +41,6 @@ _KIND = Pattern(
     r"(?:(?P<colon>:)\s?(?P<message>.*)|\s*$)"
 )
 _ERROR_WORD = Pattern(r"^(?:[\w.]+\.)?error$")
-_INNER = ("During handling of the above exception", "The above exception was the direct cause")
 _IGNORED = Pattern(
     r"Exception ignored in|Exception in thread|Error in atexit|Exception ignored on|in callback|--- Logging error|"
     r"Task exception was never|Exception while exporting|Error in sys\.exc",
@@ -92,13 +91,12 @@ def find_raised(lines: Sequence[Line]) -> list[Raised]:
 class _Stack:
     """The frames of one rank that wait for their exception."""
 
-    __slots__ = ("chained", "cut", "frames", "ignored", "last", "reverse", "started", "worker")
+    __slots__ = ("cut", "frames", "ignored", "last", "reverse", "started", "worker")
 
     def __init__(self) -> None:
         self.frames: list[Frame] = []
         self.ignored = False
         self.worker = False
-        self.chained = False
         self.reverse = False
         self.cut = False
         self.started: Line | None = None
@@ -150,7 +148,6 @@ class _Finder:
         before = [other.text for other in self.lines[max(0, index - 4) : index] if other.window == line.window]
         stack.ignored = any(_IGNORED.search(text) for text in [*before[-2:], line.text])
         stack.worker = "Original Traceback" in line.text or any(_worker(text) for text in before)
-        stack.chained = any(text.startswith(_INNER) for text in before)
         stack.started = line
         stack.reverse = reverse
         stack.cut = not reverse and "^C" not in "".join([*before[-2:], line.text])
@@ -186,7 +183,6 @@ class _Finder:
             survivable=not top and (stack.ignored or self._goes_on(index, line)),
             top=top and not stack.ignored,
             worker=stack.worker or "in DataLoader worker" in message or _in_child(frames),
-            first_of_chain=not stack.chained,
             phase=self._phase(index, line, frames),
         )
 

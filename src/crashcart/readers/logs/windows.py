@@ -56,10 +56,9 @@ class Budget:
 
 @record
 class Kept:
-    """The windows of one log in order, how many lines it has, and how often each shape of interest occurred."""
+    """The windows of one log in order, and its size."""
 
     windows: list[Window]
-    lines: int
     size: int
 
 
@@ -102,7 +101,7 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
     view = memoryview(buffer)
     filled, at_end = _fill(source, view, 0, budget.head + budget.tail, progress)
     if at_end:
-        return Kept([Window(0, 1, bytes(view[:filled]))], buffer.count(b"\n", 0, filled), filled)
+        return Kept([Window(0, 1, bytes(view[:filled]))], filled)
     walk = _Walk(buffer, scan(), _Collector(budget))
     walk.collector.add(Window(0, 1, bytes(view[: budget.head])))
     while True:
@@ -114,7 +113,7 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
         filled = walk.drop(max(0, walk.scanned - max(_BEFORE, budget.tail)), filled)
     tail = max(0, filled - budget.tail)
     walk.collector.add(Window(walk.base + tail, walk.number(tail), bytes(view[tail:filled])))
-    return Kept(_joined(walk), walk.number(filled) - 1, walk.base + filled)
+    return Kept(_joined(walk), walk.base + filled)
 
 
 def _joined(walk: _Walk) -> list[Window]:
