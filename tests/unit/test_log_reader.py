@@ -1,4 +1,4 @@
-"""Logs as they are: any size, encoding, compression and launcher; the same answer from both scan engines."""
+"""Logs as they are: any size, encoding, compression and launcher; the same answer from all scan engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from healthy_lines import STYLES, healthy
 
 CRASH = 'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
-ENGINES = ["re2", "stdlib"]
+ENGINES = ["hyperscan", "re2", "stdlib"]
 
 
 def first(path: Path) -> str:
@@ -141,11 +141,12 @@ def test_a_line_of_megabytes_is_no_trouble(tmp_path: Path) -> None:
 def test_a_traceback_far_from_the_end_is_found(tmp_path: Path, engine: str) -> None:
     text = "\n".join(healthy(30_000, 1, "ranks")).encode()
     (tmp_path / "log").write_bytes(text + b"\n" + CRASH.replace("\n", "\n[rank9]: ").encode() + b"\n" + text)
+    assert scanner(engine=engine).engine == engine
     log = read_logs([str(tmp_path / "log")], engine=engine)
     assert [one.kind for one in log.raised if one.kind] == ["RuntimeError"]
 
 
-def test_both_engines_keep_the_same_lines(tmp_path: Path) -> None:
+def test_all_engines_keep_the_same_lines(tmp_path: Path) -> None:
     pieces = ["\r\n".join(healthy(3_000, seed, style)) for seed, style in enumerate(STYLES)]
     incidents = "\n".join(
         path.read_text(errors="replace") for path in sorted((Path(__file__).parents[1] / "cases").rglob("*.md"))
@@ -154,7 +155,7 @@ def test_both_engines_keep_the_same_lines(tmp_path: Path) -> None:
     kept = [
         [(line.number, line.text) for line in read_logs([str(tmp_path / "log")], engine=engine).lines] for engine in ENGINES
     ]
-    assert kept[0] == kept[1]
+    assert kept[0] == kept[1] == kept[2]
 
 
 def test_memory_stays_flat_whatever_the_size(tmp_path: Path) -> None:

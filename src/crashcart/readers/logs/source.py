@@ -15,11 +15,15 @@ from typing import IO, TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from queue import Queue
 
 __all__ = ["Source", "open_source"]
 
 _SNIFF = 4096
+_PACKED = 32 << 10  # compressed bytes at a time: text that shrank a thousandfold still fits
+_AHEAD = 4
+_PATIENCE = 1.0
 _ARCHIVES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x04", b"\x89HDF", b"7z\xbc\xaf", b"\x7fELF", b"PAR1")
 _PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
@@ -56,49 +60,74 @@ class Source:
 
 
 class _Decompressed:
-    """Feeds a decompressor object; the pieces of damaged input before the damage are kept."""
+    """Feeds a decompressor object; the pieces of damaged input before the damage are kept.
+
+    A thread of its own inflates ahead while the pieces before are looked through: both let go of the interpreter.
+    """
 
     def __init__(self, stream: IO[bytes], fresh: Callable[[], Any]) -> None:
+        import queue
+        from threading import Thread
+
         self._stream = stream
         self._fresh = fresh
-        self._machine = fresh()
+        self._ready: Queue[bytes | EOFError | OSError] = queue.Queue(_AHEAD)
         self._pending = b""
         self._at = 0
-        self._left = b""
-        self._started = False
+        self._closed = False
+        self._worker = Thread(target=self._inflate, daemon=True)
+        self._worker.start()
 
     def readinto(self, view: memoryview) -> int:
         while self._at >= len(self._pending):
-            piece = self._left or self._stream.read(1 << 17)
-            self._left = b""
+            piece = self._ready.get()
+            if not isinstance(piece, bytes):
+                self._ready.put(b"")
+                raise piece
             if not piece:
-                if self._started and not self._machine.eof:
-                    self._started = False
-                    message = "the compressed file ends early"
-                    raise EOFError(message)
+                self._ready.put(b"")
                 return 0
-            self._feed(piece)
+            self._pending, self._at = piece, 0
         count = min(len(view), len(self._pending) - self._at)
         view[:count] = memoryview(self._pending)[self._at : self._at + count]
         self._at += count
         return count
 
-    def _feed(self, piece: bytes) -> None:
-        if self._machine.eof:
-            if not piece.strip(b"\0"):
-                return
-            self._machine = self._fresh()
-        self._started = True
+    def _inflate(self) -> None:
         try:
-            self._pending = self._machine.decompress(piece)
-            self._at = 0
-        except Exception as problem:  # each library has an error class of its own
-            message = f"the compressed data is damaged: {problem}"
-            raise EOFError(message) from problem
-        if self._machine.eof:
-            self._left = self._machine.unused_data
+            for piece in self._pieces():
+                if self._closed:
+                    return
+                if piece:
+                    self._ready.put(piece)
+            self._ready.put(b"")
+        except (EOFError, OSError) as problem:
+            self._ready.put(problem)
+
+    def _pieces(self) -> Iterator[bytes]:
+        machine, started = self._fresh(), False
+        while packed := self._stream.read(_PACKED):
+            while packed:
+                if machine.eof:
+                    if not packed.strip(b"\0"):
+                        break
+                    machine = self._fresh()
+                started = True
+                try:
+                    yield machine.decompress(packed)
+                except Exception as problem:  # each library has an error class of its own
+                    message = f"the compressed data is damaged: {problem}"
+                    raise EOFError(message) from problem
+                packed = machine.unused_data if machine.eof else b""
+        if started and not machine.eof:
+            message = "the compressed file ends early"
+            raise EOFError(message)
 
     def close(self) -> None:
+        self._closed = True
+        while not self._ready.empty():  # a thread that waits for room sees that nobody reads on
+            self._ready.get()
+        self._worker.join(_PATIENCE)
         self._stream.close()
 
 
