@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
 import tempfile
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -28,18 +30,17 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("-q", "--quiet", action="store_true")
     options = parser.parse_args()
-    rows = []
-    for folder in sorted(options.folder.iterdir()):
-        if not (folder / "truth.json").exists() or not folder.name.startswith(options.only):
-            continue
-        truth = json.loads((folder / "truth.json").read_text())
-        rows.append((folder.name, truth, answer(folder / "log.txt", options.buried, options.seed)))
-    report(rows, quiet=options.quiet)
+    folders = [path.parent for path in sorted(options.folder.glob(f"{options.only}*/truth.json"))]
+    with multiprocessing.Pool() as pool:
+        answers = pool.map(partial(answer, buried=options.buried, seed=options.seed), folders, chunksize=1)
+    truths = [json.loads((folder / "truth.json").read_text()) for folder in folders]
+    report([(folder.name, *row) for folder, *row in zip(folders, truths, answers, strict=True)], quiet=options.quiet)
     return 0
 
 
-def answer(log: Path, buried: int, seed: int) -> list[str]:
-    """The causes that `why` names for a log, best first."""
+def answer(folder: Path, buried: int, seed: int) -> list[str]:
+    """The causes that `why` names for an incident's log, best first."""
+    log = folder / "log.txt"
     if not buried:
         return [finding.cause for finding in crashcart.why([str(log)]).findings]
     from healthy_lines import bury

@@ -40,6 +40,7 @@ RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
+QUIET_FAMILIES = ("slow/", "silent/", "gpu-memory/leak", "host-memory/leak")
 UNKNOWN = "unknown/not-enough-evidence"
 ECHO = "distributed/peer-died"
 CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", "silent/masked-nan"})
@@ -197,7 +198,12 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
         # Nothing says that the run died: what would end a process, or seems to have been got over, is a candidate at most.
-        told = [one for one in told if ending.state in UNSETTLED and (one.fatal or one.survived)]
+        # So is what makes a run slow, useless or ever larger without ending it.
+        told = [
+            one
+            for one in told
+            if ending.state in UNSETTLED and (one.fatal or one.survived or one.cause.id.startswith(QUIET_FAMILIES))
+        ]
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]

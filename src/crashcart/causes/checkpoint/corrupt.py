@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Line
 
 title = "A checkpoint or a file of weights is damaged or cut short"
 DAMAGE = (
@@ -36,6 +37,7 @@ DAMAGE = (
     r"Unable to load weights|file signature not found|truncated|corrupt|BadZipFile|Invalid magic number|"
     r"could not find MARK|No such file.*\.metadata"
 )
+ANNOUNCED = 30
 
 phrases = (
     decisive(
@@ -74,12 +76,25 @@ def in_log(case: Case) -> Iterator[Sign]:
                 (evidence(raised.line),),
                 order=raised.line.order,
             )
-        elif raised.kind == "EOFError" and "Ran out of input" in raised.message and not raised.worker and _of_weights(where):
+        elif (
+            raised.kind == "EOFError"
+            and "Ran out of input" in raised.message
+            and not raised.worker
+            and (_of_weights(where) or _announced(case, raised.line))
+        ):
             yield Sign("strong", "a pickled file is empty", (evidence(raised.line),), order=raised.line.order)
 
 
 def _of_weights(where: str) -> bool:
     return not where or compiled(r"checkpoint|ckpt|weights|model|torch").search(where) is not None
+
+
+def _announced(case: Case, line: Line) -> bool:
+    """Whether the last words before the stack were about a checkpoint that is read."""
+    return any(
+        compiled(r"(?:resum|restor|load)\w*\b.{0,60}(?:checkpoint|ckpt|weights|model)").search(other.text)
+        for other in case.log.around(line, before=ANNOUNCED)
+    )
 
 
 def in_checkpoints(case: Case) -> Iterator[Sign]:

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A collective timed out while one rank was busy alone"
-STORE = (
-    r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|DistStoreError: (?:Socket Timeout|Timed out)"
-)
+STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|(?:DistStore|Runtime)Error: (?:Socket Timeout|Timed out)"
 phrases = (
     strong("traceback (most recent", says="the work of one rank was interrupted where a usual time-out of the others ends (10 or 30 minutes)",
            pattern=r"(?:tokeniz|\bmap\b|filter|generating|processing|preprocess).*\[(?:30|10):\d\d<.*Traceback"),
@@ -61,17 +59,34 @@ phrases = (
 )  # fmt: skip
 
 
+GUARD = r":(?:(?:local_)?main_process_first|(?:torch_)?distributed_zero_first|rank_zero_first|wait_for_main|zero_first)$"
+
+
 def in_log(case: Case) -> Iterator[Sign]:
     """Watchdog reports, against what was announced before them."""
     yield from signs(case, "slow-rank")
+    yield from _at_guard(case)
     for line in case.log.lines:
-        if ("timed out after" in line.lowered or "wait timeout" in line.lowered or "diststoreerror" in line.lowered) and (
-            compiled(STORE).search(line.text)
-        ):
+        if any(
+            word in line.lowered for word in ("timed out after", "wait timeout", "diststoreerror", "socket timeout")
+        ) and (compiled(STORE).search(line.text)):
             busy = busy_before(case, line)
             if busy is not None:
                 says = f"a rank waited for the store while another was busy: {busy.text.strip()[:80]}"
                 yield Sign("strong", says, (evidence(busy), evidence(line)), order=line.order)
+            return
+
+
+def _at_guard(case: Case) -> Iterator[Sign]:
+    """A stack that ends in the barrier of a guard: the others wait there while one rank prepares alone."""
+    for raised in case.log.raised:
+        places = [f"{frame.file}:{frame.function}" for frame in raised.frames]
+        guard = next((at for at, place in enumerate(places) if compiled(GUARD).search(place)), None)
+        if guard is None or raised.survivable or not any(compiled(r":barrier$").search(place) for place in places[guard:]):
+            continue
+        if raised.stack_only or compiled(r"[Tt]imed? ?out|[Tt]ime-out").search(raised.message):
+            says = "the others waited in the barrier of a guard while one rank prepared alone"
+            yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
             return
 
 

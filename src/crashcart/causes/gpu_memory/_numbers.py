@@ -16,7 +16,8 @@ GIB = 1 << 30
 CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
 VALIDATING = (
     r"\b(?:valid|validation|validating|val|eval|evaluating|evaluation|test|testing|sampling)\b[^|]{0,60}\d+%|mAP@|"
-    r"^\s*Class\s+Images|\bRunning (?:validation|evaluation)\b"
+    r"^\s*Class\s+Images|\bRunning (?:validation|evaluation)\b|"
+    r"^\W{0,3}(?:val(?:id(?:at\w+)?)?|eval\w*|test\w*)\b[^a-z]{0,4}(?:epoch\W{0,3})?[\d/ ]+\W"
 )
 # torch's own functions between torch.load or load_state_dict and the allocation.
 LOADING = frozenset({

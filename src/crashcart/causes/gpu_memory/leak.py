@@ -32,13 +32,14 @@ title = "GPU memory leaks: it grows step by step"
 GROWTH = 1.15
 EVEN = 1.5
 FEWEST = 3
+MANY = 8
 # A column of a step line, a column of a table ("38/299  15.3G"), or a line of its own ("nvidia-smi GPU-0 memory (MB) 2796").
 COLUMN = (
     r"(?P<name>(?:gpu|cuda|max|peak|vram)?[ _]?mem(?:ory)?(?:[ _](?:allocated|reserved|usage|"
-    r"used))?(?: \(\w+\))?)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
+    r"used))?(?: \(\w+\))?(?: \| allocated)?)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
 )
 TABLE = r"^\s*\d+/\d+\s+(?P<value>\d+(?:\.\d+)?)G\b(?P<name>)"
-DEVICE = r"gpu|cuda|vram|nvidia|hip|\bmem(?:ory)?:|\d/\d+\s+[\d.]+G"
+DEVICE = r"gpu|cuda|vram|allocated.*reserved|nvidia|hip|\bmem(?:ory)?:|\d/\d+\s+[\d.]+G"
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -56,6 +57,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         elif death is None and _even([value for _, value in series]):
             says = f"{name} rises by the same amount each time it is printed, from {low:g} to {high:g}"
             yield Sign("strong", says, seen, fatal=False, order=first.order)
+        elif death is None and len(series) >= MANY and _never_falls([value for _, value in series]):
+            says = f"{name} never falls and ends higher than it began, {low:g} to {high:g}"
+            yield Sign("weak", says, seen, fatal=False, order=first.order)
 
 
 def _columns(case: Case, end: int | None) -> dict[str, list[tuple[Line, float]]]:
@@ -83,6 +87,11 @@ def _rises(values: list[float]) -> bool:
 def _even(values: list[float]) -> bool:
     steps = [later - earlier for earlier, later in pairwise(values)]
     return min(steps) > 0 and max(steps) <= EVEN * min(steps)
+
+
+def _never_falls(values: list[float]) -> bool:
+    """A rise through all of the run: also its second half rises."""
+    return values == sorted(values) and values[-1] > values[len(values) // 2] > values[0]
 
 
 fixes = (

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 title = "Another process holds the GPU's memory"
 SHARE = 0.3
+FULL = 0.9
+EMPTY = 0.1
 IDLE = 5  # per cent of use
 USED = r"(\d+)MiB / +(\d+)MiB \| +(\d+)%"
 OWNER = r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+[CGM+]+\s|\d+MiB \|$"
@@ -49,6 +51,7 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Capacity minus free, against what this process holds; and tables of cards that are full without an owner."""
     yield from _tables(case)
+    yield from _full_before(case)
     for memory in deaths(case):
         held = held_by_others(memory)
         if held is None or memory.capacity is None:
@@ -74,6 +77,23 @@ def _tables(case: Case) -> Iterator[Sign]:
         says = f"{used[1]} of {used[2]} MiB are taken on a card that does nothing, and no process is listed"
         yield Sign("strong", says, (evidence(line),), fatal=False, order=line.order)
         return
+
+
+def _full_before(case: Case) -> Iterator[Sign]:
+    """`nvidia-smi` before the start: one card is full and another is empty, then the first allocation failed."""
+    dead = next(deaths(case), None)
+    if dead is None or dead.tried is not None:  # a message of the allocator has its own numbers
+        return
+    cards = [
+        (line, int(used[1]), int(used[2]))
+        for line in case.log.lines
+        if line.order < dead.line.order and "mib /" in line.lowered and (used := compiled(USED).search(line.text))
+    ]
+    full = next((line for line, used, total in cards if used > FULL * total), None)
+    steps = any(one.step is not None and one.line.order < dead.line.order for one in case.log.metrics)
+    if full is not None and not steps and any(used < EMPTY * total for _, used, total in cards):
+        says = "the card was full before the start, while another was empty"
+        yield Sign("decisive", says, (evidence(full), evidence(dead.line)), order=dead.line.order)
 
 
 fixes = (

@@ -73,6 +73,8 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", f"{says}, then: {end.says}", quotes, order=first.order)
         elif _while_training(case, first, last):
             yield Sign("strong", f"{says} while training went on", quotes, fatal=False, order=first.order)
+        else:
+            yield Sign("weak", says, quotes, fatal=False, order=first.order)
     elif (traced := _traced(case)) is not None:
         first, last = traced
         says = "the same place of the program holds more memory each time tracemalloc looks"

@@ -45,7 +45,7 @@ phrases = (
     decisive("preempted by", "preempted to accommodate", "cluster is preempted", "has been preempted", "was preempted",
              "got preempted", "instance preempted", "is preempted or failed", "been evicted", "was evicted", "due to worker preemption",
              "preempting job", "preempted in order to", "was requested to terminate", "was requested to stop", "node preempted",
-             "being preempted", "vm preempted", "job preempted",
+             "being preempted", "vm preempted", "job preempted", "are evicted", "is evicted", "jobevicted", "reason: evicted",
              says="the job was preempted", any_level=True,
              unless=r"resum|if (?:the|this|your)|when |was preempted, had a hardware|cache|request\(s\)|"
                     r"sequence group|KV|low on resource: memory"),

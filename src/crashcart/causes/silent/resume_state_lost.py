@@ -41,6 +41,8 @@ COUNT = r"(?:step|iteration|iter|epoch|update|checkpoint|ckpt)s?\W{0,3}(\d+)"
 FAR = 100
 JUMP = 1.5
 RATE_JUMP = 3
+FALLING = 5
+LEAP = 10
 
 phrases = (
     strong("skip resuming", "failed to find state_dict_ema", "starting from loaded model weights", "state wasn't restored",
@@ -74,6 +76,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """What begins again after a resume: a counter, the loss, or the rate of an optimizer that was printed twice."""
     yield from _rate_set_back(case)
     yield from _begins_again(case)
+    yield from _leap(case)
 
 
 def _rate_set_back(case: Case) -> Iterator[Sign]:
@@ -132,6 +135,19 @@ def _begins_again(case: Case) -> Iterator[Sign]:
         if before and now and now > JUMP * before > 0 and len(old) > 1:
             says = f"the loss was {before:g} before the resume and is {now:g} after it"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
+            return
+
+
+def _leap(case: Case) -> Iterator[Sign]:
+    """A rate that had been falling and is all at once many times higher, where no resume is announced."""
+    rates = [(one.line, rate) for one in case.log.metrics if (rate := _rate(one))]
+    for at in range(FALLING, len(rates)):
+        before = [rate for _, rate in rates[at - FALLING : at]]
+        if before == sorted(set(before), reverse=True) and rates[at][1] > LEAP * before[-1]:
+            says = f"the rate was falling and leaps from {before[-1]:g} to {rates[at][1]:g}"
+            yield Sign(
+                "weak", says, (evidence(rates[at - 1][0]), evidence(rates[at][0])), fatal=False, order=rates[at][0].order
+            )
             return
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "The training step waits for data"
 SHARE = 0.4
+SOME = 0.25
 NOTICEABLE = 0.1
 DROP = 3.0
 TIME = r"(?<![a-z_])(?:up?da?te?_s|step_s|(?:(?:i|batch|iter(?:ation)?|step|total|train)[_ ]?)?time)(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
@@ -43,6 +44,7 @@ AVERAGE = r" ?s? ?\(([\d.]+) ?s?\)"  # what stands behind the present value: its
 COUNTED = r"\[\s*(\d+)\s*/\s*\d+\s*\]|\b(\d+)/\d+\b"
 AVERAGED = 10  # a first line at this step or later holds the mean of an interval
 COLD = 10
+LATE = r"\b(?:step|iter\w*)\W{1,3}(?:[5-9]|\d\d+)\b"  # a line that is not the first step's
 SETTLED = 50  # steps after which an average says something
 PERCENT = (
     r"(?:data(?:[_ ]?load\w*)?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w*|time|stall\w*|bound|load\w*)\b[^%\n\d]{0,24}([\d.]+) ?%|"
@@ -79,13 +81,20 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """The loader's share of the step time, a profile, or a speed that falls once the prefetched batches are used up."""
     waits = list(_waits(case))
-    if len(waits) > 1 and waits[0][2] > COLD * max(wait for _, _, wait in waits[1:]):
+    if (
+        len(waits) > 1
+        and not compiled(LATE).search(waits[0][0].text)
+        and waits[0][2] > COLD * max(wait for _, _, wait in waits[1:])
+    ):
         waits = waits[1:]  # only the first interval waited
     total, waited = sum(time for _, time, _ in waits), sum(wait for _, _, wait in waits)
     if len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SHARE * total:
         worst = max(waits, key=lambda item: item[2])[0]
         says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
         yield Sign(grade(case, "strong"), says, (evidence(worst),), fatal=False, order=waits[0][0].order)
+    elif len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SOME * total:
+        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
+        yield Sign("weak", says, (evidence(waits[0][0]),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
         share = compiled(r"([\d.]+) ?%").search(line.text) or compiled(r"\|\s*([\d.]+)\s*\|?\s*$").search(line.text)
         if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
@@ -142,7 +151,7 @@ def _waits(case: Case) -> Iterator[tuple[Line, float, float]]:
             counted = compiled(COUNTED + r"|\biter\w*\W{1,3}(\d+)").search(line.text)
             steps = int(next(group for group in counted.groups() if group)) if counted else 0
             begins = counted is not None and steps == 0  # the first step of an epoch always waits
-            if (not first and not begins) or steps >= AVERAGED:
+            if (not first and not begins) or steps >= AVERAGED or compiled(LATE).search(line.text):
                 waited = float(wait[1].rstrip(".") or 0)
                 yield line, max(float(time[1].rstrip(".") or 0), waited), waited
             first = False

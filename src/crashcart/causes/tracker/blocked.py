@@ -68,8 +68,10 @@ def in_log(case: Case) -> Iterator[Sign]:
         if raised.stack_only and _raised_below(case, raised):
             continue
         if in_tracker(raised) or (not raised.frames and _pasted(case, raised.line)):
+            # A traceback that only lost its last line was raised: that is no program that stands still.
+            strength: Strength = "weak" if raised.cut else "decisive"
             yield Sign(
-                "decisive", "the program stood in the tracker's code", (evidence(raised.line),), order=raised.line.order
+                strength, "the program stood in the tracker's code", (evidence(raised.line),), order=raised.line.order
             )
     yield from _last_words(case)
 

@@ -36,6 +36,7 @@ _KILLED = Pattern(
     r"^(?:\S+: (?:line |行 ?|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
     + "|".join(map(re.escape, _ALL_KILLED))
     + r")(?:: 9)?\W*(?:$|\s{2,}\S|python|bash|torchrun|accelerate|\()"
+    r"|^Killed(?=[a-z\d]\S{0,8} .*\d+ ?/ ?\d+)"  # written over the beginning of a progress line
     r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$|line \d+:\s+\d+ Killed\b",
     needs=tuple(word.lower() for word in _ALL_KILLED),
 )
