@@ -38,6 +38,7 @@ GENERAL = 2
 UNSETTLED = frozenset({"unknown", "running"})
 RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
+_STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
 QUIET_FAMILIES = ("slow/", "silent/", "gpu-memory/leak", "host-memory/leak")
@@ -171,8 +172,16 @@ class _Lines:
             if phrase.matches(line):
                 found.append(self._sign(phrase, line))
                 if len(found) == _MOST_LINES_PER_PHRASE:
-                    break
+                    return [] if self._background(phrase, found) else found
         return found
+
+    def _background(self, phrase: Phrase, found: list[Sign]) -> bool:
+        """What a run says again and again while it goes on with its steps is not what stopped it."""
+        if phrase.strength != "weak" or phrase.fatal:
+            return False
+        first, last = found[0].order, found[-1].order
+        between = sum(first < one.line.order < last for one in self.log.metrics)
+        return between >= _STEPS_BETWEEN
 
     def _sign(self, phrase: Phrase, line: Line) -> Sign:
         strength, fatal = phrase.strength, phrase.fatal
@@ -198,12 +207,14 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
         # Nothing says that the run died: what would end a process, or seems to have been got over, is a candidate at most.
-        # So is what makes a run slow, useless or ever larger without ending it.
+        # So is what makes a run slow, useless or ever larger without ending it. That the log just stops says least.
+        last = case.log.lines[-1].order
         told = [
             one
             for one in told
             if ending.state in UNSETTLED and (one.fatal or one.survived or one.cause.id.startswith(QUIET_FAMILIES))
         ]
+        told.sort(key=lambda one: one.latest == last)
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Scanner", "scannable", "squeezed"]
+__all__ = ["Scanner", "scannable", "shapes_of", "squeezed"]
 
 # What any log may say that is worth a look, whatever the cause: case matters here, so that metric names such as
 # ``word_error_rate`` on every step line cost nothing. None depends on the value of a number: shapes have none. None repeats
@@ -39,6 +39,11 @@ _MOST_SHAPES = 60_000
 def squeezed(text: bytes) -> bytes:
     """The shape of a piece of text: what stays the same when numbers, bars and blanks change; in lower case."""
     return text.translate(_LOWER, _DROPPED)
+
+
+def shapes_of(text: bytes) -> list[bytes]:
+    """The shape of each line, where a carriage return ends a line too."""
+    return text.translate(_LOWER_LINES, _DROPPED).split(b"\n")
 
 
 def scannable(literal: str) -> bool:
@@ -98,7 +103,7 @@ class Scanner:
 
     def _by_shapes(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
         text = bytes(memoryview(buffer)[start:end])
-        shapes = text.translate(_LOWER_LINES, _DROPPED).split(b"\n")
+        shapes = shapes_of(text)
         known = self._shapes
         distinct = set(shapes)
         if distinct.issubset(known) and not any(known[shape] is not None for shape in distinct):

@@ -1,4 +1,4 @@
-"""What is kept of a log: its head, its tail, a window around every line of interest, and a few lines from everywhere.
+"""What is kept of a log: head, tail, a window around lines of interest and lines of a new shape, some lines from everywhere.
 
 One buffer, used again; no work per line. Lines of the same shape (a warning printed each step) get a window at their first
 few occurrences only, and once more for the last, so that memory stays flat whatever the size of the log.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from crashcart.readers.logs.scan import Scanner, squeezed
+from crashcart.readers.logs.scan import Scanner, shapes_of, squeezed
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _MOST_SHAPES = 20_000
 _MOST_AGAIN = 400
 _MOST_SAMPLES = 200
 _SHAPE = 160
+_SHAPED = 48 << 20  # bytes of a log in which new shapes are looked for: it costs more than all our texts
+_NEW_PER_LOOK = 150  # more than that are samples or tables, whose lines never repeat
+_NEW_BUDGET = 192 << 10
 
 
 @record
@@ -120,7 +123,15 @@ def _joined(walk: _Walk) -> list[Window]:
     """All windows in order, those that touch made one."""
     joined: list[Window] = []
     for window in sorted(
-        [*walk.collector.first, *walk.collector.last, *walk.again.values(), *walk.samples], key=lambda one: one.start
+        [
+            *walk.collector.first,
+            *walk.collector.last,
+            *walk.again.values(),
+            *walk.samples,
+            *walk.fresh.first,
+            *walk.fresh.last,
+        ],
+        key=lambda one: one.start,
     ):
         newest = joined[-1] if joined else None
         if newest is None or window.start > newest.end:
@@ -154,6 +165,8 @@ class _Walk:
         self.seen: dict[bytes, int] = {}
         self.again: dict[bytes, Window] = {}
         self.samples: list[Window] = []
+        self.fresh = _Collector(Budget(first=_NEW_BUDGET, last=_NEW_BUDGET))
+        self._shapes: set[bytes] = set()
         self._looks = 0
         self._stride = 1
         self.base = self.scanned = 0
@@ -173,6 +186,8 @@ class _Walk:
         if limit <= self.scanned:
             return
         self._sample(limit)
+        if self.base + self.scanned < _SHAPED:
+            self._keep_new_shapes(limit, filled)
         extents: list[tuple[int, int]] = []
         again: dict[bytes, tuple[int, int]] = {}
         for first, last in self.scanner.lines(self.buffer, self.scanned, limit):
@@ -204,6 +219,22 @@ class _Walk:
                 self.samples = self.samples[::2]
                 self._stride *= 2
         self._looks += 1
+
+    def _keep_new_shapes(self, limit: int, filled: int) -> None:
+        """A line unlike all before it is kept with what follows, whatever it says: most of a log repeats itself."""
+        text = bytes(memoryview(self.buffer)[self.scanned : limit])
+        shapes = shapes_of(text)
+        new = set(shapes) - self._shapes
+        self._shapes |= new
+        if not new or len(new) > _NEW_PER_LOOK:
+            return
+        position = self.scanned
+        for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=True):
+            if shape in new:
+                new.discard(shape)
+                start, end = self._extent(position, position + min(len(line), _AFTER), filled, _SMALL, _AFTER)
+                self.fresh.add(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
+            position += len(line) + 1
 
     def drop(self, count: int, filled: int) -> int:
         """Forget what is behind us and move the rest to the front."""
