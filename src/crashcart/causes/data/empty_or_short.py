@@ -149,7 +149,8 @@ def _idle_epochs(case: Case) -> Iterator[Sign]:
         if one.get("loss") == 0.0
         and compiled(r"\b0?0:00:00s?\b|\b0(?:\.0+)? ?s(?:ec)?\b|time: 0\.0+\b|\?it/s").search(one.line.text)
     ]
-    if len(idle) >= 3 and len(idle) == len(losses):
+    alike = [one for one in losses if idle and one.shape == idle[0].shape]
+    if len(idle) >= 3 and len(idle) == len(alike):
         told = (
             f"{len(idle)} epochs with a loss of exactly 0 in no time: no batch came (a set smaller than a batch, drop_last)"
         )

@@ -34,6 +34,7 @@ title = "The log hides NaN: it shows 0 or an old value instead"
 lasting = True
 FINE = r"\btrain_loss\W{1,40}\d"
 LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"
+ALIKE = 6  # two lines of one program begin alike
 FAR_FROM_ZERO = 0.05
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm", "total_norm")
 LOSSES = ("loss", "train/loss", "train_loss", "lm loss")
@@ -100,7 +101,7 @@ def _masked(one: Metrics, before: Metrics | None) -> str | None:
         return None if isfinite(gradient) else "the gradient norm is no number"
     if any(not isfinite(value) for _, value in one.values):
         return "other values of the line are no numbers"
-    if before is None:
+    if before is None or before.shape[:ALIKE] != one.shape[:ALIKE]:
         return None
     old = next((before.get(name) for name in LOSSES if before.get(name) is not None), None)
     if old is None or old < FAR_FROM_ZERO:
