@@ -61,7 +61,7 @@ phrases = (
              pattern=r"value from checkpoint \(.*\) is not equal"),
     decisive("in state_dict", says="the checkpoint has other keys",
              pattern=r"KeyError: ['\"]unexpected key|unexpected key \"[\w.]+\" in state_dict"),
-    strong("weights only load failed", "weightsunpickler error", says="torch.load refuses what is not plain weights",
+    strong("weights only load failed", "weightsunpickler error", "types accepted by default with weights_only", says="torch.load refuses what is not plain weights",
            unless=r"invalid load key"),
     strong("can't find a valid checkpoint at", "ignore_mismatched_sizes", "can't get attribute '",
            "shapes do not match the checkpoint",

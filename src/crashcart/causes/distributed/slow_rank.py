@@ -43,6 +43,10 @@ phrases = (
         says="gloo waited for a rank until its time-out",
     ),
     strong(
+        "read timeout [", pattern=r"gloo.*Read timeout \[",
+        says="gloo waited for a rank until its time-out",
+    ),
+    strong(
         "failed to pass monitoredbarrier", "timed out in monitoredbarrier", "waiting in monitoredbarrier",
         says="the monitored barrier names ranks that did not arrive",
     ),

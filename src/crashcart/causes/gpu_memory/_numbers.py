@@ -51,6 +51,7 @@ WORDS = (
     r"(?:CUDA|HIP)?\W{0,3}(?:error: |runtime error \(2\) ?: )?out of memory|THCudaCheck FAIL|OutOfMemoryError|"
     r"Tried to allocate"
 )
+ABOVE = 3  # lines between a stack and the bare message below it
 CUT = 40  # lines between a message and the stack below it
 SIZES = ("size", "batch_size", "bsz", "frames", "tokens", "ntokens", "num_tokens", "seq_len", "seqlen", "max_len", "labels")
 QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"
@@ -126,7 +127,7 @@ def _by_stack(case: Case, memory: Memory) -> str | None:
         elif (
             raised.stack_only
             and not frames
-            and any(line.order == raised.line.order for line in case.log.around(memory.line, after=CUT))
+            and any(line.order == raised.line.order for line in case.log.around(memory.line, before=ABOVE, after=CUT))
         ):
             frames = raised.frames
             if raised.phase not in {None, "train"}:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 title = "Another process holds the GPU's memory"
 SHARE = 0.3
 FULL = 0.9
+CONTEXT = r"CUDA(?: driver)? error: out of memory"  # not the allocator's words: no context could be made
+FIRST = frozenset(
+    {"__init__", "reset_parameters", "_apply", "to", "cuda", "convert", "_lazy_init", "init", "empty", "zeros"}
+)
 EMPTY = 0.1
 IDLE = 5  # per cent of use
 USED = r"(\d+)MiB / +(\d+)MiB \| +(\d+)%"
@@ -89,8 +93,11 @@ def _full_before(case: Case) -> Iterator[Sign]:
         for line in case.log.lines
         if line.order < dead.line.order and "mib /" in line.lowered and (used := compiled(USED).search(line.text))
     ]
-    full = next((line for line, used, total in cards if used > FULL * total), None)
     steps = any(one.step is not None and one.line.order < dead.line.order for one in case.log.metrics)
+    if not steps and compiled(CONTEXT).search(dead.line.text) and FIRST.intersection(dead.functions[-3:]):
+        says = "the very first allocation failed, in the construction of a module: somebody else holds the card"
+        yield Sign("decisive", says, (evidence(dead.line),), order=dead.line.order)
+    full = next((line for line, used, total in cards if used > FULL * total), None)
     if full is not None and not steps and any(used < EMPTY * total for _, used, total in cards):
         says = "the card was full before the start, while another was empty"
         yield Sign("decisive", says, (evidence(full), evidence(dead.line)), order=dead.line.order)

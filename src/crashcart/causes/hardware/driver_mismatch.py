@@ -31,6 +31,8 @@ phrases = (
     decisive("display driver / cuda driver combination", "forward compatibility was attempted",
              "compat_not_supported_on_device",
              says="the libraries do not fit the driver or the card", any_level=True),
+    decisive("but source was compiled with", says="the cuDNN that was found is not the one the program was built with",
+             pattern=r"CuDNN library: [\d.]+ but source was compiled with"),
     decisive("cudnn version incompatibility", "cudnn version mismatch", "incompatible version of cudnn",
              "cudnn_status_version_mismatch", "cudnn_status_sublibrary_version_mismatch",
              says="the cuDNN that was found is not the one torch was built with"),

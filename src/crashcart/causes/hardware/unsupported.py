@@ -42,6 +42,7 @@ phrases = (
                      r"compute capabilit\w+.{0,40}(?:or higher|or newer|required|below|>=|not supported|too low|at least)",
              unless=r"PyTorch no longer supports|supports CUDA capabilities|minimum cuda capability"),
     decisive("requires .target sm_", "not supported on .target", "not defined for option 'gpu-name'",
+             "invalid value for --gpu-architecture",
              "unsupported gpu architecture", "not supported in this architecture",
              says="the compiler cannot build this for the card's architecture"),
     decisive("mps tensor to float64", "implemented for the mps device", "not supported on mps",

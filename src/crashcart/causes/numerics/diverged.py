@@ -72,7 +72,7 @@ phrases = (
            says="weights, outputs or gradients are not finite", any_level=True, unless=GOES_ON + "|if |avoid|prevent|config"),
     strong("input_val >= zero", "input >= 0. && input <= 1.", says="the loss got a probability outside of 0 and 1: mostly NaN",
            pattern=r"Assertion"),
-    strong("probability tensor contains either", says="the model gives probabilities that are not finite"),
+    strong("probability tensor contains either", "expects all elements of std >= 0", says="the model gives probabilities that are not finite"),
     strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.*invalid values"),
     strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",
            "array must not contain infs or nans", says="predictions are not finite"),

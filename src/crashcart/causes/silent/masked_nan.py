@@ -52,6 +52,7 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Step lines that contradict themselves, and an evaluation that shows what the training log hides."""
     yield from _shown_by_evaluation(case)
+    yield from _zero_beside_nan(case)
     yield from _zero_lines(case)
 
 
@@ -65,6 +66,15 @@ def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
                 grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order)
             )
             return
+
+
+def _zero_beside_nan(case: Case) -> Iterator[Sign]:
+    """Every step reads a loss of exactly 0 while the evaluation between them is NaN."""
+    losses = [one for one in case.log.metrics if one.get("loss") is not None]
+    lost = next((line for line in case.log.lines if "eval_loss" in line.lowered and compiled(LOST).search(line.text)), None)
+    if lost is not None and len(losses) > 1 and all(one.get("loss") == 0 for one in losses):
+        says = "the loss of training reads exactly 0 in every line while that of evaluation is NaN"
+        yield Sign(grade(case, "strong"), says, (evidence(losses[0].line), evidence(lost)), order=losses[0].line.order)
 
 
 def _zero_lines(case: Case) -> Iterator[Sign]:

@@ -34,9 +34,9 @@ SHARE = 0.4
 SOME = 0.25
 NOTICEABLE = 0.1
 DROP = 3.0
-TIME = r"(?<![a-z_])(?:up?da?te?_s|step_s|(?:(?:i|batch|iter(?:ation)?|step|total|train)[_ ]?)?time)(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
+TIME = r"(?<![a-z_])(?:up?da?te?_s|step_s|train_step_time|(?:(?:i|batch|iter(?:ation)?|step|total|train)[_ ]?)?time)(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
 WAIT = (
-    r"(?<![a-z_])(?:data_s|r_?time|read(?:ing)?[_ ]time|data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
+    r"(?<![a-z_])(?:data_s|load_data_time|r_?time|read(?:ing)?[_ ]time|data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
     r"load(?:ing)?[_ ]time|fetch(?:ing)?[_ ]time|batch[_ ]wait|wait(?:ing)?[_ ](?:time|data)|input[_ ]time|time[_/](?:data|load\w*))"
     r"\W{1,3}([\d.]+)(?! ?(?:images|samples|files|examples|GB|MB))"
 )

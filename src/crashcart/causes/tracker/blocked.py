@@ -52,7 +52,7 @@ WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")
 AT_END = 15
 BEFORE = 40
 AFTER = 3
-NAMED = r"^(?:\w+\.)+\w*(?:Error|Exception|Timeout)\b: \S|^\w*(?:Error|Exception): \S"
+NAMED = r"[Ee]rror occurred|^(?:\w+\.)+\w*(?:Error|Exception|Timeout)\b: \S|^\w*(?:Error|Exception): \S"
 WEB = frozenset({
     "gaierror", "ConnectionError", "MaxRetryError", "NewConnectionError", "NameResolutionError", "ConnectTimeoutError",
     "ReadTimeoutError", "ReadTimeout", "ConnectTimeout", "SSLError", "ProxyError", "ConnectionRefusedError", "timeout",

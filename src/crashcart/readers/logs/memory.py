@@ -26,7 +26,7 @@ __all__ = ["OUT_OF_MEMORY", "find_memory"]
 OUT_OF_MEMORY = (
     "out of memory", "alloc_failed", "outofmemory", "cudaerrormemoryallocation", "cuda calloc", "resource_exhausted",
     "out_of_memory", "out_of_device_memory", "alloc device memory failed", "allocation_failed", "valid cudnn algorithm",
-    "tried to allocate", "trying to allocate",
+    "tried to allocate", "trying to allocate", "oom when allocating",
 )  # fmt: skip
 _WORDING = Pattern(
     r"(?:CUDA|HIP|MPS backend|NPU|XPU|MUSA|cuda runtime error \(2\)|CUDA driver error|Cuda failure|CUDA error)\W{0,4}(?:\d+\W+)?(?:error: )?'?out of memory"
@@ -34,7 +34,7 @@ _WORDING = Pattern(
     r"|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|OUT_OF_DEVICE_MEMORY|alloc device memory failed|CURAND_STATUS_ALLOCATION_FAILED"
     r"|Unable to find a valid cuDNN algorithm|error=2 : out of memory|ran out of memory (?:on|with)|GPU ran out of memory"
     r"|cudaErrorMemoryAllocation|Failed to CUDA calloc|RESOURCE_EXHAUSTED: Out of memory|cu(?:da)?M\w+.*out of memory"
-    r"|out of memory\W+Tr(?:ied|ying) to alloc|Tr(?:ied|ying) to allocate [\d.]+ ?[KMGT]i?B\W{1,3}\(?GPU \d",
+    r"|OOM when allocating tensor with shape|out of memory\W+Tr(?:ied|ying) to alloc|Tr(?:ied|ying) to allocate [\d.]+ ?[KMGT]i?B\W{1,3}\(?GPU \d",
     re.IGNORECASE,
 )
 _STATE = Pattern(r"state_dict|Failed to clone\(\) tensor")

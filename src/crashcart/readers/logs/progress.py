@@ -20,7 +20,7 @@ __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines",
 _VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAIR = Pattern(
-    rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\()?['\"]?{_VALUE}",
+    rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\(|\[)?['\"]?{_VALUE}",
     re.IGNORECASE,
 )
 _SPACED = Pattern(
