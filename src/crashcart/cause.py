@@ -93,10 +93,11 @@ class Cause:
     """One cause, as its module describes it.
 
     ``breadth`` orders causes that explain the same lines: 0 is specific, 1 is what remains of a family, 2 is what remains of
-    everything. ``lasting`` says that the cause makes a run useless even when it reaches its end.
+    everything. ``lasting`` says that the cause makes a run useless even when it reaches its end. ``alike`` names the causes
+    that a log is most easily mistaken for: where the answer is not certain they are what to look at next.
     """
 
-    __slots__ = ("breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "stacks", "title")
+    __slots__ = ("alike", "breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "stacks", "title")
 
     def __init__(self, identity: str, module: ModuleType) -> None:
         self.id = identity
@@ -105,6 +106,7 @@ class Cause:
         self.phrases: tuple[Phrase, ...] = getattr(module, "phrases", ())
         self.stacks: tuple[Stack, ...] = getattr(module, "stacks", ())
         self.breadth: int = getattr(module, "breadth", 0)
+        self.alike: tuple[str, ...] = getattr(module, "alike", ())
         self.lasting: bool = getattr(module, "lasting", False)
         self.parts: dict[str, Callable[[Case], Iterable[Sign]]] = {
             part: getattr(module, part) for part in PARTS if hasattr(module, part)

@@ -218,10 +218,23 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]
+    if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
+        findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes)
     if not settled and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
+
+
+def _alike(first: _Weighed, weighed: list[_Weighed], case: Case, resolve: Callable[[Fix], Fix]) -> Iterator[Finding]:
+    """What else the same lines could mean, where the answer is not certain: hypotheses, never blame."""
+    told = {one.cause.id for one in weighed}
+    by_id = {cause.id: cause for cause in causes()}
+    says = f"a log that shows this can look the same: {first.cause.title[0].lower()}{first.cause.title[1:]}"
+    for name in first.cause.alike:
+        if name not in told:
+            sign = Sign("weak", says, first.signs[0].evidence, fatal=False, order=first.order)
+            yield _finding(_Weighed(by_id[name], [sign]), case, resolve, first=False)
 
 
 def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first: bool) -> Finding:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The checkpoint does not fit the model, optimizer or version"
+alike = ("checkpoint/corrupt", "code/version")
 
 CUT = (
     r" (?:_load_rng_state|_load_optimizer_and_scheduler|_load_from_checkpoint|load_state_dict|_load_from_state_dict|"

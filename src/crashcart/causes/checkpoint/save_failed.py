@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 title = "Saving a checkpoint failed"
 breadth = 1  # a full disk is named first where both fit
+alike = ("host-memory/disk-full", "checkpoint/corrupt")
 ELSE = (
     r"out of memory|No space left|quota|Errno 28|code: 28|MemoryError|cannot allocate memory|NCCL|collective|watchdog|"
     r"timed? ?out|unexpected keyword|Errno 122"

@@ -20,6 +20,7 @@ from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
 title = "Backward does not find what it needs"
+alike = ("code/bug", "code/version")
 phrases = (
     decisive(
         "modified by an inplace operation", "backward through the graph a second time",

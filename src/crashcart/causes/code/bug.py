@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 title = "An exception in the program's own code or a library"
 breadth = 2
+alike = ("code/version", "config/missing-or-wrong")
 phrases = (strong("exception in main training loop", says="the training loop raised"),)
 LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>")
 

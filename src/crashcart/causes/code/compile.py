@@ -20,6 +20,7 @@ from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "Compilation failed (torch.compile, Triton or an extension)"
+alike = ("code/version", "hardware/unsupported")
 phrases = (
     decisive(
         "torch._dynamo.exc.", "torch._inductor.exc.", "backendcompilerfailed", "inductorerror:", "loweringexception",

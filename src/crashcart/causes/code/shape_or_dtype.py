@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Tensors disagree in shape, type or device"
+alike = ("code/version", "data/shape")
 _NOT = r"Warning:|DataLoader worker|size mismatch for|copying a param|checkpoint"
 phrases = (
     decisive(

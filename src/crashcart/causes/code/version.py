@@ -19,6 +19,7 @@ from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "A library has another version than the code expects"
+alike = ("code/bug", "config/missing-or-wrong")
 _KNOWN = (
     r"torch\w*|numpy|np|transformers|datasets|accelerate|peft|trl|diffusers|deepspeed|lightning|pytorch_lightning|"
     r"huggingface_hub|tokenizers|"

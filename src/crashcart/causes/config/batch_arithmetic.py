@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 title = "Batch, accumulation and world size do not fit each other"
 lasting = True
+alike = ("config/missing-or-wrong", "data/empty-or-short")
 SIZES = (
     r"batch|micro|gpu|world|process|\brank|accumul|chunk|queue|parallel|pipeline|tensor|\b[tpdce]p\b|mp_size|generations|"
     r"rollout|"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "More processes than devices, or several processes on one device"
+alike = ("distributed/rendezvous", "config/missing-or-wrong")
 
 phrases = (
     decisive("invalid device ordinal", says="a process asked for a card that this machine or job does not have",

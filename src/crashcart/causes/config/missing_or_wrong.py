@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "A setting, key or path is missing, unknown or contradicts another"
 lasting = True
+alike = ("code/bug", "code/version")
 SETTINGS_FILE = r"[^\s'\"]+\.(?:ya?ml|json|cfg|toml|ini|gin|conf|hocon|jsonnet|names|data)\b"
 WEIGHTS = r"\.(?:pth?|ckpt|bin|safetensors|h5|tar|pkl|t7|weights|onnx|model|spm)['\"]?\s*$"
 LOADER = r"__getitem__|_utils/(?:fetch|worker|collate)\.py|collate"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
 
 title = "A file of the data set is damaged or missing"
+alike = ("config/missing-or-wrong", "data/download")
 UNREADABLE = (
     "cannot identify image file", "image file is truncated", "broken data stream when reading image", "broken png file",
     "unrecognized data stream contents", "error opening '", "file contains data in an unknown format",

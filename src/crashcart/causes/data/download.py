@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Data or weights could not be downloaded"
+alike = ("data/corrupt-or-missing", "distributed/network")
 TRACKERS = (
     r"wandb|mlflow|comet|neptune|clearml|swanlab|aim\b|tensorboard|api\.bandw|c10d|socket\.cpp|NCCL|pypi\.org|"
     r"files\.pythonhosted|conda\."

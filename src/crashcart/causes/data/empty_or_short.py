@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "The data set is empty, or shorter than a batch or chunk"
 lasting = True
+alike = ("config/missing-or-wrong", "config/batch-arithmetic")
 COUNTS = (
     r"len\(|epoch_size|num_batches|n_batches|num_samples|n_samples|dataset_size|data_size|steps_per_epoch|iters?_per_epoch|"
     r"batches_per_epoch|"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A label, token or index is out of range"
+alike = ("code/shape-or-dtype", "hardware/gpu-fault")
 LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
 
 phrases = (

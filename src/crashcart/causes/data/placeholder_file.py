@@ -19,6 +19,7 @@ from crashcart.cause import decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "The file is a placeholder (Git LFS pointer or HTML page), not the data"
+alike = ("data/corrupt-or-missing", "checkpoint/corrupt")
 
 phrases = (
     decisive("version https://git-lfs", "git-lfs.github.com/spec", "oid sha256:", says="the text of a Git LFS pointer"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Samples of different shapes cannot be put into one batch"
+alike = ("code/shape-or-dtype", "data/corrupt-or-missing")
 UNEQUAL = (
     r"stack expect\w* each|Sizes of tensors must match except|invalid argument 0: Sizes|inconsistent tensor sizes|"
     r"Trying to resize storage|"

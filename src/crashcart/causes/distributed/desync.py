@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "The ranks took different paths and wait for each other"
+alike = ("distributed/slow-rank", "distributed/network")
 phrases = (
     decisive(
         "size_or_syntax_mismatch", "collective_type_mismatch", "collective_state_mismatch", "error type: undecided",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The network between the ranks does not carry"
+alike = ("distributed/desync", "distributed/rendezvous")
 _OURS = r"NCCL|NET/|Net :|gloo|pair\.cc|socket\.(?:cc|h|cpp)|c10d|client socket|UCX|HCCL"
 phrases = (
     decisive(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 title = "Another process died first; this is its echo"
 breadth = 2
+alike = ("distributed/network", "host-memory/oom-kill")
 phrases = (
     weak(
         "connection closed by peer", "connection closed by remote peer", "connection reset by peer", "broken pipe",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The processes could not meet: port, address or number of processes"
+alike = ("distributed/network", "config/launch-mismatch")
 phrases = (
     decisive("has already checked in", "duplicate gpu detected : rank", "rank already joined", "duplicate rank",
              says="two processes came with the same rank", any_level=True, pattern=r"rank"),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A collective timed out while one rank was busy alone"
+alike = ("distributed/desync", "hang/lock-or-io")
 STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|(?:DistStore|Runtime)Error: (?:Socket Timeout|Timed out)"
 phrases = (
     strong("traceback (most recent", says="the work of one rank was interrupted where a usual time-out of the others ends (10 or 30 minutes)",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "DDP: parameters without a gradient, or with two"
+alike = ("code/autograd", "distributed/desync")
 TWICE = ("ready only once", "marked as ready twice", "computed twice for this partition", "already been reduced")
 phrases = (
     decisive(

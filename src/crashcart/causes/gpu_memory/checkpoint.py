@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Loading or saving a checkpoint does not fit into GPU memory"
+alike = ("gpu-memory/train-step", "gpu-memory/eval-or-sample")
 
 
 def in_log(case: Case) -> Iterator[Sign]:

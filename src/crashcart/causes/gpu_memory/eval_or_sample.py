@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Evaluation or sampling does not fit into GPU memory, though training does"
+alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "GPU memory is fragmented: enough is reserved, but not in one piece"
+alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 SHARE = 0.12
 
 

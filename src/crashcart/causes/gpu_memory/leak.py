@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "GPU memory leaks: it grows step by step"
+alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 GROWTH = 1.15
 EVEN = 1.5
 FEWEST = 3

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Another process holds the GPU's memory"
+alike = ("gpu-memory/train-step",)
 SHARE = 0.3
 FULL = 0.9
 CONTEXT = r"CUDA(?: driver)? error: out of memory"  # not the allocator's words: no context could be made

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from crashcart.log import Memory
 
 title = "One batch is far larger than the rest"
+alike = ("gpu-memory/train-step", "gpu-memory/leak")
 SHARE = 0.5
 MANY_STEPS = 300
 MANY_EPOCHS = 2

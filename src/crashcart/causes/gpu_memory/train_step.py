@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 title = "The training step does not fit into GPU memory"
 breadth = 1
+alike = ("gpu-memory/eval-or-sample", "gpu-memory/outlier-batch", "gpu-memory/other-process")
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.log import Frame, Raised
 
 title = "The data loader stands still"
+alike = ("hang/lock-or-io", "outside/user")
 phrases = (
     decisive("dataloader timed out after", says="the loader's own time-out ran out"),
     weak("_try_get_data", "data_queue.get()", "worker_result_queue", "in do_one_step", "_pin_memory_loop",

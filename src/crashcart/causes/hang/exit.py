@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Raised
 
 title = "The work is done, but the process does not exit"
+alike = ("hang/lock-or-io", "tracker/blocked")
 LAST_WORD = r"^\W*(?:destroying|shutting down|cleaning up|closing|terminating) (?:the )?(?:process group|distributed|workers|dataloader)"
 
 phrases = (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Waiting for a file lock or a file system"
+alike = ("hang/dataloader", "distributed/slow-rank")
 LAST_WORD = (
     r"Setting up PyTorch plugin|(?:Loading|Building|Compiling) extension module|Using .*torch_extensions.* as PyTorch extensions root|"
     r"Emitting ninja build file|Detected CUDA files, patching ldflags|[Ww]aiting (?:for|to acquire) (?:the )?(?:file ?)?lock"

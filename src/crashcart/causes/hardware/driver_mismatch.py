@@ -19,6 +19,7 @@ from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.model import Experiment, Fix
 
 title = "Driver, CUDA or cuDNN versions do not go together"
+alike = ("hardware/unsupported", "code/version")
 _TENSORFLOW = r"dynamic library|tensorflow|dso_loader|cuda_diagnostics|cuda_driver\.cc"
 phrases = (
     strong("cudnn_status_not_initialized", "cudnn_status_version_mismatch", "cudnn_status_sublibrary_version_mismatch",

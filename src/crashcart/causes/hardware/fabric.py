@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "NVLink, NVSwitch or the fabric manager is not working"
+alike = ("hardware/gpu-fault", "distributed/network")
 phrases = (
     decisive("system not yet initialized", "cudaerrorsystemnotready", "cuda_error_system_not_ready",
              says="CUDA says that the system is not ready: on NVSwitch machines the fabric manager sets it up",

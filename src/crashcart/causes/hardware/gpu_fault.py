@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "The GPU itself failed"
+alike = ("code/bug", "hardware/fabric")
 _NONE = r":\s*0\b|\b0 uncorr|no uncorr|=\s*0\b|enabled|correctable_errors"
 phrases = (
     decisive("uncorrectable ecc error", "ecc_uncorrectable", "eccuncorrectable", "double bit ecc", "uncontained ecc",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "This device does not support what the program asks for"
+alike = ("hardware/driver-mismatch", "code/compile")
 phrases = (
     decisive("no kernel image is available", "nobinaryforgpu", "error_invalid_isa", "cudaerrornokernelimage",
              "unable to find code object for all", says="there is no compiled code for this card's architecture"),

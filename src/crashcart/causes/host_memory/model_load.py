@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "Every rank loads the full weights into host memory at once"
+alike = ("host-memory/oom-kill",)
 _LOADING = (
     r"load(?:ing|ed)? (?:\w+ ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
     r"components|"

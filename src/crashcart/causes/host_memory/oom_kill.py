@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Host memory ran out: the process was killed, or refused memory"
+alike = ("host-memory/leak", "outside/user")
 MANY_WORKERS = 32
 
 phrases = (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "A sample brings NaN or infinity into training"
 lasting = True
+alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
 DATA = (
     r"(?:input|sample|batch|data|dataset|image|label|target|feature|obs(?:ervation)?|action|state|token|frame|waveform|"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 title = "Training diverged: the loss or the gradients are not finite"
 lasting = True
+alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
 SMALLEST_FAIRSEQ = 0.01
 ROW = r"^\s*\d+/\d+\s+[\d.]+G\s+\S+"  # epoch, memory, losses: the table of the YOLO family

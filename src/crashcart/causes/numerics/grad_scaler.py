@@ -21,6 +21,7 @@ from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
+alike = ("numerics/diverged", "code/bug")
 
 phrases = (
     decisive(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 title = "A node went away"
+alike = ("outside/preempted", "host-memory/oom-kill")
 phrases = (
     strong("no route to host", "connection timed out", says="the machine no longer answers", pattern=r"^ssh: connect to host"),
     decisive("node_fail", "due to node failure", "node failure on", "due to node fail", "nodefail",

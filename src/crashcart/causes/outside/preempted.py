@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "A scheduler ended the job: time limit, preemption or SIGTERM from outside"
+alike = ("outside/node-lost", "outside/user")
 phrases = (
     decisive("due to time limit", "host ec2", "spot instance interruption", "instance-terminated-no-capacity", "job deleted at request", "exceeded limit walltime", "job exceeded its walltime", "due to preemption", "due to job requeue", "this job is preempted",
              "this job is timed-out",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 title = "A person ended the run (Ctrl-C or a closed terminal)"
 breadth = 1
+alike = ("outside/preempted", "hang/dataloader")
 phrases = (
     decisive("received 1 death signal", "closing signal sighup", "via signal sighup", "killed by signal: hangup",
              "got signal: 1", "got sigval:1", "got signal : 1", "signals.sighup",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 title = "Ranks, workers or epochs see the same data"
 lasting = True
+alike = ("silent/not-learning",)
 NUMBERS_ONLY = (
     r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
 )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "The evaluation saw no data, or none that fits"
 lasting = True
+alike = ("silent/not-learning", "data/empty-or-short")
 ZEROS = r"^[\w\s@.:/*-]{1,30}\|(?:\s*0\.0+\s*\|){4,}\s*(?:0\.0+)?\s*$"
 NO_LABELS = r"^\s*all\s+[1-9]\d*\s+0(?:\s+(?:0(?:\.0*)?|nan)){3,}"
 NO_TRUE = r"\(TP = 0, FP = [1-9]\d*\)"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 title = "The log hides NaN: it shows 0 or an old value instead"
 lasting = True
+alike = ("numerics/diverged", "silent/not-learning")
 FINE = r"\btrain_loss\W{1,40}\d"
 LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"
 ALIKE = 6  # two lines of one program begin alike

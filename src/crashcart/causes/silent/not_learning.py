@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 title = "The run goes on but nothing is learned"
 lasting = True
+alike = ("numerics/diverged", "silent/masked-nan")
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
 SEVERAL = 3

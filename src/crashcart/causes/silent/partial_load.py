@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 title = "Weights were loaded only in part"
 lasting = True
+alike = ("checkpoint/incompatible", "silent/not-learning")
 MISSING = (
     "missing key", "missing_keys=", "missing and/or unexpected keys", "not found in the checkpoint", "not in the checkpoint", "newly initialized",
     "missing parameters", "not initialized from", "parameters not loaded", "missing weights", "keys missing from",

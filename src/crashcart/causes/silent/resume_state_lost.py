@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 title = "A resume did not restore everything: something started anew"
 lasting = True
+alike = ("checkpoint/incompatible", "silent/not-learning")
 STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
 )

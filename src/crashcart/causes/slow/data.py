@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "The training step waits for data"
+alike = ("slow/storage", "slow/straggler")
 SHARE = 0.4
 SOME = 0.25
 NOTICEABLE = 0.1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Graphs are compiled again and again"
+alike = ("slow/data", "code/compile")
 LIMITS = (
     "hit config.cache_size_limit", "recompilation cache limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
     "hit config.accumulated_recompile_limit", "recording too many cudagraphs", "tf.function retracing",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Reading or saving waits for the file system"
+alike = ("slow/data",)
 SLOW_FILE = 0.3
 SLOW_SAVE = 120
 SAVES = 4

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "One rank is steadily slower than the others"
+alike = ("slow/data", "slow/throttled")
 APART = 1.05
 LONGER = 1.3
 FAR = 3.0

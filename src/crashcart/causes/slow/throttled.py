@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The accelerator's clocks are held down"
+alike = ("slow/straggler", "slow/data")
 DROP = 2.5
 HALF = 1.8
 QUICK = 2.0  # steps in a second of runs too small to be held up

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "Blocked in the experiment tracker"
+alike = ("tracker/failed", "tracker/rows-lost")
 phrases = (
     strong("uploading", says="an upload of the tracker has been going on for minutes", any_level=True,
            pattern=r"wandb: .*uploading .*\((?:[1-9]|\d\d)\.\d+m\)"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "The experiment tracker raised and ended the run"
+alike = ("tracker/blocked", "tracker/rows-lost")
 phrases = (
     strong(
         "mlflow.utils.rest_utils", "/api/2.0/mlflow", "mlflow.exceptions.restexception", "api.wandb.ai/graphql",

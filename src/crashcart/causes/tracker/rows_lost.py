@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 title = "The tracker dropped rows"
 lasting = True
+alike = ("tracker/failed",)
 WORDS = (
     "step must only increase", "less than the current step", "less than current step", "dropping entry",
     "failed to log run data",
