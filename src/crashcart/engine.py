@@ -41,7 +41,7 @@ _MOST_LINES_PER_PHRASE = 3
 _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
-QUIET_FAMILIES = ("slow/", "silent/", "gpu-memory/leak", "host-memory/leak")
+QUIET_FAMILIES = ("slow/", "numerics/", "silent/", "gpu-memory/leak", "host-memory/leak")
 UNKNOWN = "unknown/not-enough-evidence"
 ECHO = "distributed/peer-died"
 CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", "silent/masked-nan"})

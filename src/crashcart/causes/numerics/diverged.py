@@ -40,6 +40,10 @@ BROKEN_ROW = r"^\s*\d+/\d+\s+[\d.]+G(?:\s+(?:nan|inf)){2,}"
 GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\?|disabled|policy|->|\braise\b"
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
+AT_END = 20
+SEVERAL = 3
+NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
+
 phrases = (
     strong("is nan", "= nan", ": nan", "got nan", "(nan", "value nan", says="the program stopped at a value that is no number",
            pattern=r"(?:Error|Exception|assert\w*)\b.*\b(?:nan|-?inf)\b", unless=r"\braise\b|^\s+assert\b|print\("),
@@ -111,6 +115,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         sure = one.jumped or not (partial or len(one.fine) >= len(one.bad))
         says = f"{', '.join(one.bad[:3])} stopped being a number and did not come back"
         yield Sign(_grade(case, sure=sure), says, items, order=one.first.line.order)  # type: ignore[arg-type]
+    if not found and not rows:
+        yield from _ends_in_nan(case)
     tail, zero, late = gradients(case)
     if tail and (zero or len(tail) >= (2 if late else 3)):  # a scaler may need a step or two at the start
         says = f"the gradient norm is no number on the last {len(tail)} step lines" + (", the loss reads 0" if zero else "")
@@ -130,6 +136,14 @@ def in_log(case: Case) -> Iterator[Sign]:
     up = climbing(case)
     if up:
         yield Sign(_softer(case), up[2], (evidence(up[0]), evidence(up[1])), fatal=False, order=up[0].order)  # type: ignore[arg-type]
+
+
+def _ends_in_nan(case: Case) -> Iterator[Sign]:
+    """The last lines hold values that are no numbers, whatever they are called."""
+    last = [line for line in case.log.lines[-AT_END:] if compiled(NOT_A_NUMBER).search(line.text)]
+    if len(last) >= SEVERAL:
+        says = f"{len(last)} of the last lines hold values that are no numbers"
+        yield Sign("weak", says, (evidence(last[0]), evidence(last[-1])), fatal=False, order=last[0].order)
 
 
 def _softer(case: Case) -> str:
