@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test bench docs clean
 
-demo: $(VENV)/core
-	@$(BIN)/crashcart why examples/eval_oom/train.log
+# A real small job under `crashcart run`: it trains, dies where a checkpoint and sampling meet, and is explained.
+demo: $(VENV)/demo
+	@rm -rf $(VENV)/scratch && cp -r examples/collision $(VENV)/scratch
+	@cd $(VENV)/scratch && export PATH="$(abspath $(BIN)):$$PATH" && { crashcart run -- bash train.sh; crashcart why; }
 
 test: $(VENV)/test
 	$(BIN)/ruff check .
@@ -31,12 +33,16 @@ $(VENV)/core: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/python -m compileall -q src
 	@touch $@
 
+$(VENV)/demo: $(VENV)/core
+	$(BIN)/pip install --quiet torch==2.13.0 numpy
+	@touch $@
+
 # torch first and pinned, so that nothing pulls another build of it.
 $(VENV)/test: $(VENV)/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[test]'
 	$(BIN)/python -m compileall -q src
-	@touch $@ $(VENV)/core
+	@touch $@ $(VENV)/core $(VENV)/demo
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -15,8 +15,21 @@ examples:
   crashcart why train.log                     one log
   crashcart why logs/ --exit-code 137         every rank's log in a folder, and how the command ended
   crashcart why train.log --kernel-log dmesg.txt --command 'torchrun --nproc-per-node 8 train.py'
-  crashcart why                               the log is lost: look at what this folder still holds
+  crashcart why                               the newest run; without one, what this folder still holds
+  crashcart why --pid 4711                    a job that hangs now
   kubectl logs job | crashcart why -          standard input
+""",
+    "run": """\
+examples:
+  crashcart run -- torchrun --nproc-per-node 8 train.py --lr 1e-4
+  crashcart run -- bash train.sh
+  crashcart run --notify 'mail -s crashcart me@example.org' --on-hang stop -- accelerate launch train.py
+  nohup crashcart run -- python train.py > train.out 2>&1 &
+""",
+    "runs": """\
+examples:
+  crashcart runs                              newest first, with how each ended and why
+  crashcart runs --json
 """,
     "explain": """\
 examples:
@@ -62,14 +75,33 @@ def parser() -> argparse.ArgumentParser:
 
     why = verb("why", "why a run died: from whatever is left of it to the cause")
     why.add_argument(
-        "paths", nargs="*", metavar="PATH", help="logs, folders, or - for standard input (default: this folder)"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="logs, run folders, folders, or - for standard input (default: the newest run, else this folder)",
     )
     why.add_argument("--command", metavar="CMD", help="the launch command, as it was typed")
     why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
     why.add_argument("--exit-code", type=int, metavar="N", help="the exit status of the command (137 is decoded)")
     why.add_argument("--kernel-log", metavar="FILE", help="output of dmesg or journalctl -k, or a kernel log file")
+    why.add_argument("--pid", type=int, metavar="PID", help="a job that hangs now and was started without crashcart")
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+
+    run = verb("run", "run a training command unchanged, with its log kept and a flight recorder beside it")
+    run.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command, exactly as you would type it"
+    )
+    run.add_argument("--on-hang", choices=("tell", "stop"), default="tell", help="what to do when it hangs (default: tell)")
+    run.add_argument(
+        "--grace", type=float, default=30.0, metavar="SECONDS", help="time to end after a signal, before KILL (30)"
+    )
+    run.add_argument("--notify", metavar="CMD", help="a shell command that gets the verdict on its standard input")
+    run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")
+    run.add_argument("--quiet", action="store_true", help="say nothing, only record")
+
+    runs = verb("runs", "the runs that were recorded, newest first")
+    runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")
 
     explain = verb("explain", "the page of a cause, or the list of all causes")
     explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or a part of one")

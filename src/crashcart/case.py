@@ -14,6 +14,7 @@ from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from crashcart.checkpoints import Checkpoint
+    from crashcart.flight import Flight
     from crashcart.model import Evidence, Fact, NotLooked
 
 __all__ = ["Case", "ExitStatus", "KernelEvent"]
@@ -54,6 +55,7 @@ class Case:
     kernel: tuple[KernelEvent, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     exit: ExitStatus | None = None
+    flight: Flight | None = None
     not_looked: list[NotLooked] = field(default_factory=list)
     notes: list[Evidence] = field(default_factory=list)
     step: int | None = None

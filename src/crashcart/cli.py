@@ -44,6 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     if options.verb == "why":
         from crashcart.verbs import why as verb
+    elif options.verb == "run":
+        from crashcart.verbs import run as verb  # type: ignore[no-redef]
+    elif options.verb == "runs":
+        from crashcart.verbs import runs as verb  # type: ignore[no-redef]
     elif options.verb == "explain":
         from crashcart.verbs import explain as verb  # type: ignore[no-redef]
     else:

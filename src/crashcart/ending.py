@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.deaths import blamed, first, stopped_first, whole
 from crashcart.model import Ending
 from crashcart.pattern import Pattern
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -60,7 +62,7 @@ def ending_of(case: Case) -> Ending:
     state, code, signal = _state(case)
     raised = log.uncaught()
     step = log.progress.step if log.progress.step is not None else case.step
-    return Ending(
+    told = Ending(
         state=state,
         exit_code=code,
         signal=signal,
@@ -68,6 +70,19 @@ def ending_of(case: Case) -> Ending:
         phase=next((one.phase for one in raised if one.phase), log.phase),
         first_rank=_first_rank(log, raised),
     )
+    return told if case.flight is None else _as_recorded(case, told)
+
+
+def _as_recorded(case: Case, told: Ending) -> Ending:
+    """The same where a recording knows better: who ended first and in which phase, and that somebody asked it to stop."""
+    steps = [one.page.get("steps", 0.0) for one in case.flight.ranks] if case.flight is not None else []
+    told = replace(told, optimizer_steps=int(max((one for one in steps if one > 0), default=0)) or None)
+    if stopped_first(case) is not None:
+        return replace(told, state="stopped", first_rank=None)
+    leader = first(case)
+    if leader is None:
+        return replace(told, first_rank=None) if whole(case) is not None else told
+    return replace(told, first_rank=blamed(case), phase=leader.phase or told.phase)
 
 
 def _state(case: Case) -> tuple[State, int | None, str | None]:

@@ -16,6 +16,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, Phrase, causes
+from crashcart.deaths import first, stopped_first, whole
 from crashcart.ending import died_after, ending_of
 from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
@@ -56,7 +57,7 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
     return Diagnosis(
         verb=verb,
         subject=subject,
-        ending=replace(ending, first_rank=_first_rank(findings, ending)),
+        ending=replace(ending, first_rank=_first_rank(findings, ending, case)),
         findings=tuple(findings),
         ruled_out=tuple(_ruled_out(weighed, findings)),
         not_looked=(*case.not_looked, *asked.missing()),
@@ -283,8 +284,11 @@ def _ruled_out(weighed: list[_Weighed], findings: list[Finding]) -> Iterator[Rul
             yield RuledOut(one.cause.id, one.cause.title, tuple(item for sign in one.signs for item in sign.evidence))
 
 
-def _first_rank(findings: list[Finding], ending: Ending) -> int | None:
+def _first_rank(findings: list[Finding], ending: Ending, case: Case) -> int | None:
+    if first(case) is not None or whole(case) is not None or stopped_first(case) is not None:
+        return ending.first_rank  # a recording knows who was first
     if findings and findings[0].cause != UNKNOWN:
         ranks = [item.rank for sign in findings[0].signs[:1] for item in sign.evidence if item.rank is not None]
-        return ranks[0] if ranks and ending.signal is None else ending.first_rank
+        recorded = any(item.source == "recorder" for sign in findings[0].signs[:1] for item in sign.evidence[:1])
+        return ranks[0] if ranks and (recorded or ending.signal is None) else ending.first_rank
     return ending.first_rank

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 CRASHED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 FLAGS = {
-    "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "-h", "paths"],
+    "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "--pid", "-h", "paths"],
+    "run": ["--grace", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
+    "runs": ["--help", "--json", "-h"],
     "explain": ["--help", "-h", "cause"],
     "completion": ["--help", "-h", "shell"],
 }

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from crashcart.case import Case, ExitStatus
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
-from crashcart.readers.logs import read_logs
+from crashcart.readers.logs import read_logs, read_text
 from crashcart.readers.logs.endings import decoded_exit
 from crashcart.record import record
+from crashcart.recording.folder import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ class Given:
     exit_code: int | None = None
     kernel_log: str | None = None
     look_around: bool = True
+    pid: int | None = None
 
 
 def gather(given: Given, progress: Callable[[int], None] | None = None) -> Case:
@@ -56,6 +58,10 @@ class _Gathering:
         self.given = given
         self.case = Case()
         self.step: int | None = None
+        self.command = ""
+        if given.pid is not None:
+            self._look_at(given.pid)
+            return
         paths = list(given.paths) or ["."]
         folders = [path for path in paths if path != "-" and os.path.isdir(path)]
         logs = [path for path in paths if path not in folders]
@@ -63,7 +69,7 @@ class _Gathering:
         kernel = given.kernel_log
         self.found: list[Found] = []
         for folder in folders:
-            logs += self._look_through(folder, scripts, configs)
+            logs += self._read_run(folder, scripts) if is_run(folder) else self._look_through(folder, scripts, configs)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
         self._read_logs(logs, progress)
@@ -72,8 +78,37 @@ class _Gathering:
         self._read_kernel(kernel)
         if not self.case.log.lines:
             self._read_traces()
-        self._read_checkpoints(folders)
+        self._read_checkpoints([folder for folder in folders if not is_run(folder)])
         self._describe()
+
+    def _look_at(self, pid: int) -> None:
+        """A job that runs now, without us."""
+        from crashcart.readers.live import look_at
+
+        live = look_at(pid)
+        self.case.notes += live.notes
+        self.case.not_looked += live.not_looked
+        if live.text:
+            self.case.log = read_text(live.text, f"py-spy of process {pid}")
+
+    def _read_run(self, folder: str, scripts: list[str]) -> list[str]:
+        """A folder that ``crashcart run`` made: its recording, its ending and its logs."""
+        from crashcart.readers.flight import read_flight
+
+        flight = read_flight(folder)
+        self.case.flight = flight
+        facts, ending = flight.facts, flight.ending
+        who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
+        self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
+        words = str(facts.get("command", "")).split()
+        own = [os.path.join(str(facts.get("folder", ".")), word) for word in words if word.endswith(_SCRIPTS)]
+        scripts += [path for path in own if os.path.isfile(path)]
+        if not scripts and not self.given.command:
+            self.command = str(facts.get("command", ""))
+        if ending.get("code") is not None or ending.get("signal"):
+            quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
+            self.case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
+        return [path for path in _files(os.path.join(folder, "logs")) if os.path.getsize(path)]
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
         from crashcart.readers.traces.survivors import survivors
@@ -117,7 +152,8 @@ class _Gathering:
         self.case.not_looked += [NotLooked("the rest of a log", note) for note in notes]
 
     def _read_job(self, scripts: Sequence[str], configs: list[str]) -> None:
-        if not scripts and not configs and not self.given.command:
+        command = self.given.command or self.command
+        if not scripts and not configs and not command:
             return
         from crashcart.readers.job.command import read_command, read_script
         from crashcart.readers.job.config import read_config
@@ -125,8 +161,8 @@ class _Gathering:
         facts: list[Fact] = []
         for script in scripts:
             facts += self._tried(read_script, script)
-        if self.given.command:
-            facts += read_command(self.given.command, "--command")
+        if command:
+            facts += read_command(command, "--command" if self.given.command else "run.json")
         named = [_beside(fact, scripts) for fact in facts if _is_config(fact)]
         for config in [*dict.fromkeys([*configs, *(path for path in named if path)])]:
             # Flags win over files, whatever the order in which they were read.

@@ -30,6 +30,7 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
     exit_code: int | None = None,
     kernel_log: str | None = None,
     look_around: bool = True,
+    pid: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Diagnosis:
     """The diagnosis of the run that left these files: logs, folders, or nothing but its working folder.
@@ -37,9 +38,16 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
     Secrets are taken out of everything that is returned.
     """
     listed = [paths] if isinstance(paths, str) else list(paths)
-    given = Given(listed, command, configs, scripts, exit_code, kernel_log, look_around)
+    if not listed and pid is None and not (command or configs or scripts):
+        from crashcart.recording.folder import newest
+
+        run_folder = newest()
+        listed = [run_folder] if run_folder else []
+    given = Given(listed, command, configs, scripts, exit_code, kernel_log, look_around, pid)
     case = gather(given, progress)
-    return clean_all(examine(case, subject=" ".join(listed) or ".", resolve=_resolver(case)))
+    return clean_all(
+        examine(case, subject=" ".join(listed) or (f"process {pid}" if pid is not None else "."), resolve=_resolver(case))
+    )
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
@@ -60,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
             configs=options.config,
             exit_code=options.exit_code,
             kernel_log=options.kernel_log,
+            pid=options.pid,
             progress=bar.add if bar.shown else None,
         )
     if options.html:

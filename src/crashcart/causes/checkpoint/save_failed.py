@@ -8,7 +8,7 @@ pickled or written as JSON; the state-dict gathering fails; a file system that i
 
 How it shows: the exception has ``torch.save``, ``save_pretrained``, ``save_checkpoint`` or a state-dict gather on its stack:
 ``Parent directory ... does not exist``, ``Some tensors share memory``, ``tmp-checkpoint-49' -> 'checkpoint-49'``, ``Can't
-pickle local object``.
+pickle local object``. A recording knows that the process was writing a checkpoint when it raised.
 
 What to do: save once right after the start, so that this fails in the first minute; create the folder on rank 0 before a
 barrier.
@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import SAVING
+from crashcart.deaths import before, first, order
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +111,18 @@ def in_checkpoints(case: Case) -> Iterator[Sign]:
         why = newest.reasons[0] if newest.reasons else "it is broken"
         seen = Evidence("checkpoint", why, str(newest.path))
         yield Sign("weak", "the newest checkpoint is not whole: the run may have ended while it was written", (seen,))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The first exception came up while a checkpoint was written."""
+    leader = first(case)
+    for death in (leader, *before(case)):
+        if death is None or death.raised is None or death.raised.details.get("phase") != "checkpoint":
+            continue
+        if death.says(Pattern(ELSE)):
+            continue
+        says = f"{death.how} while it wrote a checkpoint"
+        yield Sign("decisive", says, (death.evidence,), death is leader, order(case))
 
 
 fixes = (

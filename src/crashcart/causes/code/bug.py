@@ -5,7 +5,8 @@ What happens: a process raises and nobody catches it.
 Why: an ordinary programming error: a missing key, an attribute of None, a wrong argument, an assertion.
 
 How it shows: a traceback. The last frame in your own files is mostly the place to look at; under several ranks the first
-rank that raised counts, not the launcher's table.
+rank that raised counts, not the launcher's table. A recording knows the order to the millisecond, and a segmentation fault
+by its signal.
 
 What to do: read the innermost frame of your own code; reproduce it on one process with ``CUDA_VISIBLE_DEVICES`` and
 ``num_workers=0`` so that nothing hides the place.
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import strong
 from crashcart.causes.code._echoes import own
+from crashcart.deaths import before, first, followers, order
+from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -24,12 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.deaths import Death
     from crashcart.log import Raised
 
 title = "An exception in the program's own code or a library"
 breadth = 2
 alike = ("code/version", "config/missing-or-wrong")
 phrases = (strong("exception in main training loop", says="the training loop raised"),)
+FAULTS = {
+    "SIGSEGV": "a segmentation fault", "SIGABRT": "an abort in C++ code", "SIGFPE": "an arithmetic fault",
+    "SIGILL": "an instruction that the processor does not know", "SIGBUS": "a bus error",
+}  # fmt: skip
 LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>")
 
 
@@ -47,6 +55,35 @@ def _own_frame(raised: Raised) -> str:
     own_frames = [frame for frame in raised.frames if not any(part in frame.file for part in LIBRARIES)]
     last = (own_frames or list(raised.frames))[-1:]
     return f"{last[0].file}:{last[0].line} in {last[0].function}" if last else ""
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The first process that ended by its own fault, and of earlier attempts those that ended them."""
+    leader = first(case)
+    if leader is not None and (says := _fault(leader)):
+        rest = followers(case, leader)
+        alone = f", {max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
+        fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
+        shown = fatal[:1] if leader.signal in FAULTS else []
+        yield Sign("strong", f"{says}{alone}", (leader.evidence, *shown), order=order(case))
+    for death in before(case):
+        if says := _fault(death):
+            again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"
+            yield Sign("strong", again, (death.evidence,), fatal=False, order=order(case))
+
+
+def _fault(death: Death) -> str:
+    """What it did, in words; nothing where a signal from outside ended it."""
+    if death.raised is not None:
+        frames = [str(frame) for frame in death.raised.details.get("frames") or ()]
+        own_frames = [frame for frame in frames if not any(part in frame for part in LIBRARIES)]
+        place, _, function = (own_frames or frames or [""])[-1].rpartition(" ")
+        where = f" at {place} in {function}" if place else ""
+        return f"{death.how}{where} in the phase '{death.raised.details.get('phase')}'"
+    if death.signal in FAULTS:
+        phase = f" in the phase '{death.process.phase}'" if death.process.phase != "unknown" else ""
+        return f"{death.how}, {FAULTS[str(death.signal)]}{phase}"
+    return f"{death.how}, without an exception" if death.code else ""
 
 
 fixes = (Fix("Look at the innermost frame of your own code", "by-hand", "the traceback above names file and line"),)

@@ -8,7 +8,8 @@ that differs between ranks (a metric that was reduced to rank 0 only); a block u
 collective (saving sharded weights, ``evaluate``, ``barrier``); experts or modules that only some ranks use.
 
 How it shows: watchdogs of different ranks name another operation, size or number; a fingerprint mismatch under
-``TORCH_DISTRIBUTED_DEBUG=DETAIL``; rank 0 waits alone right after the end of training or at a save. The sentence "most
+``TORCH_DISTRIBUTED_DEBUG=DETAIL``; rank 0 waits alone right after the end of training or at a save; in a recording, stacks of
+ranks in different collectives. The sentence "most
 likely caused by incorrect usages of collectives" is printed on every time-out and proves nothing.
 
 What to do: let all ranks decide together (all-reduce the flag before you branch), call collective functions on every
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.distributed._watchdog import signs
+from crashcart.causes.hang._recorded import stall
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -116,6 +119,13 @@ def _uneven(case: Case) -> Iterator[Sign]:
     if len(totals) > 2 and max(totals) - min(totals) < 0.01 * max(totals):  # three ranks at least
         says = f"the ranks have between {min(totals)} and {max(totals)} batches, and stop at the end of the shortest"
         yield Sign("strong", says, tuple(evidence(line) for _, _, line in near[:3]), order=near[0][2].order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Ranks that wait in different collectives, or one that ends while the others still wait."""
+    found = stall(case)
+    if found is not None and found.cause == "distributed/desync":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

@@ -7,7 +7,8 @@ Why: collectives need everybody. The store lives in rank 0's process, so its dea
 
 How it shows: ``Connection closed by remote peer``, ``Connection reset by peer``, ``Broken pipe`` in NCCL, gloo or
 TCPStore lines; ``Horovod has been shut down``; a launcher that closes the rest with SIGTERM; and no error of a rank's
-own. torchrun's "root cause" is the rank that exited first as the launcher saw it, often a victim.
+own. torchrun's "root cause" is the rank that exited first as the launcher saw it, often a victim. A recording knows who
+ended first: what came later is told as its echo.
 
 What to do: find the first rank that ended, and its own output: earlier lines, the other nodes' logs, the kernel log of
 its host (OOM killer, Xid). Keep each rank's output (``torchrun --log-dir logs --tee 3``).
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.deaths import deaths, finished, first, followers, hung, order, stop
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -107,6 +109,22 @@ def _own_error(case: Case) -> bool:
         and not compiled(OWN).search(raised.message.split("\n")[0])
         for raised in case.log.raised
     )
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Who ended after the first; or that all who ended here only lost somebody elsewhere."""
+    leader = first(case)
+    if leader is not None:
+        for death in followers(case, leader)[:MOST]:
+            later = max(0.0, death.time - leader.time)
+            says = f"{death.how} {later:.1f} s after {leader.process.name}: its echo"
+            yield Sign("weak", says, (death.evidence,), fatal=False, order=order(case))
+        return
+    ends = deaths(case)
+    lost = [one for one in ends if one.raised is not None and one.echo]
+    if lost and not (finished(case) or hung(case) or stop(case)) and not case.log.collectives:
+        says = f"{lost[0].process.name} lost its connection, and nothing on this machine had ended before"
+        yield Sign("strong", says, (lost[0].evidence,), order=order(case))
 
 
 fixes = (

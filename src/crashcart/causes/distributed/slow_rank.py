@@ -7,7 +7,8 @@ Why: long work on one rank between two collectives, and a time-out (10 minutes f
 shorter than it. A barrier after rank 0's long work does not help: it dies at the same time-out.
 
 How it shows: watchdog reports of the waiting ranks with one element; the last line before, minus the time-out, is the other
-rank's save, scan or download; ``store->get('0') got error: Timeout`` at the first barrier; gloo's ``Timed out waiting``.
+rank's save, scan or download; ``store->get('0') got error: Timeout`` at the first barrier; gloo's ``Timed out waiting``. A
+recording shows at which line the missing rank works.
 
 What to do: do the long work before the process group starts, share it between ranks, save sharded or asynchronously; raise
 the time-out for this group only (``init_process_group(timeout=...)``, ``ddp_timeout``). A time-out of many hours hides the
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
 from crashcart.causes.distributed._watchdog import busy_before, signs
+from crashcart.causes.hang._recorded import stall
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -93,6 +96,13 @@ def _at_guard(case: Case) -> Iterator[Sign]:
             says = "the others waited in the barrier of a guard while one rank prepared alone"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
             return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A rank that works, or sleeps, by itself while the others wait for it in a collective."""
+    found = stall(case)
+    if found is not None and found.cause == "distributed/slow-rank":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

@@ -7,7 +7,7 @@ Why: ``torch.load`` without ``map_location`` puts the saved tensors where they w
 whole on one rank.
 
 How it shows: out of memory with ``torch.load``, ``load_state_dict``, ``resume``, ``save_checkpoint`` or a state-dict
-gather on the stack.
+gather on the stack. A recording knows the phase from inside the process.
 
 What to do: ``map_location="cpu"`` and delete the loaded dictionary before training; save sharded, or gather to the host
 (``offload_to_cpu=True``, ``rank0_only=True``).
@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -37,6 +38,11 @@ def in_log(case: Case) -> Iterator[Sign]:
         if doing:
             says = f"the device ran out of memory while {doing} a checkpoint"
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """What the process itself recorded: it was writing or loading a checkpoint."""
+    yield from signs(case, "checkpoint")
 
 
 fixes = (

@@ -8,7 +8,8 @@ Why: nobody measures this phase, since it first comes long after the start. With
 so a larger batch alone need not be too much: ask what stays in memory when the phase begins, and what it adds.
 
 How it shows: an out-of-memory error with ``evaluate``, ``validation``, ``sample``, ``log_images`` or ``generate`` on
-the stack, or right after a line that announces the phase, though training steps passed before.
+the stack, or right after a line that announces the phase, though training steps passed before. A recording knows the phase
+from inside the process, and what the allocator held at most in each.
 
 What to do: smaller evaluation and sampling batch, fewer images, move results to the host as they come
 (``eval_accumulation_steps``), ``torch.no_grad()``, free the training-only parts first.
@@ -19,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
@@ -52,6 +54,11 @@ def in_config(case: Case) -> Iterator[Sign]:
             says = f"{name} is {other:g}, {other / train:g} times the training batch of {train:g}"
             items: tuple[Evidence, ...] = (case.facts[name].evidence, case.facts["train.batch_size"].evidence)
             yield Sign("weak", says, items, fatal=False)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """What the process itself recorded: it was evaluating or sampling."""
+    yield from signs(case, "eval-or-sample")
 
 
 fixes = (

@@ -7,7 +7,7 @@ leave holes in the segments.
 
 How it shows: ``reserved but unallocated`` (or reserved minus allocated) is larger than what was asked for and a good
 part of the card. The sentence "If reserved but unallocated memory is large try setting ..." is printed almost always:
-weigh the numbers.
+weigh the numbers. A recording has them from the allocator itself.
 
 What to do: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``, sizes padded to few lengths, the largest batch first.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.gpu_memory._numbers import alive, capacity, deaths, gib, idle_in_pool
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -42,6 +43,11 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif idle < memory.tried:
             yield Sign("against", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """What lay idle in the pool when an allocation failed."""
+    yield from signs(case, "fragmentation")
 
 
 fixes = (

@@ -6,7 +6,7 @@ Why: something keeps tensors alive: ``total_loss += loss`` without ``.item()`` k
 outputs or losses, a cache on the device, ``retain_graph=True``, hooks that store activations.
 
 How it shows: the memory column of the log rises steadily; the error comes late, in an ordinary training step, with most
-of the card allocated by this process.
+of the card allocated by this process. A recording has what was allocated each second.
 
 What to do: ``.detach()`` or ``.item()`` whatever is kept over steps; look at the memory snapshot of two steps and
 compare.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
 from crashcart.causes.gpu_memory._numbers import deaths
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -93,6 +94,11 @@ def _even(values: list[float]) -> bool:
 def _never_falls(values: list[float]) -> bool:
     """A rise through all of the run: also its second half rises."""
     return values == sorted(values) and values[-1] > values[len(values) // 2] > values[0]
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Allocated memory that rose through the training, as it was seen each second."""
+    yield from signs(case, "leak")
 
 
 fixes = (

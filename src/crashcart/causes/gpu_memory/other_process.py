@@ -7,7 +7,7 @@ or all ranks of the job sitting on the same card because ``CUDA_VISIBLE_DEVICES`
 missing.
 
 How it shows: the numbers tell, not the words: capacity minus free minus what this process holds is large. Newer
-messages name the other processes (``Process 123 has 70 GiB memory in use``).
+messages name the other processes (``Process 123 has 70 GiB memory in use``). A recording has what others held, from NVML.
 
 What to do: ``nvidia-smi`` shows who holds it; end stale processes of your own, or take another card; check that each
 rank sets its device.
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.gpu_memory._numbers import GIB, alive, deaths, gib, held_by_others
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -102,6 +103,11 @@ def _full_before(case: Case) -> Iterator[Sign]:
     if full is not None and not steps and any(used < EMPTY * total for _, used, total in cards):
         says = "the card was full before the start, while another was empty"
         yield Sign("decisive", says, (evidence(full), evidence(dead.line)), order=dead.line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Who held the card when an allocation failed."""
+    yield from signs(case, "other-process")
 
 
 fixes = (

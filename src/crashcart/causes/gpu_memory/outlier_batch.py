@@ -8,7 +8,7 @@ memory of a step is decided by its largest sample.
 
 How it shows: hundreds of steps passed at the same settings before it; or the stack is in work that grows with the
 content of a sample (box overlaps, label assignment, pairwise costs); or the framework says that it skips single
-batches.
+batches. A recording has the size of the batch at hand and of the largest that passed before.
 
 What to do: cap the length, batch by tokens instead of samples, put the largest batch first so that it fails at once,
 skip and count samples above a limit. Under several ranks skip on all of them together.
@@ -30,6 +30,7 @@ from crashcart.causes.gpu_memory._numbers import (
     steps_before,
     survived,
 )
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -87,6 +88,11 @@ def _reasons(case: Case, memory: Memory) -> Iterator[tuple[str, str]]:
     card = capacity(memory)
     if steps and memory.tried and card and memory.tried > SHARE * card:
         yield known, f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The batch at hand against the largest that passed before."""
+    yield from signs(case, "outlier-batch")
 
 
 fixes = (

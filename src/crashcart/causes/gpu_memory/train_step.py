@@ -7,7 +7,8 @@ Why: activations grow with micro-batch and sequence length (attention: with its 
 parameters (Adam: twice the weights, in float32). Logits of a large vocabulary are often the single largest tensor.
 
 How it shows: ``CUDA out of memory. Tried to allocate ...`` with a stack in forward, backward or ``optimizer.step``. The
-hint about fragmentation at the end of the message is printed almost always and means nothing by itself.
+hint about fragmentation at the end of the message is printed almost always and means nothing by itself. A recording tells that
+it was no other phase, no other process, no growth and no larger batch.
 
 What to do: halve the micro-batch and double the accumulation (the same global batch), switch on activation
 checkpointing, shorten sequences, shard optimizer state (ZeRO, FSDP). ``empty_cache()`` in the loop does not help.
@@ -18,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.gpu_memory._numbers import alive, deaths, gib, phase, survived
+from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -42,6 +44,11 @@ def in_log(case: Case) -> Iterator[Sign]:
     for memory in survived(case):
         says = "the device ran out of memory, and the program went on"
         yield Sign("weak", says, (evidence(memory.line),), fatal=False, order=memory.line.order, survived=True)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """An allocation failed in the training itself, and nothing else explains it."""
+    yield from signs(case, "train-step")
 
 
 fixes = (

@@ -9,7 +9,8 @@ while it held the queue's lock; a full ``/dev/shm``.
 
 How it shows: after Ctrl-C, or in a ``py-spy dump``, the main thread is in ``__next__``, ``_next_data``,
 ``_try_get_data``, ``queue.get`` or ``poll``, the pin thread in ``do_one_step``; ``DataLoader timed out after N seconds``
-where a time-out is set.
+where a time-out is set. A recording has the stacks of the
+workers too, and says at which line of the data set they stand.
 
 What to do: ``num_workers=0`` shows whether it is the loader; then ``cv2.setNumThreads(0)``, ``OMP_NUM_THREADS=1``,
 ``TOKENIZERS_PARALLELISM=false``, open files inside the worker, or start workers with ``spawn`` or ``forkserver``. Set
@@ -21,7 +22,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, weak
+from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import dumped, frame_in, in_tracker, interrupted, moved_before, standing
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -164,6 +167,13 @@ def _children(case: Case) -> Iterator[Sign]:
             says = "a native stack waits for a lock" + (", in the loader's libraries" if loader else "")
             yield Sign("strong" if loader else "weak", says, (evidence(line),), order=line.order)
             return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Where the rank that the others wait for stands, and its workers."""
+    found = stall(case)
+    if found is not None and found.cause == "hang/dataloader":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

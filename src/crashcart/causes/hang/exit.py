@@ -7,7 +7,8 @@ exit, a ``destroy_process_group`` that waits for a rank which is gone or still i
 the loop.
 
 How it shows: after Ctrl-C the stack is in ``threading._shutdown``, ``_python_exit``, ``_exit_function``, ``atexit``,
-``__del__`` or ``destroy_process_group``, or only the launcher's ``process.wait()`` is there.
+``__del__`` or ``destroy_process_group``, or only the launcher's ``process.wait()`` is there. A recording shows a
+rank in the phase 'exit', and the threads that are still there.
 
 What to do: close writers, loaders and pools yourself, barrier and ``destroy_process_group()`` on all ranks at the end of
 the program. Check first that the last checkpoint is whole: then the run itself is not lost.
@@ -18,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import TRACKERS, before, frame_in, in_tracker, standing
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -140,6 +143,13 @@ def _closing(case: Case) -> Iterator[Sign]:
         if stood and any(compiled(CLOSES).search(name) for name in raised.functions):
             says = "a writer's thread was closed while the interpreter was going down"
             yield Sign("strong", says, (evidence(raised.line),), fatal=False, order=raised.line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A program that has ended and stands in its interpreter's end."""
+    found = stall(case)
+    if found is not None and found.cause == "hang/exit":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

@@ -7,7 +7,8 @@ locks (NFS without lockd, object-store mounts); another rank holds the lock and 
 
 How it shows: the stack is in ``file_baton.wait``, ``filelock``'s ``acquire`` or ``flock``; ``Lock ... not acquired ...,
 waiting 0.05 seconds`` again and again; ``No locks available``; the last line is ``Using ... as PyTorch extensions
-root...``; the kernel reports tasks blocked for more than 120 seconds.
+root...``; the kernel reports tasks blocked for more than 120 seconds. A recording names the system
+call (``flock``, ``fsync``) and the file.
 
 What to do: make sure that no build runs, then delete the lock file it names; put caches on a local disk
 (``TORCH_EXTENSIONS_DIR``, ``HF_HOME``, ``TRITON_CACHE_DIR``); build once before the ranks start.
@@ -18,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import frame_in, standing
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -115,6 +118,13 @@ def in_machine(case: Case) -> Iterator[Sign]:
         if event.kind in {"hung-task", "nfs"} and event.ours is not False:
             says = "the kernel saw the program wait for a file system"
             yield Sign("strong" if event.ours else "weak", says, (event.evidence,))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A rank whose system call or whose frames wait for a lock, a file or an answer."""
+    found = stall(case)
+    if found is not None and found.cause == "hang/lock-or-io":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

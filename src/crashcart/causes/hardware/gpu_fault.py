@@ -8,7 +8,7 @@ hung micro-controller. No setting of the training causes these.
 How it shows: ``uncorrectable ECC error``, ``GPU has fallen off the bus``, ``GPU is lost``, ``Unable to determine the
 device handle``; in the kernel log an Xid. The number decides: 48, 64, 79, 94, 95 and 140 are the card; 13, 31, 43, 45
 and 68 are mostly the program (an index out of range, an assertion, a kill), unless one card shows them under many
-different programs.
+different programs. A recording has the Xids that the driver reported while the job ran, without the kernel log.
 
 What to do: drain the node, read ``nvidia-smi -q`` (ECC, retired pages, row remapping) and ``dmesg | grep -i xid``,
 reset the GPU or reboot, run on other cards meanwhile; if it comes back, have the card replaced. Resume from the last
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
 from crashcart.causes.hardware._xid import APPLICATION, HARDWARE, LINK, NOTICES, Told, xids
+from crashcart.deaths import finished, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -94,6 +95,25 @@ def in_machine(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", f"{says}: no program can cause it", (event.evidence,))
         else:
             yield Sign("strong", says, (event.evidence,))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Xids and memory errors that the driver reported while the job ran."""
+    if case.flight is None:
+        return
+    fatal, at = not finished(case), order(case)
+    for event in case.flight.of_kind("xid", "ecc-uncorrected"):
+        code, card = event.details.get("number"), event.details.get("card")
+        if event.kind == "ecc-uncorrected":
+            says = f"the driver reported an uncorrectable memory error of card {card}"
+            yield Sign("strong", says, (event.evidence,), fatal, at)
+        elif code in APPLICATION:
+            says = f"the driver reported Xid {code} on card {card}: mostly the program's own fault"
+            yield Sign("weak", says, (event.evidence,), fatal=False, order=at)
+        elif code not in LINK | NOTICES:
+            sure = code in HARDWARE
+            says = f"the driver reported Xid {code} on card {card}" + (": no program can cause it" if sure else "")
+            yield Sign("decisive" if sure else "strong", says, (event.evidence,), fatal, at)
 
 
 fixes = (

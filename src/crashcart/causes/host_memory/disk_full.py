@@ -8,7 +8,7 @@ show.
 
 How it shows: ``[Errno 28] No space left on device``, ``[Errno 122] Disk quota exceeded``; torch's zip writer only says
 ``PytorchStreamWriter failed writing file`` or ``unexpected pos``, safetensors ``StorageFull``. The checkpoint that was
-being written is damaged: resume from the one before.
+being written is damaged: resume from the one before. A recording shows how much room the disk and the quota had.
 
 What to do: ``df -h`` and ``df -i`` on the output folder, ``/tmp`` and the cache; ``quota -s``; keep only the last few
 checkpoints; move ``HF_HOME``, ``TMPDIR`` and the output folder to a larger volume.
@@ -19,9 +19,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory._recorded import gib, last_of
 from crashcart.causes.host_memory.shm import at_semaphore
+from crashcart.deaths import first, order
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +41,8 @@ _SPACE = (
     "设备上没有空间", "设备没有空间", "磁盘空间不足", "aucun espace disponible", "no queda espacio", "spazio esaurito",
     "não há espaço", "не осталось свободного места", "空き領域がありません", "남은 공간이 없음",
 )  # fmt: skip
+_RECORDED = Pattern(r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull")
+_FULL = 64 << 20
 phrases = (
     weak(*_SPACE, says="something found no space left", unless=_NOT_DISK),
     decisive("disk quota exceeded", "errno 122]", "超出磁盘限额", "os error 122", "quota exceeded",
@@ -74,6 +80,25 @@ def in_log(case: Case) -> Iterator[Sign]:
         strength: Strength = "decisive" if shared is None or line.order < shared else "weak"
         yield Sign(strength, "a write found no space left on the device", (evidence(line),), order=line.order)
         return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A write that failed, beside the room that the disk of the working folder and the quota had."""
+    leader = first(case)
+    if leader is None or not leader.says(_RECORDED) or leader.says(Pattern(_NOT_DISK)):
+        return
+    at = clock(leader.time)
+    for column, what in (("disk_free", "the disk of the working folder"), ("quota_left", "the quota")):
+        free = last_of(case, "host", column, leader.time)
+        if free is not None and free < _FULL:
+            says = f"{gib(free)} were left on {what} when {leader.how}"
+            seen = Evidence("recorder", says, f"recorder {at}", rank=leader.process.rank, time=at)
+            yield Sign("decisive", says, (leader.evidence, seen), order=order(case))
+            return
+    if leader.says(Pattern(r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StorageFull")):
+        yield Sign(
+            "decisive", f"{leader.process.name} found no room for what it wrote", (leader.evidence,), order=order(case)
+        )
 
 
 fixes = (

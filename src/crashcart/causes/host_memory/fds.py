@@ -8,7 +8,7 @@ it is freed; data sets that return many small tensors or keep references hold th
 in every worker, workers created anew each epoch, and sockets of many ranks come on top. ``ulimit -n`` is often 1024.
 
 How it shows: ``[Errno 24] Too many open files``, ``received 0 items of ancdata``, ``unable to open shared memory object
-</torch_...> in read-write mode``.
+</torch_...> in read-write mode``. A recording counts the open files of every process against the limit.
 
 What to do: raise the limit (``ulimit -n 65536`` before the launch), close files, return one tensor per sample instead
 of many, or ``torch.multiprocessing.set_sharing_strategy("file_system")`` (then mind ``/dev/shm``).
@@ -19,8 +19,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.deaths import first, order
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +47,8 @@ phrases = (
     weak("in recvfds", "rebuild_storage_fd", "in recv_handle", says="a descriptor was being received", fatal=False),
     weak("pin memory thread exited", says="the pinning thread died, as it does without descriptors"),
 )  # fmt: skip
+_RECORDED = Pattern(r"Too many open files|Errno 24\b|items of ancdata|unable to open shared memory object")
+_NEARLY, _FAR = 0.8, 0.5
 _LIMIT = r"too many open files|errno 24\b|items of ancdata"
 
 
@@ -59,6 +64,26 @@ def in_log(case: Case) -> Iterator[Sign]:
                 says = "a process ran out of descriptors while a tensor was handed over"
                 yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
                 return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """How many files the process that died held, against its limit."""
+    leader = first(case)
+    if leader is None or case.flight is None:
+        return
+    limit = (case.flight.facts.get("machine") or {}).get("open_files")
+    counts = [count for _, count in case.flight.series("process", "files", leader.process.pid)]
+    told = leader.says(_RECORDED)
+    if not told or not counts or not isinstance(limit, int) or limit <= 0:
+        if told:
+            yield Sign(
+                "decisive", f"{leader.process.name} was refused another descriptor", (leader.evidence,), order=order(case)
+            )
+        return
+    says = f"{leader.process.name} held {max(counts):.0f} open files where {limit} are allowed"
+    at = clock(leader.time)
+    seen = (leader.evidence, Evidence("recorder", says, f"recorder {at}", rank=leader.process.rank, time=at))
+    yield Sign("decisive", says, seen, order=order(case))
 
 
 def _last(case: Case, raised: Raised) -> bool:

@@ -10,7 +10,8 @@ no process shows as its own.
 
 How it shows: Slurm's ``oom-kill event``, Kubernetes' ``OOMKilled``, Ray's memory monitor, or the kernel log name it. A
 bare SIGKILL mostly means this, but a person, a time limit or a launcher that clears up sends the same signal: ``dmesg
--T | grep -i oom`` or the control group's ``memory.events`` settles it.
+-T | grep -i oom`` or the control group's ``memory.events`` settles it. A recording has those counters before and after:
+when they did not move and memory was not short, somebody else sent the signal.
 
 What to do: fewer workers and less prefetch, no pinned memory, read lazily or memory-mapped, ask for more memory. A
 smaller batch with more accumulation keeps the training nearly the same; it does nothing when memory leaks per sample.
@@ -22,13 +23,17 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._kills import ECHOES, kills, over, refused
+from crashcart.causes.host_memory._recorded import ample, host_kills, no_kill, own_kills, short
+from crashcart.deaths import before, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.deaths import Death
     from crashcart.log import Line
 
 title = "Host memory ran out: the process was killed, or refused memory"
@@ -75,6 +80,9 @@ phrases = (
 )  # fmt: skip
 _FORKS = frozenset({"start", "_Popen", "_launch"})
 _VICTIM = r"Kill(?:ed)? process (\d+),? (?:UID \d+, )?\(([^)]*)\)|task=([^,]+),pid=(\d+)"
+_REFUSED = Pattern(
+    r"^(?:numpy\S*_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .* for an array|bad_alloc"
+)
 _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyter|ipykernel"
 
 
@@ -155,6 +163,39 @@ def in_config(case: Case) -> Iterator[Sign]:
     says = f"{workers:g} workers for each of {ranks:g} ranks: at least {workers * ranks:g} loader processes, as many for each further loader"
     facts = [case.facts[name].evidence for name in ("loader.workers", "launch.processes") if name in case.facts]
     yield Sign("weak", says, tuple(facts))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A SIGKILL beside the kernel's counters of kills, which tell whether it came from them; or memory that was refused."""
+    leader = first(case)
+    if leader is None:
+        for death in before(case):
+            yield from _killed(case, death, fatal=False)
+        return
+    yield from _killed(case, leader, fatal=True)
+    if leader.says(_REFUSED):
+        yield Sign("strong", f"{leader.process.name} was refused host memory", (leader.evidence,), order=order(case))
+    counted = no_kill(case, leader)
+    if leader.signal == "SIGKILL" and counted is not None and ample(case, leader.time):
+        says = "memory was not short, and the kernel killed nobody for it"
+        yield Sign("against", says, (counted.evidence, leader.evidence), order=order(case))
+
+
+def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
+    if death.signal != "SIGKILL":
+        return
+    own, host, lacking = own_kills(case, death), host_kills(case, death), short(case, death.time)
+    seen = (death.evidence, *((lacking,) if lacking else ()))
+    at = order(case)
+    if own is not None and own.moved:
+        says = f"{death.how}, and the kernel counted a kill for lack of memory in the job's control group"
+        yield Sign("decisive", says, (*seen, own.evidence), fatal, at)
+    elif own is None and host is not None and host.moved:
+        says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
+        yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)
+    elif lacking:
+        says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel's count"
+        yield Sign("strong", says, seen, fatal, at)
 
 
 fixes = (

@@ -9,7 +9,7 @@ buffers of some megabytes for each pair of ranks beside them, and files of kille
 How it shows: ``DataLoader worker (pid ...) is killed by signal: Bus error``, ``unable to write to file </torch_...>``,
 NCCL's ``posix_fallocate failed`` or ``failed to extend /dev/shm/nccl-...``, and ``Errno 28`` when a semaphore is
 created. It speaks of space on a device, but not of the disk. A worker that ``exited unexpectedly`` without a word is
-mostly this in a container.
+mostly this in a container. A recording shows how full ``/dev/shm`` was when it happened.
 
 What to do: ``docker run --ipc=host`` or ``--shm-size=16g``; in Kubernetes an ``emptyDir`` with ``medium: Memory`` on
 ``/dev/shm``; fewer workers, less prefetch; remove stale ``/dev/shm/torch_*`` and ``nccl-*``.
@@ -21,8 +21,12 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._kills import ECHOES
+from crashcart.causes.host_memory._recorded import gib, last_of
+from crashcart.deaths import deaths, finished, hung, order
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +58,8 @@ _BUS_ERROR = (
     r"^.{0,40}(?:总线错误|总线出错|Bus-Zugriffsfehler|Erreur du bus|Error del bus|Errore di bus|Ошибка "
     r"шины|バスエラー)|^Fatal Python error: Bus error"
 )
+_RECORDED = Pattern(r"[Bb]us error|shared memory|/dev/shm|</torch_|SemLock|Errno 28|exited unexpectedly|SIGBUS")
+_FULL = 0.02
 _MAPPED = r"lmdb|memmap|safetensors|mmap_mode|nfs|num_workers\W{1,3}0\b|hardware memory corruption"
 
 
@@ -76,6 +82,23 @@ def in_log(case: Case) -> Iterator[Sign]:
                 yield Sign("weak" if mapped else "strong", says, (evidence(line),), order=line.order)
                 break
     yield from _vanished(case)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """How full /dev/shm was when a process died as it does without it."""
+    fitting = next((one for one in deaths(case) if one.signal == "SIGBUS" or one.says(_RECORDED)), None)
+    if fitting is None or finished(case) or hung(case):
+        return
+    used, free = (last_of(case, "host", f"shm_{what}", fitting.time) for what in ("used", "free"))
+    if used is None or free is None:
+        return
+    at = clock(fitting.time)
+    says = f"{gib(used)} of /dev/shm were used and {gib(free)} free"
+    seen = (Evidence("recorder", says, f"recorder {at}", rank=fitting.process.rank, time=at), fitting.evidence)
+    if free < _FULL * (used + free):
+        yield Sign("decisive", f"{says} when {fitting.how}", seen, order=order(case))
+    elif free > 0.5 * (used + free):
+        yield Sign("against", says, seen, order=order(case))
 
 
 def _vanished(case: Case) -> Iterator[Sign]:

@@ -8,7 +8,7 @@ silence.
 
 How it shows: one term of the loss is NaN while the others are fine and the rate is small; or the value is infinite on
 single lines and finite on the next; or a check names the sample. It comes at the same sample again with another seed or
-rate.
+rate. In a recording of several ranks one of them has it a step before the others.
 
 What to do: scan the data set once for values that are not finite and for degenerate labels, leave those samples out and
 count them. Skipping the batch in the training loop hides it: report the share, and under several ranks skip on all
@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes.numerics._recorded import alone, broken_losses, other_death
 from crashcart.causes.numerics._series import broken
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -33,6 +35,7 @@ title = "A sample brings NaN or infinity into training"
 lasting = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
+SEVERAL = 3
 DATA = (
     r"(?:input|sample|batch|data|dataset|image|label|target|feature|obs(?:ervation)?|action|state|token|frame|waveform|"
     r"audio|box|annotation)s?"
@@ -71,6 +74,23 @@ def in_log(case: Case) -> Iterator[Sign]:
         strength = "strong" if one.recovered or not _small_rate(case) else "decisive"
         items = (evidence(one.first.line),)
         yield Sign(strength, says, items, fatal=not one.recovered, order=one.first.line.order)  # type: ignore[arg-type]
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """One rank whose loss was no number while the others, with the same weights, had one; or a loss that comes and goes."""
+    found = broken_losses(case)
+    if found and alone(case, found):
+        one = found[0]
+        says = (
+            f"only {one.process.name} had a loss that is no number at step {one.step}; the other ranks had the same weights, and "
+            "the loss had not grown: it came in with its batch"
+        )
+        strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
+        yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
+    again = [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
+    if len(again) >= SEVERAL and found and not any(one.stays for one in found):
+        says = f"the loss was no number on single steps, {len(again)} times, and came back each time"
+        yield Sign("weak", says, (again[0].evidence, again[-1].evidence), fatal=False, order=order(case))
 
 
 def _small_rate(case: Case) -> bool:

@@ -8,7 +8,8 @@ Why: the learning rate is too high for this batch or precision, warm-up or clipp
 library that damages gradients looks the same.
 
 How it shows: the loss jumps or turns ``nan`` and stays so; frameworks stop with their own sentence. A few overflows at
-the start, while the scaler looks for its scale, are healthy, and so is a single step that was skipped.
+the start, while the scaler looks for its scale, are healthy, and so is a single step that was skipped. A
+recording sees each loss where it goes backward, with its step.
 
 What to do: go back to a checkpoint before the first NaN (a later one is useless), lower the rate or lengthen the
 warm-up, clip gradients, train in bfloat16 instead of float16. If the first NaN comes at the same batch whatever the
@@ -21,9 +22,11 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.numerics._recorded import alone, broken_losses, other_death
 from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
+from crashcart.deaths import order
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +38,7 @@ lasting = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
 SMALLEST_FAIRSEQ = 0.01
+MANY_SKIPPED = 10
 ROW = r"^\s*\d+/\d+\s+[\d.]+G\s+\S+"  # epoch, memory, losses: the table of the YOLO family
 BROKEN_ROW = r"^\s*\d+/\d+\s+[\d.]+G(?:\s+(?:nan|inf)){2,}"
 GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\?|disabled|policy|->|\braise\b"
@@ -165,6 +169,33 @@ def _grade(case: Case, *, sure: bool) -> str:
 
 def _bottom(lowered: str) -> float:
     return SMALLEST_FAIRSEQ if "setting loss scale" in lowered else SMALLEST_SCALE
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Losses as ``backward()`` saw them, before any framework averaged or hid them; and the scaler's scale."""
+    found = broken_losses(case)
+    lasting_ones = [one for one in found if one.stays]
+    if lasting_ones:
+        one = lasting_ones[0]
+        says = f"the loss of {one.process.name} is no number from step {one.step} on, {one.count} times"
+        sure = not other_death(case) and not alone(case, found)
+        yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
+    elif found:
+        one = found[0]
+        says = f"the loss of {one.process.name} was no number at step {one.step}, and came back"
+        yield Sign("weak", says, (one.event.evidence,), fatal=False, order=order(case))
+    yield from _scale(case)
+
+
+def _scale(case: Case) -> Iterator[Sign]:
+    for process in case.flight.ranks if case.flight is not None else ():
+        skipped, done = process.page.get("skipped", 0.0), process.page.get("steps", 0.0)
+        scale = process.page.get("scale", float("nan"))
+        if skipped >= MANY_SKIPPED and skipped > done and scale < SMALLEST_SCALE:
+            quote = f"{process.name}: scale {scale:g}, {skipped:.0f} steps skipped, {done:.0f} done"
+            says = "the loss scale went to the bottom: most steps overflow"
+            yield Sign("strong", says, (Evidence("recorder", quote, "recorder", process.rank),), order=order(case))
+            return
 
 
 fixes = (

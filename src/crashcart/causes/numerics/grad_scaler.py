@@ -17,11 +17,21 @@ with bfloat16 use no scaler at all.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crashcart.cause import Stack, decisive, strong
-from crashcart.model import Experiment, Fix
+from crashcart.deaths import order
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
 alike = ("numerics/diverged", "code/bug")
+INNERMOST = 3
+REFUSED = frozenset({"AssertionError", "ValueError", "RuntimeError"})
 
 phrases = (
     decisive(
@@ -50,6 +60,16 @@ phrases = (
     strong("current scale_growth_tracker is none", "_growth_tracker is none", says="the scaler's state is not set up"),
 )
 stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceback stands in the gradient scaler"),)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """An uncaught exception that the scaler itself raised."""
+    for event in case.flight.of_kind("exception") if case.flight is not None else ():
+        inner = [str(frame) for frame in event.details.get("frames") or ()][-INNERMOST:]
+        if any("grad_scaler.py:" in frame for frame in inner) and event.details.get("type") in REFUSED:
+            says = f"the scaler refused a call of rank {event.rank} at step {event.details.get('step')}"
+            yield Sign("decisive", says, (event.evidence,), order=order(case))
+            return
 
 
 fixes = (

@@ -8,7 +8,7 @@ is moved.
 How it shows: ``CANCELLED AT ... DUE TO TIME LIMIT`` or ``PREEMPTION``, ``this job is preempted``, ``walltime ...
 exceeded limit``, a spot notice; or the launcher itself received SIGTERM (``Received 15 death signal``) before any rank
 failed. The other way round, ``Sending process ... closing signal SIGTERM`` after a rank failed, is only the launcher
-clearing up.
+clearing up. A recording names the sender of the signal (``slurmstepd``, a container runtime, a shell).
 
 What to do: save on the signal and more often, ask for a warning before the end (``#SBATCH --signal=B:USR1@300``),
 requeue and resume automatically, ask for more time.
@@ -19,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
+from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
+from crashcart.deaths import deaths, finished, first, hung, order, stopped_first
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -72,6 +74,8 @@ _SHELL = (
     r"(?:line|Zeile|ligne|línea|行|第)? ?\d+:?\s+\d+ (?:Terminated|已终止|Beendet)\b|^(?:zsh|sh): terminated\s"
 )
 _AT_END = 12
+_SEVERAL = 2
+_APART = 0.02  # seconds: a launcher ends its ranks at once
 _SPARED = r"bypassing|scheduling shutdown|ignor|if |will |handler (?:installed|registered)|register"
 _MEMORY = r"oom|out of memory|out-of-memory|memory limit"
 
@@ -128,6 +132,21 @@ def in_machine(case: Case) -> Iterator[Sign]:
     status = case.exit
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
         yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """SIGTERM and its sender; or a rank that it ended well before the others."""
+    asked = stopped_first(case)
+    if asked is not None:
+        if asked[0] == "SIGTERM":
+            yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
+        return
+    ends = deaths(case)
+    if finished(case) or hung(case) or first(case) is not None or len(ends) < _SEVERAL or ends[0].signal != "SIGTERM":
+        return
+    if ends[1].time - ends[0].time > _APART and ends[0].raised is None:
+        says = f"{ends[0].how}, before any other process had ended"
+        yield Sign("strong", says, (ends[0].evidence,), order=order(case))
 
 
 fixes = (

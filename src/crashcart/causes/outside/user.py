@@ -1,13 +1,15 @@
-"""A person ended the run: Ctrl-C, a closed terminal, a cancelled job.
+"""A person, or another program, ended the run: Ctrl-C, a closed terminal, a cancelled job, ``kill -9``.
 
-What happens: the launcher or the program receives SIGINT or SIGHUP while everything was healthy.
+What happens: the launcher or the program receives SIGINT, SIGHUP or SIGKILL while everything was healthy.
 
 Why: someone pressed Ctrl-C; or the terminal or SSH session was closed. ``nohup`` does not protect ``torchrun``: it
 installs its own handler for SIGHUP and passes the signal on.
 
 How it shows: ``Received 1 death signal`` (SIGHUP) or ``2`` (SIGINT), ``closing signal SIGHUP``, ``Hangup``,
 ``KeyboardInterrupt``, ``^C``, exit 129 or 130. A ``KeyboardInterrupt`` is often only how a person got out of a hang:
-then the interrupted frame (a queue, a lock, a barrier) and the silence before it tell the cause.
+then the interrupted frame (a queue, a lock, a barrier) and the silence before it tell the cause. A recording tells who sent
+the signal; a SIGKILL has no sender, and is put here when the kernel killed nobody for memory, memory was not short, no other
+rank had failed and crashcart did not send it.
 
 What to do: run under ``tmux``, ``screen``, ``systemd-run`` or the scheduler instead of ``nohup`` with a terminal;
 resume from the last checkpoint.
@@ -18,7 +20,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory._recorded import ample, no_kill
+from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
+from crashcart.deaths import by_us, first, order, stopped_first, whole
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Raised
 
-title = "A person ended the run (Ctrl-C or a closed terminal)"
+title = "The run was ended from outside (Ctrl-C, a closed terminal, kill -9)"
 breadth = 1
 alike = ("outside/preempted", "hang/dataloader")
 phrases = (
@@ -99,6 +104,26 @@ def in_machine(case: Case) -> Iterator[Sign]:
     status = case.exit
     if status is not None and status.signal in {"SIGINT", "SIGHUP"} and not _stuck(case):
         yield Sign("strong", f"the command was ended by {status.signal}", (status.evidence,))
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Who interrupted the job; or a SIGKILL that none of those who send it for a reason sent."""
+    asked = stopped_first(case)
+    if asked is not None:
+        if asked[0] != "SIGTERM":
+            yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
+        return
+    leader = first(case)
+    if leader is None or by_us(case, leader.time):
+        return
+    if leader.signal == "SIGHUP" or (leader.signal == "SIGKILL" and ample(case, leader.time)):
+        counted, launcher = no_kill(case, leader), whole(case)
+        if counted is None and leader.signal == "SIGKILL":
+            return
+        who = "the whole job, its launcher too," if launcher is not None else leader.process.name
+        says = f"{who} was killed by {leader.signal} from outside: memory was not short and nothing of the job had failed before"
+        seen = leader.evidence if launcher is None else unranked(leader.evidence)
+        yield Sign("decisive", says, (seen, *((counted.evidence,) if counted else ())), order=order(case))
 
 
 fixes = (

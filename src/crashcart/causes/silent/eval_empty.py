@@ -8,7 +8,8 @@ with ``drop_last``; a split that was filtered away; the name of the metric is ne
 
 How it shows: COCO averages of -1.000 for all areas (no ground truth); ``no labels found in val set``; 0 labels in the
 table of the detector; ``Num examples = 0``; early stopping on a metric that is not there; the same value to the last
-digit each time. One area of -1.000 beside valid ones is healthy, and so is 0 after the first epoch.
+digit each time. One area of -1.000 beside valid ones is healthy, and so is 0 after the first epoch. A recording counts the
+batches of each evaluation.
 
 What to do: print the number of batches, samples and labels of the validation loader; evaluate the training set for a
 moment: it must not be 0.
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.silent._lines import grade, lines_with
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.log import Line
 
 title = "The evaluation saw no data, or none that fits"
@@ -40,6 +43,7 @@ ANY_HITS = r"^\s*all\s+\d+\s+\d+(?:\s+[\d.e-]+){4}"
 SEVERAL = 10
 SAME = 5
 LATE = 1000
+NO_TIME = 0.05  # seconds
 TRAIN_LOSS = frozenset({"loss", "train_loss", "train loss", "train/loss"})
 METRIC = (
     r"^(?:val|valid|validation|eval|test)[_/ ].*(?:acc|map|f1|auc|iou|bleu|success|score|wer|cer|loss|precision|recall)|"
@@ -164,6 +168,27 @@ def _average_of_nothing(case: Case) -> Iterator[Sign]:
                 says = "a score of the evaluation is the average of nothing"
                 yield Sign(grade(case, "strong"), says, (evidence(line), evidence(other)), fatal=False, order=line.order)
                 return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A loader that gave not one batch while the model was evaluated; an ``eval()`` without batches may be anything."""
+    flight = case.flight
+    phases = [event for event in flight.of_kind("phase") if event.details.get("phase") == "evaluate"] if flight else []
+    bare = [event for event in phases if event.details.get("edge") == "empty loader"]
+    if flight is not None and bare:
+        seen = max((one.page.get("eval_batches", 0.0) for one in flight.ranks), default=0.0)
+        says = f"a loader gave no batch in {len(bare)} evaluation(s)" + (f", others gave {seen:.0f}" if seen else "")
+        yield Sign(grade(case, "strong" if seen else "decisive"), says, (bare[0].evidence,), order=order(case))
+        return
+    ends = [event for event in phases if event.details.get("edge") == "end"]
+    if len(ends) > 1 and all(event.details.get("batches") == 0 and _short(event) for event in ends):
+        says = f"{len(ends)} evaluations saw no batch of a loader and took no time"
+        yield Sign("weak", says, (ends[0].evidence, ends[-1].evidence), fatal=False, order=order(case))
+
+
+def _short(event: Event) -> bool:
+    seconds = event.details.get("seconds")
+    return isinstance(seconds, (int, float)) and seconds < NO_TIME
 
 
 def _late(case: Case) -> bool:

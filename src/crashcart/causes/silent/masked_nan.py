@@ -8,7 +8,7 @@ Hugging Face Trainer counts NaN as 0), leave the field out (Megatron), or set th
 
 How it shows: a loss that is exactly 0.0 from one line to the next, mostly with ``grad_norm: nan``; a rate that no
 longer moves, since the scaler skips each step; ``eval_loss: nan`` beside a fine training loss; "setting loss value to
-0".
+0". A recording sees the loss that goes backward, whatever the log says.
 
 What to do: treat the run as diverged from the first such line; switch the filter off (``--logging_nan_inf_filter
 false``) so that the next one shows, and stop on it. An honest 0 has a finite gradient norm.
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
 from crashcart.causes.silent._lines import grade
+from crashcart.causes.numerics._recorded import broken_losses
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -37,6 +39,7 @@ FINE = r"\btrain_loss\W{1,40}\d"
 LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"
 ALIKE = 6  # two lines of one program begin alike
 FAR_FROM_ZERO = 0.05
+SEVERAL = 3
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm", "total_norm")
 LOSSES = ("loss", "train/loss", "train_loss", "lm loss")
 RATES = ("learning_rate", "lr", "train/learning_rate")
@@ -119,6 +122,23 @@ def _masked(one: Metrics, before: Metrics | None) -> str | None:
         return None
     frozen = any(one.get(name) is not None and one.get(name) == before.get(name) != 0 for name in RATES)
     return f"it was {old:g} one line before" + (" and the learning rate no longer moves" if frozen else "")
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Losses that went backward as NaN while the log shows numbers for the same steps."""
+    lost = next((one for one in broken_losses(case) if one.stays and one.count >= SEVERAL), None)
+    if lost is None:
+        return
+    shown = [
+        (one, loss)
+        for one in case.log.metrics
+        if (loss := next((one.get(name) for name in LOSSES if one.get(name) is not None), None)) is not None
+    ]
+    after = [(one, loss) for one, loss in shown if one.step is not None and one.step > lost.step]
+    if len(after) > 1 and all(isfinite(loss) for _, loss in shown):
+        says = f"the loss that went backward was no number from step {lost.step} on, and the log shows {after[-1][1]:g}"
+        items = (lost.event.evidence, evidence(after[-1][0].line))
+        yield Sign(grade(case, "decisive"), says, items, order=order(case))
 
 
 fixes = (

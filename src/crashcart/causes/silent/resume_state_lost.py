@@ -7,7 +7,8 @@ Why: only the model was saved or found; a key has another name; a flag says not 
 built for the rest of the steps; the file for the trainer is missing and the code only warns.
 
 How it shows: a warning at the resume that names what was not restored; a step or epoch counter that begins at 0 after a
-checkpoint of a later step; a loss clearly above the last one before.
+checkpoint of a later step; a loss clearly above the last one before. A recording compares the
+rate in the checkpoint with that of the first steps.
 
 What to do: compare rate, step and loss of the first line after the resume with the last line before the checkpoint;
 they must meet. Save and load model, optimizer, schedule, scaler, average, random states and the sampler's position
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
 from crashcart.causes.silent._lines import grade
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.log import Line, Metrics
 
 title = "A resume did not restore everything: something started anew"
@@ -44,6 +47,7 @@ JUMP = 1.5
 RATE_JUMP = 3
 FALLING = 5
 LEAP = 10
+FIRST_STEPS = 10
 
 phrases = (
     strong("skip resuming", "failed to find state_dict_ema", "starting from loaded model weights", "state wasn't restored",
@@ -157,6 +161,50 @@ def _rate(one: Metrics) -> float | None:
         (value for name, value in one.values if name in {"lr", "learning_rate", "learning rate", "train/learning_rate"}),
         None,
     )
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The rate in the checkpoint that was loaded against the rate of the first steps after it."""
+    flight = case.flight
+    for process in flight.ranks if flight is not None else ():
+        own = [event for event in (flight.events if flight is not None else ()) if event.pid == process.pid]
+        loads = [one for one in own if one.kind == "phase" and one.details.get("phase") == "load" and _saved(one) > 0]
+        if not loads:
+            continue
+        load = loads[-1]
+        rates = [one for one in own if one.kind == "lr" and one.time >= load.time and _first(one) > 0]
+        lost = next((one for one in rates if _restarts(one, _saved(load))), None)
+        if lost is not None:
+            says = f"the checkpoint holds a learning rate of {_saved(load):g}, and step {lost.details.get('step')} after it ran with {_first(lost):g}"
+            ours = _is_own(load, own)
+            items = (load.evidence, lost.evidence)
+            yield Sign(grade(case, "decisive") if ours else "weak", says, items, fatal=ours, order=order(case))
+            return
+
+
+def _saved(event: Event) -> float:
+    rate = event.details.get("lr")
+    return float(rate) if isinstance(rate, (int, float)) else 0.0
+
+
+def _first(event: Event) -> float:
+    rates = event.details.get("rates") or [0.0]
+    return float(rates[0]) if isinstance(rates[0], (int, float)) else 0.0
+
+
+def _restarts(event: Event, saved: float) -> bool:
+    """Whether the first steps run with a rate far from the saved one; later it may fall by plan."""
+    step = event.details.get("step")
+    ratio = _first(event) / saved
+    return isinstance(step, int) and step <= FIRST_STEPS and not 1 / RATE_JUMP < ratio < RATE_JUMP
+
+
+def _is_own(load: Event, own: list[Event]) -> bool:
+    """Whether the program saves where it loaded from: then it went on with its own run, and did not begin from another's."""
+    path = str(load.details.get("path") or "")
+    folders = {path.rpartition("/")[0], path.rpartition("/")[0].rpartition("/")[0]} - {""}
+    saved = [str(one.details.get("path") or "") for one in own if one.kind == "checkpoint"]
+    return any(folder in folders for one in saved for folder in (one.rpartition("/")[0], one.rpartition("/")[0].rpartition("/")[0]))
 
 
 fixes = (

@@ -7,7 +7,8 @@ epoch, ``num_workers=0``, all workers finish a batch at the same moment, threads
 cores.
 
 How it shows: ``data_time`` is a good part of ``time``; a burst of fast steps, as many as were prefetched, then a wait;
-a profile with ``enumerate(DataLoader)`` on top. The first step of a run always waits: that alone is nothing.
+a profile with ``enumerate(DataLoader)`` on top. The first step of a run always waits: that alone is nothing. A
+recording measures the wait of each rank.
 
 What to do: measure the loader alone; more workers up to the cores that the job really has, ``persistent_workers``,
 prefetch, smaller or pre-decoded images, augmentation on the accelerator. If the loader is slow with one worker reading,
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
 from crashcart.causes.slow._pace import grade, lines_with, speeds
+from crashcart.causes.slow._recorded import waits
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line
+    from crashcart.model import Strength
 
 title = "The training step waits for data"
 alike = ("slow/storage", "slow/straggler")
@@ -58,6 +62,8 @@ PREPARED = (
 )
 SLOW_EACH = {"batch": 1.0}
 SLOW_SAMPLE = 0.3
+RECORDED, RECORDED_SOME = 0.5, 0.2  # shares of the training time
+WORTH = 0.02  # seconds for a batch
 NET = r"\b(?:net|batch|bt)\W{1,3}([\d.]+)s"
 PROFILED = r"(?:enumerate\(DataLoader\)|train_dataloader_next|fetch_next|dataloader_iter)"
 
@@ -166,6 +172,15 @@ def _fell_early(case: Case) -> Iterator[Sign]:
         if best[0].order < last[0].order and last[1] * DROP < best[1]:
             says = f"the speed fell from {best[1]:g} to {last[1]:g} in the first epoch: what was prefetched is used up"
             yield Sign(grade(case, "strong"), says, (evidence(best[0]), evidence(last[0])), fatal=False, order=last[0].order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The share of the training time in which a rank waited for its loader."""
+    for one in waits(case)[:1]:
+        if one.share > RECORDED_SOME and one.each > WORTH:
+            says = f"{one.process.name} waited for data in {one.share:.0%} of its time, {one.each:.2f} s for each batch"
+            strength: Strength = "strong" if one.share > RECORDED else "weak"
+            yield Sign(grade(case, strength), says, (one.evidence,), fatal=False, order=order(case))
 
 
 fixes = (

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes.slow._pace import grade, lines_with
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.log import Line
 
 title = "Graphs are compiled again and again"
@@ -44,6 +46,7 @@ AGAIN = "recompiling function"
 FINISHED = ("finished xla compilation of", "compilation successfully completed for", "compiling module jit_")
 COMPILED = r"(?:compilation of|completed for|compiling module) ([\w().]*?)(?:[ _.(]|$)"
 MANY = 6
+SETTLED = 20  # steps
 LONG_SECONDS = 60
 TOLD = r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?"
 
@@ -117,6 +120,26 @@ def _xla(case: Case) -> Iterator[tuple[Line, int]]:
             match = compiled(r"TotalSamples: (\d+)").search(after.text)
             if match:
                 yield line, int(match[1])
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Compilations counted by torch itself that go on after the first steps."""
+    flight = case.flight
+    for process in flight.ranks if flight is not None else ():
+        told = [event for event in (flight.of_kind("recompile") if flight is not None else ()) if event.pid == process.pid]
+        early = [event for event in told if _number(event, "step") < SETTLED]
+        late = [event for event in told if _number(event, "step") >= SETTLED]
+        before = max((_number(event, "count") for event in early), default=0)
+        more = max((_number(event, "count") for event in late), default=0) - before
+        if len(late) > 1 and more >= MANY:
+            says = f"{process.name} compiled {more} times again after its first {SETTLED} steps"
+            yield Sign(grade(case, "strong"), says, (late[0].evidence, late[-1].evidence), fatal=False, order=order(case))
+            return
+
+
+def _number(event: Event, name: str) -> int:
+    value = event.details.get(name)
+    return int(value) if isinstance(value, (int, float)) else 0
 
 
 fixes = (

@@ -15,10 +15,13 @@ clocks.
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes.slow._pace import grade, lines_with
+from crashcart.causes.slow._recorded import cards, waits
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -35,6 +38,7 @@ LONGER = 1.3
 FAR = 3.0
 FEWEST_RANKS = 3
 LATE = 100
+NOTICEABLE, WORTH, CLOCKED = 0.1, 0.02, 0.9  # share of time, seconds a batch, share of the others' clock
 NAMED = (
     r"\b(?:input|compute|h2d|wait)[_ ]straggler|straggler detection warning|straggler\w* (?:detected|found|ranks?|"
     r"nodes?)|affected ranks: \[\d|slow(?:est)? (?:ranks?|nodes?)\b.{0,40}\d"
@@ -149,6 +153,23 @@ def _rounds(case: Case) -> list[dict[int, tuple[Line, float]]]:
         rounds[-1][rank] = (line, float(next(group for group in time.groups() if group).rstrip(".") or 0))
     most = max((len(one) for one in rounds), default=0)
     return [one for one in rounds if len(one) == most >= FEWEST_RANKS]
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A rank that waits for its data far longer than the others do, or a card whose clock is lower than the others'."""
+    found = waits(case)
+    if len(found) > 1 and found[0].share > NOTICEABLE and found[0].each > WORTH:
+        usual = median(one.share for one in found[1:])
+        if usual < found[0].share / 2:
+            says = f"{found[0].process.name} waits for its data in {found[0].share:.0%} of the time, the others in {usual:.0%}: they wait for it"
+            yield Sign(grade(case, "strong"), says, (found[0].evidence, found[1].evidence), fatal=False, order=order(case))
+    working = [one for one in cards(case) if one.clock > 0]
+    if len(working) > 1:
+        slowest = min(working, key=lambda one: one.clock)
+        usual = median(one.clock for one in working if one is not slowest)
+        if slowest.clock < CLOCKED * usual:
+            says = f"GPU {slowest.index} runs at {slowest.clock:.0f} MHz, the others at {usual:.0f}"
+            yield Sign("weak", says, (slowest.evidence,), fatal=False, order=order(case))
 
 
 fixes = (

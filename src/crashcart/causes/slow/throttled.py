@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes.slow._pace import grade, lines_with, speeds
+from crashcart.causes.slow._recorded import cards
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -34,6 +36,7 @@ HALF = 1.8
 QUICK = 2.0  # steps in a second of runs too small to be held up
 FEWEST = 6
 NEAR_LIMIT = 3
+HELD_SHARE, MANY_SAMPLES = 0.2, 60
 ACTIVE = (
     r"(?:HW (?:thermal |power brake )?slowdown|SW thermal slowdown|power brake slowdown)\s*:\s*active|"
     r"clocks? (?:event|throttle)\w*[^.]{0,30}(?:due to|thermal|power)[^.]{0,30}violation|"
@@ -134,6 +137,18 @@ def _fell(case: Case) -> Iterator[Sign]:
         yield Sign(
             grade(case, "strong"), says, (evidence(late[0][0]), evidence(late[-1][0])), fatal=False, order=late[-1][0].order
         )
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """The reasons that NVML gave, each second, while a card was at work; a power cap alone is normal."""
+    found = cards(case)
+    for one in found:
+        if one.samples and one.held > HELD_SHARE * one.samples:
+            says = f"the clock of GPU {one.index} was held down by {one.reasons} in {one.held / one.samples:.0%} of its work"
+            yield Sign(grade(case, "strong"), says, (one.evidence,), fatal=False, order=order(case))
+    if sum(one.samples for one in found) >= MANY_SAMPLES and not any(one.held for one in found):
+        says = "no card was held down by heat or power while it worked"
+        yield Sign("against", says, (found[0].evidence,), fatal=False, order=order(case))
 
 
 fixes = (

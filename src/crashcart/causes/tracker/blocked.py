@@ -9,7 +9,7 @@ process died.
 
 How it shows: stacks in ``wandb/sdk``, ``mlflow/utils/rest_utils`` or ``event_file_writer``; ``Network error (...),
 entering retry loop`` with nothing after it; an upload bar that repeats the same number; ``Retrying (...)`` lines for the
-tracker's address.
+tracker's address. A recording has the call and how long it stood there.
 
 What to do: ``WANDB_MODE=offline`` and ``wandb sync`` later (calls that need the server will raise); fewer and smaller
 uploads; a time-out on the client (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``); make the writer after the fork. Then check that
@@ -21,7 +21,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
+from crashcart.causes.hang._recorded import stall
 from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
+from crashcart.deaths import order
+from crashcart.flight import took
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -53,6 +56,7 @@ WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")
 AT_END = 15
 BEFORE = 40
 AFTER = 3
+SLOW_CALL, SLOW_SHARE = 10.0, 0.2  # seconds, and share of the run's time
 NAMED = r"[Ee]rror occurred|^(?:\w+\.)+\w*(?:Error|Exception|Timeout)\b: \S|^\w*(?:Error|Exception): \S"
 WEB = frozenset({
     "gaierror", "ConnectionError", "MaxRetryError", "NewConnectionError", "NameResolutionError", "ConnectTimeoutError",
@@ -126,6 +130,28 @@ def in_config(case: Case) -> Iterator[Sign]:
             f"metrics go to {kind.value}, which can block where a step, an evaluation or the end waits for it",
             (kind.evidence,),
         )
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A hang in the tracker's code, or calls of it that take a good part of the time."""
+    found = stall(case)
+    if found is not None and found.cause == "tracker/blocked":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
+    yield from _slow_calls(case)
+
+
+def _slow_calls(case: Case) -> Iterator[Sign]:
+    for process in case.flight.ranks if case.flight is not None else ():
+        calls = [
+            event
+            for event in (case.flight.of_kind("tracker") if case.flight is not None else ())
+            if event.pid == process.pid and float(event.details.get("seconds") or 0) > SLOW_CALL
+        ]
+        spent = sum(float(event.details["seconds"]) for event in calls)
+        if calls and spent > SLOW_SHARE * max(1.0, calls[-1].time - process.born):
+            says = f"{process.name} spent {took(spent)} in {len(calls)} call(s) of the tracker"
+            yield Sign("weak", says, (calls[-1].evidence,), fatal=False, order=order(case))
+            return
 
 
 fixes = (

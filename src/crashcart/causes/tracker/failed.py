@@ -19,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.hang._recorded import TRACKERS as RECORDED
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
+from crashcart.deaths import finished, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -64,6 +66,7 @@ phrases = (
 REFUSED = r"W&B API|permission|api.?key|not found|denied|abnormal|login|timed? ?out|invalid"
 HARMLESS = r"failed to (?:sample|serialize) metric|Dropped streaming|Failed to detect|Unable to log|resolved|retry"
 OTHER_CAUSE = r"No space left|quota|out of memory|Too many open files|No module named|cannot import"
+INNERMOST = 12  # frames: below the tracker's are those of web libraries
 WEB = frozenset(
     {
         "ConnectionError",
@@ -116,6 +119,22 @@ def _reported(case: Case) -> Iterator[Sign]:
                 "strong" if last else "weak", "the tracker reports an error", (evidence(line),), fatal=last, order=line.order
             )
             return
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """An uncaught exception of the main thread that came up in the tracker's code."""
+    for event in case.flight.of_kind("exception") if case.flight is not None else ():
+        frames = [str(frame) for frame in event.details.get("frames") or ()]
+        said = f"{event.details.get('message')} {' '.join(str(one) for one in event.details.get('because') or ())}"
+        if not any(compiled(RECORDED).search(frame) for frame in frames[-INNERMOST:]) or compiled(OTHER_CAUSE).search(said):
+            continue
+        kind = str(event.details.get("type", ""))
+        if kind in {"KeyboardInterrupt", "ModuleNotFoundError", "ImportError"} or finished(case):
+            continue
+        main = event.details.get("thread") == "MainThread"
+        says = f"{kind} was raised in the tracker's code in the phase '{event.details.get('phase')}'"
+        yield Sign("decisive" if main else "weak", says, (event.evidence,), fatal=main, order=order(case))
+        return
 
 
 fixes = (

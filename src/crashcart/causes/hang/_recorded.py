@@ -1,0 +1,272 @@
+"""Where the ranks of a recorded job stood when it no longer moved, and which cause that is.
+
+The supervisor writes a ``hang`` event about the rank that the others wait for, and has taken everybody's stacks: what its main
+thread stands in, which system call that is, where its loader's workers stand and where the others wait decide together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+from crashcart.deaths import hung
+from crashcart.flight import clock, took
+from crashcart.model import Evidence
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.flight import Event, Flight, Frame, StackDump, Stood
+    from crashcart.model import Strength
+
+PACKAGES = r"(?:site|dist)-packages/"
+TRACKERS = (
+    PACKAGES
+    + r"(?:wandb|mlflow|tensorboardX?|comet_ml|neptune|clearml|swanlab|trackio|aim|dvclive)/|torch/utils/tensorboard/"
+)
+STANDARD = r"/lib/python3[^/]*/(?!site-packages|dist-packages)|^<frozen"
+OURS = r"crashcart/inside/"
+LOADER = r"torch/utils/data/(?:dataloader|_utils/\w+)\.py$"
+QUEUE = r"^(?:_try_get_data|_get_data|_next_data|_shutdown_workers|_try_put_index)$"
+IDLE_WORKER = r"multiprocessing/(?:queues|connection)\.py$"
+AT_EXIT = r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|_run_finalizers|_finalize_join)$"
+ENDS = r"^(?:destroy_process_group|_exit_barrier)$"
+COLLECTIVE = (
+    r"distributed_c10d|torch/distributed/(?!elastic|checkpoint/filesystem)|_functional_collectives|horovod|deepspeed/comm"
+)
+BACKWARD = r"^(?:_engine_run_backward|synchronize|_broadcast_coalesced)$"
+LOCKS = r"file_baton|/filelock/|portalocker|fasteners|lockfile|/fcntl|cpp_extension|_inductor/(?:codecache|async_compile)|triton/runtime"
+LOCK_LINE = r"\b(?:flock|lockf|acquire|FileLock|baton)\b|\.lock\b|fsync\(|\bopen\("
+FILE_CALLS = frozenset({"flock", "fcntl", "fsync", "fdatasync", "open", "stat", "read", "write", "readv"})
+PEER_CALLS = frozenset({"recvfrom", "recvmsg", "sendto", "connect", "accept", "poll", "select", "epoll_wait"})
+FILE_WAITS = r"lock|nfs|rpc_|io_schedule|wait_on_page|folio_wait|fuse|ceph|lustre|jbd2"
+
+
+@record(frozen=True)
+class Stall:
+    """A hang that was noticed: which cause it is, what shows it, and whether that proves it."""
+
+    cause: str
+    says: str
+    strength: Strength
+    evidence: tuple[Evidence, ...]
+
+
+def stall(case: Case) -> Stall | None:
+    """The hang in which the recording ends, if it can be told what it is."""
+    flight = case.flight
+    if flight is None or not hung(case):
+        return None
+    event = [*flight.of_kind("hang")][-1]
+    return _Told(flight, event).stall()
+
+
+def passed(case: Case) -> Iterator[Event]:
+    """Hangs that were noticed and from which the job went on."""
+    events = [*case.flight.of_kind("hang", "goes-on")] if case.flight is not None else []
+    for at, event in enumerate(events[:-1]):
+        if event.kind == "hang" and events[at + 1].kind == "goes-on":
+            yield event
+
+
+class _Told:
+    """One hang, with the stacks that were taken last before it was told."""
+
+    def __init__(self, flight: Flight, event: Event) -> None:
+        self.flight = flight
+        self.details = event.details
+        self.event = event
+        rank = event.details.get("rank")
+        self.rank = rank if isinstance(rank, int) else None
+        self.stood = self._dump(flight, event)
+        pid = event.details.get("pid")
+        self.odd = next((one for one in self.stood if one.pid == pid), None)
+        self.ranks = [one for one in self.stood if one.role == "rank"]
+        self.waiting = [one for one in self.ranks if in_collective(one)]
+
+    @staticmethod
+    def _dump(flight: Flight, event: Event) -> tuple[Stood, ...]:
+        taken: list[StackDump] = [dump for dump in flight.stacks if dump.time <= event.time + 1 and dump.stood]
+        return taken[-1].stood if taken else ()
+
+    def stall(self) -> Stall | None:
+        """The first of the explanations that fits."""
+        if self.odd is not None and not in_collective(self.odd):
+            return self._alone(self.odd)
+        return self._together()
+
+    def _alone(self, odd: Stood) -> Stall | None:
+        others = [one for one in self.waiting if one.pid != odd.pid]
+        frame = _frame(odd.frames, TRACKERS, r".")
+        phase = self.details.get("phase")
+        if frame is not None or phase == "tracker":
+            where = (
+                f"in {frame.function} of the tracker ({_short(frame)})" if frame is not None else "in a call of the tracker"
+            )
+            return self._found("tracker/blocked", f"{self._who} has stood {where} for {self._long}", "decisive", odd)
+        ends = _frame(odd.frames, r"(?:threading|util|atexit|thread|process)\.py$", AT_EXIT)
+        if ends is not None or phase == "exit":
+            return self._at_exit(odd, others, ends)
+        if _frame(odd.frames, LOADER, r".") is not None or phase == "data":
+            return self._at_loader(odd)
+        return self._at_lock(odd) or self._own_work(odd, others)
+
+    def _at_exit(self, odd: Stood, others: list[Stood], frame: Frame | None) -> Stall:
+        if others:
+            says = f"{self._who} has left its loop and is ending, while {_wait(others)} in a collective"
+            return self._found("distributed/desync", says, "decisive", odd, *others[:1])
+        place = f"in {frame.function}" if frame is not None else "in its exit handlers"
+        says = f"{self._who} has ended its program and has stood {place} for {self._long}"
+        return self._found("hang/exit", says, "decisive", odd)
+
+    def _at_loader(self, odd: Stood) -> Stall:
+        workers = [one for one in self.stood if one.role == "loader worker" and one.rank == odd.rank]
+        held = [one for one in workers if one.frames and not compiled(IDLE_WORKER).search(one.frames[0].file)]
+        own = [(one, place) for one in held if (place := own_frame(one.frames)) is not None]
+        locked = [(one, place) for one, place in own if _frame(one.frames[:4], LOCKS, r".")]
+        if locked or _file_wait(self.details):
+            where = f"worker {locked[0][0].pid} at {_short(locked[0][1])}" if locked else self._call
+            says = f"{self._who} waits for a batch, and what prepares it waits for a file or its lock: {where}"
+            return self._found("hang/lock-or-io", says, "decisive", odd, *(one for one, _ in locked[:1]))
+        if own:
+            one, place = own[0]
+            says = (
+                f"{self._who} has waited {self._long} for its loader, whose worker {one.pid} stands at {_short(place)} "
+                f"in {place.function}"
+            )
+            return self._found("hang/dataloader", says, "decisive", odd, one)
+        queue = _frame(odd.frames, LOADER, QUEUE)
+        strength: Strength = "decisive" if queue is not None and workers else "strong"
+        says = f"{self._who} has waited {self._long} for its loader" + (f", at {self._where}" if not workers else "")
+        return self._found("hang/dataloader", says, strength, odd, *held[:1])
+
+    def _at_lock(self, odd: Stood) -> Stall | None:
+        frame = _frame(odd.frames[:6], LOCKS, r".")
+        line, call = str(self.details.get("line") or ""), str(self.details.get("call") or "")
+        if self.details.get("works"):
+            return None
+        if frame is not None or _file_wait(self.details):
+            says = f"{self._who} has waited {self._long} for a lock or a file at {self._where}: {self._call}"
+            return self._found("hang/lock-or-io", says, "decisive", odd)
+        if call == "futex" or compiled(LOCK_LINE).search(line):
+            says = f"{self._who} has waited {self._long} for a lock at {self._where}" + (f": {line}" if line else "")
+            return self._found("hang/lock-or-io", says, "decisive" if compiled(LOCK_LINE).search(line) else "strong", odd)
+        return None
+
+    def _own_work(self, odd: Stood, others: list[Stood]) -> Stall | None:
+        call = str(self.details.get("call") or "")
+        line = f" ({self.details['line']})" if self.details.get("line") else ""
+        if others and (self.details.get("works") or call == "nanosleep"):
+            does = "works alone" if self.details.get("works") else "sleeps"
+            says = f"{self._who} {does} at {self._where}{line}, and {_wait(others)} for it in a collective for {self._long}"
+            return self._found("distributed/slow-rank", says, "decisive", odd, *others[:1])
+        if self.details.get("works"):
+            return None
+        who = f", and {_wait(others)} for it in a collective" if others else ""
+        waits = "an answer from outside" if call in PEER_CALLS else "something that does not come"
+        says = f"{self._who} has waited {self._long} for {waits} at {self._where}{line}{who}"
+        return self._found("hang/lock-or-io", says, "strong", odd, *others[:1])
+
+    def _together(self) -> Stall | None:
+        """All ranks wait in collectives: for each other, if they are not the same ones."""
+        places = {one.rank: own_frame(one.frames) or one.frames[0] for one in self.waiting}
+        calls = {rank: (place.file, place.line) for rank, place in places.items()}
+        if len(self.waiting) < len(self.ranks) or len(calls) < 2:
+            return None
+        if len(set(calls.values())) == 1 and self.rank is None:
+            return None
+        told = "; ".join(f"rank {rank} at {_short(place)}" for rank, place in list(places.items())[:4])
+        if len(set(calls.values())) > 1:
+            says = f"all ranks wait in a collective, but not in the same one, for {self._long}: {told}"
+            return self._found("distributed/desync", says, "decisive", *self.waiting[:2])
+        says = f"all ranks wait in the same place for {self._long}, but {self._who} has done fewer steps"
+        return self._found("distributed/desync", says, "strong", *self.waiting[:2])
+
+    @property
+    def _who(self) -> str:
+        if self.rank is not None:
+            return f"rank {self.rank}"
+        return "every rank" if len(self.ranks) > 1 else "the program"
+
+    @property
+    def _long(self) -> str:
+        seconds = self.details.get("seconds")
+        return took(float(seconds)) if isinstance(seconds, (int, float)) else "long"
+
+    @property
+    def _where(self) -> str:
+        return str(self.details.get("where") or "an unknown place")
+
+    @property
+    def _call(self) -> str:
+        return f"{self.details.get('call') or 'a system call'} {self.details.get('file') or ''}".strip()
+
+    def _found(self, cause: str, says: str, strength: Strength, *stood: Stood) -> Stall:
+        seen = tuple(_shown(one, self.event.time, self.rank) for one in stood)
+        at = clock(self.event.time)
+        return Stall(cause, says, strength, (Evidence("recorder", self._quote, f"recorder {at}", self.rank, at), *seen))
+
+    @property
+    def _quote(self) -> str:
+        since = self.details.get("since")
+        begun = f" since {clock(since)}" if isinstance(since, (int, float)) else ""
+        told = [f"no progress for {self._long}{begun}", f"phase {self.details.get('phase')}"]
+        if self.details.get("where"):
+            told.append(f"{self._who} stands at {self._where}")
+        if self.details.get("line"):
+            told.append(str(self.details["line"]))
+        if self.details.get("call"):
+            told.append(f"system call {self._call}")
+        return "; ".join(told)
+
+
+def in_collective(stood: Stood) -> bool:
+    """Whether a rank waits for the others: the innermost frame that is not Python's own decides."""
+    inner = next((one for one in stood.frames if not compiled(STANDARD).search(one.file)), None)
+    if inner is None or compiled(ENDS).search(inner.function):
+        return inner is not None
+    return bool(compiled(COLLECTIVE).search(inner.file) or compiled(BACKWARD).search(inner.function))
+
+
+def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
+    """The innermost frame of the user's own program."""
+    libraries = f"{PACKAGES}|{STANDARD}|{OURS}"
+    return next((one for one in frames if not compiled(libraries).search(one.file)), None)
+
+
+def _frame(frames: tuple[Frame, ...], file: str, function: str) -> Frame | None:
+    return next((one for one in frames if compiled(file).search(one.file) and compiled(function).search(one.function)), None)
+
+
+def _file_wait(details: dict[str, object]) -> bool:
+    """Whether the kernel says that it waits for a file or its lock: not for a queue, a pipe or a peer."""
+    call, file = str(details.get("call") or ""), str(details.get("file") or "")
+    if call in {"flock", "fsync", "fdatasync", "open", "stat"}:
+        return True
+    if call in FILE_CALLS and file.startswith("/") and not file.startswith("/dev/"):
+        return True
+    channel = str(details.get("channel") or "")
+    return bool(compiled(FILE_WAITS).search(channel)) and "futex" not in channel
+
+
+def _short(frame: Frame) -> str:
+    return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
+
+
+def _wait(stood: list[Stood]) -> str:
+    """`rank 0 waits`, `ranks 0, 2 wait`."""
+    ranks = sorted(one.rank for one in stood if one.rank is not None)
+    more = f" and {len(ranks) - 4} more" if len(ranks) > 4 else ""
+    names = ", ".join(str(rank) for rank in ranks[:4])
+    return f"rank {names} waits" if len(ranks) == 1 else f"ranks {names}{more} wait"
+
+
+def _shown(stood: Stood, time: float, rank: int | None) -> Evidence:
+    """A stack; it carries its rank only where that is the one to blame."""
+    who = f"rank {stood.rank}" if stood.role == "rank" else f"{stood.role} {stood.pid} of rank {stood.rank}"
+    frames = [one for one in stood.frames if not compiled(OURS).search(one.file)]
+    places = " < ".join(f"{one.function} ({_short(one)})" for one in frames[:5])
+    blamed = rank if stood.rank == rank else None
+    return Evidence("recorder", f"stack of {who}: {places}", f"recorder {clock(time)} stacks", blamed, clock(time))

@@ -1,0 +1,136 @@
+"""Memory of the host in a recording: what the kernel's counters of kills say, how short it was, and whether it climbed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+from crashcart.flight import clock
+from crashcart.model import Evidence
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from crashcart.case import Case
+    from crashcart.deaths import Death
+    from crashcart.flight import Flight
+
+GIB = 1 << 30
+SHORT = 0.9  # of a group's limit, in memory that cannot be given back
+SCARCE = 0.05  # of the machine's memory that is still available
+NEAR = 6.0  # seconds before a death
+BINS = 6
+EACH = 2
+GROWTH = 1.3
+
+
+@record(frozen=True)
+class Counted:
+    """A counter of the kernel over the run."""
+
+    name: str
+    before: float
+    after: float
+    time: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether the kernel killed anybody."""
+        return self.after > self.before
+
+    @property
+    def evidence(self) -> Evidence:
+        """Both ends of it."""
+        what = f"from {self.before:.0f} to {self.after:.0f}" if self.moved else f"stayed at {self.after:.0f}"
+        return _seen(f"{self.name}: {what}", self.time)
+
+
+def own_kills(case: Case, death: Death) -> Counted | None:
+    """The counter of the job's own group."""
+    return _counted(case, death, "cgroup", "oom_kill", "oom_kill of the job's control group")
+
+
+def host_kills(case: Case, death: Death) -> Counted | None:
+    """The counter of the whole machine: neighbours count in it too."""
+    return _counted(case, death, "host", "oom_kills", "oom_kill of the whole machine")
+
+
+def no_kill(case: Case, death: Death) -> Counted | None:
+    """The counter that proves that the kernel killed nobody of the job; nothing where none does."""
+    for counted in (host_kills(case, death), own_kills(case, death)):
+        if counted is not None and not counted.moved:
+            return counted
+    return None
+
+
+def short(case: Case, time: float) -> Evidence | None:
+    """What shows that memory was nearly used up right before."""
+    flight = case.flight
+    if flight is None:
+        return None
+    used, limit = _group_use(flight, time), _near(flight, "cgroup", "limit", time)
+    if used and limit and math.isfinite(limit) and used > SHORT * limit:
+        return _seen(f"the job's control group used {gib(used)} of its {gib(limit)}", time)
+    available, total = _near(flight, "host", "memory_available", time), _near(flight, "host", "memory_total", time)
+    if available is not None and total and available < SCARCE * total:
+        return _seen(f"{gib(available)} of {gib(total)} were available on the machine", time)
+    return None
+
+
+def ample(case: Case, time: float) -> bool:
+    """Whether it is known that memory was not short."""
+    flight = case.flight
+    return flight is not None and _near(flight, "host", "memory_available", time) is not None and short(case, time) is None
+
+
+def climb(series: list[tuple[float, float]], growth: float = GROWTH) -> tuple[float, float] | None:
+    """First and last floor of a number that rose through all of its time; a start that levels off is none."""
+    size = len(series) // BINS
+    if size < EACH:
+        return None
+    values = [value for _, value in series]
+    floors = [min(values[place * size : (place + 1) * size]) for place in range(BINS)]
+    rises = sum(later > earlier for earlier, later in itertools.pairwise(floors))
+    half = (floors[0] + floors[-1]) / 2
+    even = floors[BINS // 2 - 1] < half + 0.25 * (floors[-1] - floors[0])
+    steady = rises >= BINS - 2 and even and floors[-1] > growth * floors[0] > 0
+    return (floors[0], floors[-1]) if steady else None
+
+
+def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The part of a series after the first optimizer step of a rank."""
+    steps = case.flight.series("page", "steps", pid) if case.flight is not None else []
+    began = next((time for time, value in steps if value > 0), None)
+    return [] if began is None else [one for one in series if one[0] > began]
+
+
+def gib(count: float) -> str:
+    """Bytes for people."""
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"
+
+
+def last_of(case: Case, table: str, column: str, time: float) -> float | None:
+    """The last value of a column that was known shortly before."""
+    return _near(case.flight, table, column, time) if case.flight is not None else None
+
+
+def _counted(case: Case, death: Death, table: str, column: str, name: str) -> Counted | None:
+    known = case.flight.series(table, column) if case.flight is not None else []
+    if not known or known[-1][0] < death.time - 0.1:  # nobody looked after the death
+        return None
+    return Counted(name, known[0][1], known[-1][1], known[-1][0])
+
+
+def _group_use(flight: Flight, time: float) -> float | None:
+    anonymous, shared = _near(flight, "cgroup", "anon", time), _near(flight, "cgroup", "shmem", time)
+    return None if anonymous is None else anonymous + (shared or 0.0)
+
+
+def _near(flight: Flight, table: str, column: str, time: float) -> float | None:
+    """The value of the last look before the time."""
+    known = [value for at, value in flight.series(table, column) if time - NEAR < at <= time]
+    return known[-1] if known else None
+
+
+def _seen(quote: str, time: float) -> Evidence:
+    return Evidence("recorder", quote, f"recorder {clock(time)}", time=clock(time))

@@ -1,0 +1,71 @@
+"""Losses and loss scales that a recording saw turn into no number: on which rank first, and whether they came back."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from crashcart.deaths import first
+from crashcart.pattern import Pattern
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from crashcart.case import Case
+    from crashcart.flight import Event, Flight, Process
+
+STEADY = 2.0  # times the usual loss that is no growth
+FEWEST = 3  # losses that make a usual one
+NOT_A_NUMBER = Pattern(r"nan|inf|finite|diverge")
+
+
+@record(frozen=True)
+class Broken:
+    """The first loss of a rank that was no number: ``stays`` if most that follow are none either."""
+
+    process: Process
+    event: Event
+    step: int
+    count: int
+    stays: bool
+    steady: bool
+
+
+def broken_losses(case: Case) -> list[Broken]:
+    """Of each rank its first loss that was no number, the earliest step first."""
+    flight = case.flight
+    found: dict[int, Broken] = {}
+    for event in flight.of_kind("nonfinite") if flight is not None else ():
+        process = flight.processes.get(event.pid or 0) if flight is not None else None
+        if flight is None or process is None or process.pid in found or event.details.get("what") != "loss":
+            continue
+        found[process.pid] = _broken(flight, process, event)
+    return sorted(found.values(), key=lambda one: (one.step, one.event.time))
+
+
+def alone(case: Case, found: list[Broken]) -> bool:
+    """Whether one of several ranks had it before all others, with a loss that had not grown: its batch brought it in."""
+    ranks = [one for one in (case.flight.ranks if case.flight is not None else ()) if one.page.get("steps", 0.0) > 0]
+    if len(ranks) < 2 or not found or not found[0].steady:
+        return False
+    return len(found) == 1 or found[1].step > found[0].step
+
+
+def other_death(case: Case) -> bool:
+    """Whether something else ended the run: an error that does not speak of numbers."""
+    leader = first(case)
+    return leader is not None and not leader.says(NOT_A_NUMBER)
+
+
+def _broken(flight: Flight, process: Process, event: Event) -> Broken:
+    step = event.details.get("step")
+    at = int(step) if isinstance(step, (int, float)) else 0
+    page = process.page
+    last, count = page.get("loss", 0.0), int(page.get("nonfinite", 0) or 0)
+    lost = last - last != 0 and page.get("loss_step", -1) >= at
+    since = page.get("steps", 0.0) - at
+    before = [
+        value for time, value in flight.series("page", "loss", process.pid) if time < event.time and value - value == 0
+    ]
+    usual = median(before) if len(before) >= FEWEST else None
+    steady = usual is not None and before[-1] <= STEADY * abs(usual)
+    return Broken(process, event, at, count, lost or (count > 1 and count > since / 2), steady)

@@ -1,0 +1,168 @@
+"""What a recording says about a run: its processes, the numbers of each second, what they said themselves, their stacks.
+
+Types only; ``readers/flight.py`` fills them. Times are Unix seconds. A number that was not known is NaN.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crashcart.model import Evidence
+from crashcart.pattern import Pattern
+from crashcart.record import field, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Event", "Flight", "Frame", "Process", "StackDump", "Stood", "clock", "frames_of", "told", "took"]
+
+MINUTE, HOUR = 60, 3600
+_FRAME = Pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
+_SPY_FRAME = Pattern(r"^\s+(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
+
+
+class Frame(NamedTuple):
+    """A place in the program."""
+
+    file: str
+    line: int
+    function: str
+
+
+@record(frozen=True)
+class Event:
+    """Something that happened: written by the supervisor, or by a process of the job about itself (then with its pid)."""
+
+    time: float
+    kind: str
+    details: dict[str, Any]
+    pid: int | None = None
+    rank: int | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """The event as a person can look it up again."""
+        return Evidence("recorder", told(self), f"recorder {clock(self.time)}", rank=self.rank, time=clock(self.time))
+
+
+@record
+class Process:
+    """A process of the job: what it was, when it lived, and the numbers of its page when it was last seen."""
+
+    pid: int
+    role: str = "other"
+    rank: int | None = None
+    parent: int | None = None
+    command: str = ""
+    born: float = 0.0
+    ended: float | None = None
+    page: dict[str, float] = field(default_factory=dict)
+    phase: str = "unknown"
+    reached: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        if self.role == "rank":
+            return f"rank {self.rank}"
+        return f"{self.role} of rank {self.rank}" if self.rank is not None else f"{self.role} {self.pid}"
+
+
+@record(frozen=True)
+class Stood:
+    """Where one process stood: its main thread's frames, innermost first."""
+
+    pid: int
+    role: str
+    rank: int | None
+    frames: tuple[Frame, ...]
+    text: str
+
+
+@record(frozen=True)
+class StackDump:
+    """The stacks of everybody at one moment, and why they were taken."""
+
+    time: float
+    reason: str
+    stood: tuple[Stood, ...]
+
+
+@record
+class Flight:
+    """The whole recording. ``tables`` holds for each table its columns; ``samples`` are (time, {table: rows})."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    ending: dict[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    processes: dict[int, Process] = field(default_factory=dict)
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    samples: list[tuple[float, dict[str, list[list[float]]]]] = field(default_factory=list)
+    stacks: list[StackDump] = field(default_factory=list)
+    waits: list[str] = field(default_factory=list)
+
+    def of_kind(self, *kinds: str) -> Iterator[Event]:
+        """Events of these kinds, in order."""
+        return (event for event in self.events if event.kind in kinds)
+
+    def series(self, table: str, column: str, pid: int | None = None) -> list[tuple[float, float]]:
+        """Time and value of a column wherever it was known; of the row whose first column is ``pid`` where one is named."""
+        if column not in self.columns.get(table, ()):
+            return []
+        at = self.columns[table].index(column)
+        key = self.columns[table].index("pid") if pid is not None else 0
+        return [
+            (time, row[at])
+            for time, tables in self.samples
+            for row in tables.get(table, ())
+            if row[at] == row[at] and (pid is None or row[key] == pid)  # NaN is not itself
+        ]
+
+    def last(self, table: str, column: str, pid: int | None = None) -> float | None:
+        """The last known value."""
+        found = self.series(table, column, pid)
+        return found[-1][1] if found else None
+
+    @property
+    def ranks(self) -> list[Process]:
+        """The processes that trained, by rank."""
+        return sorted(
+            (one for one in self.processes.values() if one.role == "rank"), key=lambda one: (one.rank or 0, one.pid)
+        )
+
+
+def told(event: Event) -> str:
+    """One line for people."""
+    parts = [
+        f"{name}={value}" for name, value in event.details.items() if name not in {"frames", "locals"} and value is not None
+    ]
+    who = f"rank {event.rank} " if event.rank is not None else f"pid {event.pid} " if event.pid is not None else ""
+    return f"{who}{event.kind}: {' '.join(parts)}"[:400]
+
+
+def clock(seconds: float) -> str:
+    """The time of day, in UTC, without a clock being asked."""
+    day = int(seconds) % 86400
+    return f"{day // 3600:02d}:{day // 60 % 60:02d}:{day % 60:02d}Z"
+
+
+def took(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 2 * MINUTE:
+        return f"{seconds:.0f} s"
+    return f"{seconds / MINUTE:.0f} min" if seconds < 2 * HOUR else f"{seconds / HOUR:.1f} h"
+
+
+def frames_of(text: str) -> tuple[Frame, ...]:
+    """Frames of the main thread, innermost first: Python writes it last, py-spy names it."""
+    threads: list[list[Frame]] = [[]]
+    main = None
+    for line in text.splitlines():
+        if line.startswith(("Current thread ", "Thread ")):
+            threads.append([])
+            if '"MainThread"' in line:
+                main = len(threads) - 1
+        elif match := _FRAME.search(line) or _SPY_FRAME.search(line):
+            threads[-1].append(Frame(match["file"], int(match["line"]), match["function"]))
+    named = threads[main] if main is not None else []
+    return tuple(named or next((frames for frames in reversed(threads) if frames), []))

@@ -1,0 +1,143 @@
+"""Checkpoints: where, how large, how long; and loading.
+
+A save inside a save (a distributed checkpoint calls torch.save, Lightning saves to memory first) is part of the outer one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from _thread import _local
+from typing import Any
+
+from . import events, page, patching, phases
+from .mistakes import ours
+
+_here = _local()
+_WORTH_TELLING = 0.1
+# (function, position and name of the argument that says where, how we call it)
+_WHERE = {
+    "torch.serialization": (("save", 1, "f", "torch.save"),),
+    "torch.distributed.checkpoint.state_dict_saver": (("save", 1, "checkpoint_id", "dcp"),),
+    "safetensors.torch": (("save_file", 1, "filename", "safetensors"), ("save_model", 1, "filename", "safetensors")),
+    "lightning.fabric.utilities.cloud_io": (("_atomic_save", 1, "filepath", "torch.save"),),
+    "lightning_fabric.utilities.cloud_io": (("_atomic_save", 1, "filepath", "torch.save"),),
+}
+
+
+def install(module: Any) -> None:
+    """Wrap what the module saves and loads with."""
+    for name, position, argument, how in _WHERE[module.__name__]:
+        patching.replace(module, name, _saving(position, argument, how))
+    if module.__name__ == "torch.serialization":
+        patching.replace(module, "load", _loading)
+
+
+def _saving(position: int, argument: str, how: str) -> Any:
+    phase = phases.CHECKPOINT
+
+    def make(original: Any) -> Any:
+        def save(*args: Any, **kwargs: Any) -> Any:
+            if getattr(_here, "saving", False):
+                return original(*args, **kwargs)
+            _here.saving = True
+            mark = phases.enter(phase)
+            try:
+                _begun(mark)
+                result = original(*args, **kwargs)
+            finally:
+                _here.saving = False
+                seconds = phases.leave(mark)
+            try:
+                where = kwargs.get(argument, args[position] if len(args) > position else None)
+                _saved(where or _writer_path(args, kwargs), how, seconds)
+            except Exception:
+                ours("checkpoint")
+            return result
+
+        return save
+
+    return make
+
+
+def _begun(mark: tuple[int, float]) -> None:
+    try:
+        if mark[0] >= 0:
+            phases.told(phases.CHECKPOINT, "begin")
+    except Exception:
+        ours("checkpoint")
+
+
+def _saved(where: Any, how: str, seconds: float) -> None:
+    page.add("checkpoints")
+    path = _path(where)
+    size = _size(path, where)
+    events.write(
+        "checkpoint", path=path, bytes=size, seconds=round(seconds, 3), how=how, step=int(page.here.numbers[page.STEPS])
+    )
+    page.here.numbers[page.PROGRESS] = time.monotonic()
+
+
+def _path(where: Any) -> str | None:
+    if isinstance(where, (str, bytes, os.PathLike)):
+        return os.path.abspath(os.fsdecode(where)) if "://" not in str(where) else str(where)
+    name = getattr(where, "name", None)
+    return os.path.abspath(name) if isinstance(name, str) else None
+
+
+def _size(path: str | None, where: Any) -> int | None:
+    if not isinstance(where, (str, bytes, os.PathLike)) and callable(getattr(where, "tell", None)):
+        return int(where.tell())
+    try:
+        if path is None or not os.path.isdir(path):
+            return None if path is None else os.path.getsize(path)
+        rank = page.here.numbers[page.at("rank")]
+        mine = "__%d_" % (rank if rank == rank else 0)
+        with os.scandir(path) as entries:
+            return sum([entry.stat().st_size for entry in entries if entry.name.startswith(mine)])
+    except OSError:
+        return None
+
+
+def _writer_path(args: Any, kwargs: Any) -> Any:
+    writer = kwargs.get("storage_writer", args[2] if len(args) > 2 else None)
+    return getattr(writer, "path", None)
+
+
+def _loading(original: Any) -> Any:
+    phase = phases.LOAD
+
+    def load(*args: Any, **kwargs: Any) -> Any:
+        mark = phases.enter(phase)
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            seconds = phases.leave(mark)
+        try:
+            _loaded(args[0] if args else kwargs.get("f"), result, seconds)
+        except Exception:
+            ours("load")
+        return result
+
+    return load
+
+
+def _loaded(where: Any, result: Any, seconds: float) -> None:
+    """Tell of what took long, and of an optimizer's state: whether it was taken over shows at the next step."""
+    rate = _rate(result)
+    if rate is not None or seconds > _WORTH_TELLING:
+        phases.told(phases.LOAD, "end", seconds=round(seconds, 3), path=_path(where), lr=rate)
+
+
+def _rate(loaded: Any) -> float | None:
+    """The learning rate of the optimizer whose state was loaded, alone or as part of a checkpoint."""
+    if not isinstance(loaded, dict):
+        return None
+    parts = [loaded] + [value for value in list(loaded.values())[:50] if isinstance(value, (dict, list, tuple))]
+    for part in parts:
+        state = part[0] if isinstance(part, (list, tuple)) and part else part
+        groups = state.get("param_groups") if isinstance(state, dict) else None
+        if isinstance(groups, list) and groups and isinstance(groups[0], dict):
+            rate = groups[0].get("lr")
+            return float(rate) if isinstance(rate, (int, float)) else None
+    return None

@@ -1,0 +1,24 @@
+"""Waits for other ranks that can be seen without touching what torch.compile knows by identity: barriers, objects, the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import page, patching, phases
+
+_NAMES = (
+    "barrier", "monitored_barrier", "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+    "send_object_list", "recv_object_list", "destroy_process_group",
+)  # fmt: skip
+
+
+def install(module: Any) -> None:
+    """Wrap them in the module that defines them, before others take them from there."""
+    for name in _NAMES:
+        patching.replace(module, name, patching.within(phases.COLLECTIVE))
+
+    def joined(args: Any, kwargs: Any, seconds: float) -> None:  # noqa: ARG001
+        page.put("rank", module.get_rank())
+        page.put("world_size", module.get_world_size())
+
+    patching.replace(module, "init_process_group", patching.within(phases.COLLECTIVE, joined))

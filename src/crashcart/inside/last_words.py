@@ -1,0 +1,108 @@
+"""The event of an uncaught exception: type, message, frames, and of the locals their shapes, never their values."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import events, layout, page, phases
+from .shapes import describe
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_MESSAGE = 2000
+_FRAMES = 60
+_INNERMOST, _OF_THE_PROGRAM = 6, 6
+_NAMES = 40
+_OURS = __file__.rpartition("/")[0]
+_LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<frozen")
+
+
+def write(error: BaseException, trace: TracebackType | None, thread: str) -> None:
+    """One event, with what the error came from."""
+    frames = _frames(trace)
+    phase = _phase(frames)
+    shown = frames if len(frames) <= _FRAMES else frames[:20] + frames[-40:]
+    events.write(
+        "exception",
+        type=_type(error),
+        message=_message(error),
+        because=_because(error),
+        frames=[_place(frame, line) for frame, line in shown],
+        locals=[{"frame": _place(frame, line), "names": _locals(frame)} for frame, line in _telling(frames)],
+        thread=thread or "MainThread",
+        phase=phase,
+        step=int(page.here.numbers[page.STEPS]),
+    )
+    if "OutOfMemoryError" in type(error).__name__ and "torch" in sys.modules:
+        from . import memory
+
+        memory.out_of_memory(phase)
+
+
+def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
+    frames: list[tuple[Any, int]] = []
+    while trace is not None and len(frames) < 2000:
+        frames.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return frames
+
+
+def _phase(frames: list[tuple[Any, int]]) -> str:
+    """The phase in which the error came up: it is over by now, but our wrapper is among the frames."""
+    for frame, _ in reversed(frames):
+        if frame.f_code.co_filename.startswith(_OURS) and "mark" in frame.f_locals and "phase" in frame.f_locals:
+            return str(layout.PHASES[frame.f_locals["phase"]])
+    return phases.name()
+
+
+def _telling(frames: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+    own = [pair for pair in frames if not any(part in pair[0].f_code.co_filename for part in _LIBRARIES)]
+    wanted = {id(pair[0]) for pair in frames[-_INNERMOST:] + own[-_OF_THE_PROGRAM:]}
+    return [pair for pair in frames[-200:] if id(pair[0]) in wanted]
+
+
+def _place(frame: Any, line: int) -> str:
+    code = frame.f_code
+    return "%s:%d %s" % (code.co_filename, line, getattr(code, "co_qualname", code.co_name))
+
+
+def _locals(frame: Any) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name, value in list(frame.f_locals.items()):
+        if len(names) == _NAMES:
+            break
+        if not name.startswith("__") and not callable_or_module(value):
+            names[str(name)[:60]] = describe(value)
+    return names
+
+
+def callable_or_module(value: object) -> bool:
+    """Functions, classes and modules say nothing about the data."""
+    return isinstance(value, type) or type(value).__name__ in ("function", "module", "builtin_function_or_method", "method")
+
+
+def _type(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else kind.__module__ + "." + kind.__qualname__
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # a program's own __str__
+        return "(no message)"
+    half = _MESSAGE // 2
+    return text if len(text) <= _MESSAGE else text[: half - 3] + " … " + text[-half:]
+
+
+def _because(error: BaseException) -> list[str]:
+    chain: list[str] = []
+    seen = {id(error)}
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    while cause is not None and id(cause) not in seen and len(chain) < 5:
+        seen.add(id(cause))
+        chain.append(_type(cause) + ": " + _message(cause)[:500])
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return chain

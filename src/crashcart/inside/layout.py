@@ -1,0 +1,23 @@
+"""The page of numbers that each Python process of a job keeps about itself, and the names of its phases.
+
+64 doubles in a memory-mapped file: whoever writes one number never waits, and what was written survives SIGKILL. A number that
+is not known is NaN. Parses on every Python 3, and imports nothing of the package: processes of other interpreters load it too.
+"""
+
+FIELDS = (
+    "version", "pid", "started", "beats", "phase", "phase_since", "steps", "step_time", "lr", "lr_highest", "loss", "loss_step",
+    "nonfinite", "scale", "skipped", "train_batches", "eval_batches", "batch_size", "largest_batch", "batch_elements",
+    "largest_elements", "data_wait", "data_waits", "allocated", "peak", "reserved", "allocator_retries", "tracker_calls",
+    "tracker_seconds", "checkpoints", "recompiles", "rank", "local_rank", "world_size", "worker", "restart", "signal",
+    "own_errors", "last_progress", "torch",
+)  # fmt: skip
+PHASES = (
+    "start-up", "train", "evaluate", "sample", "checkpoint", "data", "collective", "tracker", "load", "compile", "exit",
+)  # fmt: skip
+SIZE = 64 * 8
+VERSION = 1
+# In the environment of every process of a job: the folder for these pages, and the signal that asks for stacks.
+FOLDER = "CRASHCART_LIVE"
+SIGNAL = "CRASHCART_SIGNAL"
+# Where NCCL's flight recorder shall put its dumps, if the user has not said it.
+NCCL = "CRASHCART_NCCL"

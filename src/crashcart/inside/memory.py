@@ -1,0 +1,105 @@
+"""The allocator's numbers, at most once a second and only where the program uses the GPU already; and running out of memory.
+
+Peaks are never reset: they are the program's.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from . import events, page, phases, tracing
+from .mistakes import ours
+
+_state = {"observed": False, "told": 0.0}
+
+
+def look(moment: float) -> None:
+    """The slow things, once a second: allocator, late numbers, recompilations."""
+    page.here.next_look = moment + 1.0
+    torch = tracing.torch
+    if torch is None:
+        return
+    if "torch._dynamo.convert_frame" in sys.modules:
+        from . import compiling
+
+        compiling.count()
+    if torch.cuda.is_initialized():
+        _allocator(torch)
+        _collect(torch)
+        if not _state["observed"]:
+            _state["observed"] = True
+            _observe(torch)
+
+
+def _collect(torch: Any) -> None:
+    if not torch.cuda.is_current_stream_capturing():
+        package = __name__.rpartition(".")[0]
+        for name in ("losses", "scaling"):
+            module: Any = sys.modules.get(package + "." + name)
+            if module is not None:
+                module.later.collect()
+
+
+def _allocator(torch: Any) -> None:
+    numbers = stats(torch, torch._C._cuda_getDevice())
+    for field in ("allocated", "peak", "reserved", "allocator_retries"):
+        page.put(field, numbers[field])
+
+
+def stats(torch: Any, device: int) -> dict[str, int]:
+    """Four numbers from the allocator's own table, without the flattening that `memory_stats` does."""
+    table = torch._C._cuda_memoryStats(device)
+    allocated = table["allocated_bytes"]["all"]
+    return {
+        "allocated": allocated["current"],
+        "peak": allocated["peak"],
+        "reserved": table["reserved_bytes"]["all"]["current"],
+        "allocator_retries": table["num_alloc_retries"],
+    }
+
+
+def _observe(torch: Any) -> None:
+    attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if attach is not None:
+        attach(_observed)
+
+
+def _observed(device: int, tried: int, total: int, free: int) -> None:
+    try:
+        _tell(device, tried, total, free)
+    except Exception:
+        ours("out of memory")
+
+
+def out_of_memory(phase: str) -> None:
+    """For an uncaught one that the observer did not see."""
+    torch = tracing.torch
+    if torch is None or not torch.cuda.is_initialized() or _state["told"]:
+        return
+    _tell(torch._C._cuda_getDevice(), None, None, None, phase)
+
+
+def _tell(device: int, tried: Any, total: Any, free: Any, phase: str = "") -> None:
+    _state["told"] += 1
+    numbers = page.here.numbers
+    sizes = {
+        name: _whole(numbers[page.at(name)])
+        for name in ("batch_size", "largest_batch", "batch_elements", "largest_elements")
+    }
+    events.write(
+        "oom",
+        device=device,
+        tried=tried,
+        total=total,
+        free=free,
+        phase=phase or phases.name(),
+        step=int(numbers[page.STEPS]),
+        **stats(tracing.torch, device),
+        **sizes,
+    )
+    _allocator(tracing.torch)
+
+
+def _whole(number: float) -> int | None:
+    return int(number) if number == number else None

@@ -1,0 +1,58 @@
+"""The uncaught exception: where, and the shapes of what it met; then the program's own hook as before.
+
+A program that puts its own hook in the place of ours is asked again at exit: the interpreter keeps the last exception.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import page
+from .mistakes import ours
+
+TYPE_CHECKING = False  # importing typing would cost a third of our start-up
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_recorded: list[int] = []
+
+
+def watch() -> None:
+    """Stand in front of the hook that is there, and look once more at exit."""
+    import atexit
+
+    before = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        record(error, trace)
+        before(kind, error, trace)
+
+    sys.excepthook = excepthook
+    atexit.register(_at_exit)
+    page.after_fork.append(_recorded.clear)
+
+
+def record(error: BaseException, trace: TracebackType | None, thread: str = "") -> None:
+    """Write the event, once for each exception; never raises."""
+    try:
+        if error is None or id(error) in _recorded:
+            return
+        _recorded.append(id(error))
+        from . import last_words
+
+        last_words.write(error, trace, thread)
+    except Exception:
+        ours("uncaught")
+
+
+def _at_exit() -> None:
+    try:
+        from . import events, phases
+
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if error is not None:
+            record(error, error.__traceback__)
+        phases.leaving()
+        events.write("exit", step=int(page.here.numbers[page.STEPS]))
+    except Exception:
+        ours("exit")

@@ -1,0 +1,38 @@
+"""Uncaught exceptions of threads, and the moment at which the interpreter begins to wait for them."""
+
+from __future__ import annotations
+
+from . import phases
+from .mistakes import ours
+from .uncaught import record
+
+TYPE_CHECKING = False  # typing is not loaded before the program wants it
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def install(threading: Any) -> None:
+    """Stand in front of the hook of threads."""
+    before = threading.excepthook
+
+    def excepthook(args: Any) -> Any:
+        try:
+            if not issubclass(args.exc_type, SystemExit):
+                record(args.exc_value, args.exc_traceback, getattr(args.thread, "name", "") or "thread")
+        except Exception:
+            ours("uncaught in a thread")
+        return before(args)
+
+    threading.excepthook = excepthook
+    at_shutdown = getattr(threading, "_register_atexit", None)
+    if at_shutdown is not None:
+        at_shutdown(_leaving)
+
+
+def _leaving() -> None:
+    """The program has ended; threads that never do, and exit handlers that wait, come after this."""
+    try:
+        phases.leaving()
+        phases.told(phases.EXIT, "begin")
+    except Exception:
+        ours("exit")

@@ -1,0 +1,41 @@
+"""Keeps torch.compile from compiling our own functions where it meets them between two graphs.
+
+Only their frames are marked, not their files: a hook that is called from within a graph (an optimizer's) must stay traceable,
+since it returns at once there; a file on the skip list would break that graph.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import CodeType, FunctionType
+from typing import Any
+
+_OURS = __file__.rpartition("/")[0]
+_marked: set[int] = set()
+
+
+def install(_module: Any) -> None:
+    """Mark all of our functions; again whenever more of them were loaded."""
+    skip = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
+    if skip is None:
+        return
+    package = __name__.rpartition(".")[0] + "."
+    for name, module in list(sys.modules.items()):
+        if name.startswith(package):
+            for value in list(vars(module).values()):
+                _mark(value, skip)
+
+
+def _mark(value: Any, skip: Any) -> None:
+    if isinstance(value, FunctionType):
+        value = value.__code__
+    if isinstance(value, CodeType):
+        if value.co_filename.startswith(_OURS) and id(value) not in _marked:
+            _marked.add(id(value))
+            skip(value)
+            for constant in value.co_consts:
+                _mark(constant, skip)
+    elif isinstance(value, type):
+        for member in list(vars(value).values()):
+            if isinstance(member, FunctionType):
+                _mark(member, skip)

@@ -1,0 +1,174 @@
+"""Reads the folder of a run into a ``Flight``: also while it is being written, and when it was damaged or cut short."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import zlib
+from typing import Any
+
+from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of
+from crashcart.inside.layout import FIELDS, PHASES
+from crashcart.recording.folder import read_json
+from crashcart.recording.frames import frames, header_of, unpack_sample
+
+__all__ = ["read_flight"]
+
+_LONGEST_LINE = 1 << 16
+_MOST_EVENTS = 50_000
+_MOST_STACKS = 8
+_LARGEST_FILE = 64 << 20
+_OWN = frozenset({"t", "m", "kind", "pid", "rank"})
+
+
+def read_flight(folder: str) -> Flight:
+    """Everything that was recorded."""
+    flight = Flight(facts=read_json(os.path.join(folder, "run.json")), ending=read_json(os.path.join(folder, "exit.json")))
+    recording = os.path.join(folder, "recording")
+    _read_samples(flight, recording)
+    _read_events(flight, os.path.join(recording, "events.jsonl"))
+    inside = os.path.join(recording, "inside")
+    live = flight.facts.get("live")
+    if isinstance(live, str) and not flight.ending and os.path.isdir(live):
+        _read_inside(flight, live)  # still there: the supervisor was killed, or the job runs
+    else:
+        _read_inside(flight, inside)
+    flight.events.sort(key=lambda event: event.time)
+    _name_processes(flight)
+    _read_pages(flight)
+    _read_stacks(flight, folder)
+    return flight
+
+
+def _read_samples(flight: Flight, recording: str) -> None:
+    try:
+        names = [name for name in os.listdir(recording) if name.startswith("samples-") and not name.endswith(".new")]
+    except OSError:
+        return
+    for name in sorted(
+        names, key=lambda one: int(one.removesuffix(".z").rpartition("-")[2] or 0) if one[8:9].isdigit() else 0
+    ):
+        order: list[str] = []
+        for kind, payload in frames(_data(os.path.join(recording, name))):
+            if kind == b"H":
+                columns = header_of(payload)
+                order = list(columns)
+                flight.columns |= {table: list(names) for table, names in columns.items() if isinstance(names, list)}
+            elif kind == b"S" and order:
+                sample = unpack_sample(payload, order)
+                flight.samples.append((sample.time, sample.tables))
+    flight.samples.sort(key=lambda sample: sample[0])
+
+
+def _data(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST_FILE)
+        if path.endswith(".z"):
+            return zlib.decompressobj().decompress(data, _LARGEST_FILE)
+    except (OSError, zlib.error):
+        return b""
+    return data
+
+
+def _read_events(flight: Flight, path: str, pid: int | None = None) -> None:
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed by the with below
+    except OSError:
+        return
+    with file:
+        for line in file:
+            if len(flight.events) >= _MOST_EVENTS:
+                return
+            event = _event(line, pid)
+            if event is not None:
+                flight.events.append(event)
+
+
+def _event(line: bytes, pid: int | None) -> Event | None:
+    if len(line) > _LONGEST_LINE:
+        return None
+    try:
+        told: Any = json.loads(line)
+        time, kind = float(told["t"]), str(told["kind"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    rank = told.get("rank")
+    return Event(
+        time,
+        kind,
+        {name: value for name, value in told.items() if name not in _OWN or (pid is None and name in {"pid", "rank"})},
+        pid if pid is not None else None,
+        int(rank) if isinstance(rank, (int, float)) and not isinstance(rank, bool) else None,
+    )
+
+
+def _read_inside(flight: Flight, folder: str) -> None:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        pid = name.split("-", 1)[0]
+        if name.endswith(".events") and pid.isdigit():
+            _read_events(flight, os.path.join(folder, name), int(pid))
+
+
+def _name_processes(flight: Flight) -> None:
+    for event in flight.events:
+        details = event.details
+        if event.kind == "process" and isinstance(details.get("pid"), int):
+            one = flight.processes.setdefault(details["pid"], Process(details["pid"], born=event.time))
+            one.role, one.command = str(details.get("role", one.role)), str(details.get("command", ""))
+            one.rank, one.parent = details.get("rank", one.rank), details.get("parent")
+        elif event.kind == "ended" and details.get("pid") in flight.processes:
+            flight.processes[details["pid"]].ended = event.time
+        elif event.kind == "hello" and event.pid is not None:
+            one = flight.processes.setdefault(event.pid, Process(event.pid, born=event.time))
+            one.reached = True
+            if event.rank is not None and one.rank is None:
+                one.rank = event.rank
+    # What a process says about itself carries the rank that its page or the tree knows.
+    flight.events = [
+        Event(event.time, event.kind, event.details, event.pid, flight.processes[event.pid].rank)
+        if event.pid in flight.processes and event.rank is None and event.pid is not None
+        else event
+        for event in flight.events
+    ]
+
+
+def _read_pages(flight: Flight) -> None:
+    columns = flight.columns.get("page", list(FIELDS))
+    if "pid" not in columns:
+        return
+    at = columns.index("pid")
+    for _, tables in flight.samples:
+        for row in tables.get("page", ()):
+            if row[at] == row[at]:  # NaN is not itself
+                one = flight.processes.setdefault(int(row[at]), Process(int(row[at])))
+                one.page = dict(zip(columns, row, strict=False))
+                one.reached = True
+    for one in flight.processes.values():
+        phase = one.page.get("phase", float("nan"))
+        if phase == phase and 0 <= int(phase) < len(PHASES):  # noqa: PLR0124
+            one.phase = PHASES[int(phase)]
+        rank = one.page.get("rank", float("nan"))
+        if rank == rank and one.rank is None:  # noqa: PLR0124
+            one.rank = int(rank)
+
+
+def _read_stacks(flight: Flight, folder: str) -> None:
+    taken = [event for event in flight.of_kind("stacks") if isinstance(event.details.get("folder"), str)]
+    for event in taken[-_MOST_STACKS:]:
+        inner = os.path.join(folder, "stacks", os.path.basename(event.details["folder"]))
+        stood = []
+        with contextlib.suppress(OSError):
+            for name in sorted(os.listdir(inner)):
+                with open(os.path.join(inner, name), encoding="utf-8", errors="replace") as file:
+                    text = file.read(1 << 20)
+                digits = name.removesuffix(".txt").rpartition("-")[2]
+                pid = int(digits) if digits.isdigit() else 0
+                process = flight.processes.get(pid, Process(pid))
+                stood.append(Stood(pid, process.role, process.rank, frames_of(text), text))
+        flight.stacks.append(StackDump(event.time, str(event.details.get("reason", "")), tuple(stood)))

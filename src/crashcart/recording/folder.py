@@ -1,0 +1,124 @@
+"""The folder of a run: where it is made, how it is named, and which runs there are.
+
+It belongs to the user alone (0700) and keeps itself out of git. Where the working folder cannot be written it goes to the
+user's own state folder, and last to the temporary one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["RUNS", "is_run", "job_name", "live_folder", "make_folder", "newest", "read_json", "roots", "runs", "write_json"]
+
+RUNS = "crashcart_runs"
+_VARIABLE = "CRASHCART_RUNS"
+_SKIPPED = re.compile(
+    r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|"
+    r"python[\d.]*|ipython|\w+=.*)$"
+)
+
+
+def roots() -> list[str]:
+    """Folders that may hold runs, the preferred one first."""
+    given = os.environ.get(_VARIABLE)
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    temporary = os.path.join(tempfile.gettempdir(), f"crashcart-{os.getuid()}")
+    found = [given] if given else [os.path.join(os.getcwd(), RUNS)]
+    return [*found, os.path.join(state, "crashcart", "runs"), os.path.join(temporary, "runs")]
+
+
+def make_folder(command: Sequence[str]) -> tuple[str | None, list[str]]:
+    """A new folder for a run, and why better places could not be used."""
+    refused = []
+    name = time.strftime("%Y-%m-%dT%H-%M-%S") + "-" + job_name(command)
+    for variable in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"):
+        if os.environ.get(variable, "none") != "none":
+            name += "-" + re.sub(r"[^\w.-]+", "_", os.environ[variable])[:32]
+            break
+    for root in roots():
+        for attempt in range(100):
+            path = os.path.join(root, name + (f"-{attempt + 1}" if attempt else ""))
+            try:
+                os.makedirs(root, mode=0o700, exist_ok=True)
+                os.mkdir(path, 0o700)
+                _keep_out_of_git(root)
+                for inner in ("logs", "recording", "stacks"):
+                    os.mkdir(os.path.join(path, inner), 0o700)
+            except FileExistsError:
+                continue
+            except OSError as problem:
+                refused.append(f"{root}: {problem.strerror}")
+                break
+            else:
+                return path, refused
+    return None, refused
+
+
+def live_folder(run: str) -> str | None:
+    """A folder in memory for what the processes of the job write about themselves; beside the run where there is no such."""
+    for parent in ("/dev/shm", tempfile.gettempdir(), run):  # noqa: S108 - made unguessable and private by mkdtemp
+        with contextlib.suppress(OSError):
+            return tempfile.mkdtemp(prefix="crashcart-", dir=parent)
+    return None
+
+
+def job_name(command: Sequence[str]) -> str:
+    """A short name of what is run: the script, not the launcher."""
+    words = [word for word in command if not _SKIPPED.match(os.path.basename(word))]
+    scripts = [word for word in words if word.endswith((".py", ".sh"))]
+    chosen = (scripts or words or list(command) or ["job"])[0]
+    return re.sub(r"[^\w.-]+", "_", os.path.splitext(os.path.basename(chosen))[0])[:40] or "job"
+
+
+def runs() -> Iterator[str]:
+    """Folders of runs, newest first."""
+    found = []
+    for root in roots():
+        with contextlib.suppress(OSError):
+            found += [entry.path for entry in os.scandir(root) if os.path.exists(os.path.join(entry.path, "run.json"))]
+    yield from sorted(found, key=lambda path: (os.path.basename(path), path), reverse=True)
+
+
+def is_run(path: str) -> bool:
+    """Whether a folder is that of a run."""
+    return os.path.isfile(os.path.join(path, "run.json"))
+
+
+def newest() -> str | None:
+    """The newest run that can be found from here."""
+    return next(runs(), None)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """A small file of ours; nothing where it is missing or damaged."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Replace a small file of ours as a whole, or leave it as it was."""
+    with contextlib.suppress(OSError):
+        with open(path + ".new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            json.dump(value, file, indent=1, default=str)
+            file.write("\n")
+        os.replace(path + ".new", path)
+
+
+def _keep_out_of_git(root: str) -> None:
+    path = os.path.join(root, ".gitignore")
+    if not os.path.exists(path):
+        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
+            file.write("*\n")

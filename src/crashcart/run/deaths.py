@@ -1,0 +1,60 @@
+"""How a process ended that is not our child: the ranks are children of their launcher.
+
+A zombie's ``/proc/PID/stat`` tells its status to its own user, until the parent has collected it. Since Linux 6.15 the
+descriptor of a process (``pidfd_open``) tells it afterwards. Where neither does, nothing is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import struct
+
+__all__ = ["how_it_ended"]
+
+_INFO = struct.Struct("=QQ11Ii")  # mask, control group, eleven ids, exit status: struct pidfd_info of Linux 6.15
+_GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
+_HAS_STATUS = 8
+_STATUS = 49  # the field of /proc/PID/stat, counted from the state
+
+
+def how_it_ended(descriptor: int, pid: int) -> dict[str, int | str]:
+    """``code`` or ``signal`` of a process that has ended; nothing where it cannot be known."""
+    status = _collected(descriptor)
+    if status is None:
+        status = _zombie(pid)
+    if status is None:  # it was collected between the two questions
+        status = _collected(descriptor)
+    if status is None:
+        return {}
+    try:
+        code = os.waitstatus_to_exitcode(status)
+    except ValueError:
+        return {}
+    if code >= 0:
+        return {"code": code}
+    try:
+        return {"signal": signal.Signals(-code).name}
+    except ValueError:
+        return {"signal": f"signal {-code}"}
+
+
+def _collected(descriptor: int) -> int | None:
+    answer = bytearray(_INFO.pack(_HAS_STATUS, *[0] * 13))
+    try:
+        fcntl.ioctl(descriptor, _GET_INFO, answer)
+    except OSError:
+        return None
+    mask, *_, status = _INFO.unpack(answer)
+    return int(status) if mask & _HAS_STATUS else None
+
+
+def _zombie(pid: int) -> int | None:
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read(1024).rpartition(b")")[2].split()
+        if fields[0] in (b"Z", b"X") and int(fields[_STATUS]):  # 0 is also what those see who may not see it
+            return int(fields[_STATUS])
+    return None

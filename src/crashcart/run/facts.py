@@ -1,0 +1,138 @@
+"""What is written down about a run before it starts: command, machine, versions, code, and an allowed part of the environment.
+
+Secrets never get here: the environment by a list of names that hold none, everything else through ``redact``. The exact command
+is in a file of its own that only the user can read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import platform
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from crashcart.recording.folder import write_json
+from crashcart.redact import clean
+from crashcart.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["describe", "write_facts"]
+
+_ALLOWED = (
+    "CUDA_VISIBLE_DEVICES", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH",
+    "VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "LD_LIBRARY_PATH", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "HF_HOME",
+    "HF_HUB_OFFLINE", "WANDB_MODE", "WANDB_DIR", "TMPDIR", "TERM", "LANG", "SHELL",
+)  # fmt: skip
+_ALLOWED_BEGINNINGS = (
+    "NCCL_",
+    "TORCH_",
+    "GLOO_",
+    "SLURM_JOB",
+    "SLURM_NODE",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_CPUS",
+    "PET_",
+)
+_SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL")
+_PATIENCE = 2.0
+_LARGEST_DIFF = 4 << 20
+
+
+def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
+    """The facts of a run as plain data."""
+    words = [clean(word) for word in command]
+    return {
+        "schema": 1,
+        "crashcart": __version__,
+        "command": clean(shlex.join(words)),
+        "folder": os.getcwd(),
+        "started": time.time(),
+        "host": platform.node(),
+        "user": _user(),
+        "python": platform.python_version(),
+        "machine": _machine(),
+        "interpreter": shutil.which(command[0]) or command[0],
+        "environment": _allowed(environment),
+        "git": _git(),
+        "state": "running",
+    }
+
+
+def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> None:
+    """Put them into the run folder, with the exact command and the differences to the commit."""
+    with contextlib.suppress(OSError):
+        path = os.path.join(folder, "command")
+        with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(shlex.join(command) + "\n")
+    difference = _asked(["git", "diff", "HEAD"])
+    if difference:
+        with contextlib.suppress(OSError), open(os.path.join(folder, "git.diff"), "w", encoding="utf-8") as file:
+            file.writelines(clean(line) + "\n" for line in difference[:_LARGEST_DIFF].splitlines())
+    write_json(os.path.join(folder, "run.json"), facts)
+
+
+def _allowed(environment: dict[str, str]) -> dict[str, str]:
+    return {
+        name: clean(value)
+        for name, value in sorted(environment.items())
+        if (name in _ALLOWED or name.startswith(_ALLOWED_BEGINNINGS)) and not any(word in name for word in _SECRET)
+    }
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "boot": _boot(),
+        "crashcart_python": sys.version.split()[0],
+    }
+
+
+def _boot() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _git() -> dict[str, Any]:
+    commit = _asked(["git", "rev-parse", "HEAD"])
+    if not commit:
+        return {}
+    return {"commit": commit.strip(), "changed": bool(_asked(["git", "status", "--porcelain", "--untracked-files=no"]))}
+
+
+def _asked(command: list[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - git, with words of ours
+            command,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+            text=True,
+            errors="replace",
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())

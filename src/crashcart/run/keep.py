@@ -1,0 +1,107 @@
+"""A log that a full disk costs lines and nothing else, and the user's own stream that a slow reader costs nothing but time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import select
+import threading
+
+__all__ = ["Kept", "Shown"]
+
+_ROOM = 64  # pieces of 64 KiB that wait for a slow reader before the job has to wait, as it would without us
+_HELD = 256 << 10
+
+
+class Kept:
+    """A log file. What finds no room is counted, its end held in memory and written when there is room again."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lost = 0
+        self._held = b""
+        self._file: int | None = None
+        with contextlib.suppress(OSError):
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def write(self, piece: bytes) -> None:
+        """Append, whatever the disk says."""
+        if self.lost:
+            mark = f"\n[crashcart: {self.lost} bytes of this log found no room on the disk]\n".encode()
+            if self._put(mark):
+                self._hold(self._held + piece)
+                return
+            self.lost = 0
+        self._hold(self._put(self._held + piece))
+
+    def _put(self, piece: bytes) -> bytes:
+        """Write; what is left where the disk refuses."""
+        view = memoryview(piece)
+        try:
+            while view and self._file is not None:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            return bytes(view)
+        return bytes(view)
+
+    def _hold(self, rest: bytes) -> None:
+        self.lost += max(0, len(rest) - _HELD)
+        self._held = rest[-_HELD:]
+
+    def close(self) -> None:
+        """Write what is still held, if there is room now."""
+        if self._held:
+            self.write(b"")
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class Shown:
+    """The user's own stream, written by a thread: a terminal that was stopped must not stop the log."""
+
+    def __init__(self, user: int) -> None:
+        self._user = user
+        self._pieces: queue.Queue[bytes | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+        self._gone = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may come; a reader that is far behind makes the job wait, as it would without us."""
+        return self._gone or self._pieces.qsize() < _ROOM
+
+    def write(self, piece: bytes) -> None:
+        """Hand a piece over."""
+        if not self._gone:
+            self._pieces.put(piece)
+
+    def _write(self) -> None:
+        while (piece := self._pieces.get()) is not None:
+            view = memoryview(piece)
+            while view and not self._gone:
+                view = view[self._put(view) :]
+            self._pieces.task_done()
+        self._pieces.task_done()
+
+    def _put(self, view: memoryview) -> int:
+        try:
+            return os.write(self._user, view)
+        except BlockingIOError:
+            select.select([], [self._user], [])
+        except OSError:  # the reader or the terminal is gone; the log goes on
+            self._gone = True
+        return 0
+
+    def flush(self, seconds: float) -> None:
+        """Wait until the user has everything, but not for ever."""
+        waiter = threading.Thread(target=self._pieces.join, daemon=True)
+        waiter.start()
+        waiter.join(seconds)
+
+    def close(self) -> None:
+        """End the thread once it has written what it has."""
+        self._pieces.put(None)
+        self._thread.join(5)

@@ -1,0 +1,78 @@
+"""The end of a run: what is left of it, why it ended, and a summary of a few lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from crashcart.flight import took
+from crashcart.recording.folder import write_json
+
+if TYPE_CHECKING:
+    from crashcart.run.supervisor import Supervisor
+
+__all__ = ["finish"]
+
+_DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
+
+
+def finish(job: Supervisor, folder: str, code: int) -> None:
+    """Write down how it ended and tell it; after a death the answer of ``why`` is already there."""
+    name = signal.Signals(-code).name if code < 0 else None
+    left = _left_behind(job)
+    job.writer.event("end", code=code if code >= 0 else None, signal=name, left=left)
+    job.pages.look()
+    asked = job.stopping.asked
+    state = "finished" if code == 0 else "stopped" if asked else "killed" if code < 0 else "failed"
+    job.facts |= {"state": state, "code": code if code >= 0 else None, "signal": name, "ended": time.time(), "left": left}
+    if job.folder is not None:
+        write_json(os.path.join(job.folder, "run.json"), job.facts)
+    verdict = _verdict(job, folder) if job.folder is not None else {}
+    _summary(job, code, name, verdict, left)
+    job.notifier.tell("end" if code == 0 else "death", {"code": code, "signal": name, **verdict})
+    job.notifier.finish()
+    if job.live and job.live.startswith(("/dev/shm/", "/tmp/")) and not left:  # noqa: S108 - ours, made by mkdtemp
+        shutil.rmtree(job.live, ignore_errors=True)
+
+
+def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
+    """Processes of the job that are still there."""
+    if job.sampler is None:
+        return []
+    deadline = time.monotonic() + _DETACHED
+    while True:
+        job.sampler.tree.look(fresh=True)
+        left = [process for process in job.sampler.tree.processes.values() if not process.gone and process.fields[0] != b"Z"]
+        if not left or time.monotonic() > deadline:
+            return [{"pid": process.pid, "role": process.role, "command": process.command} for process in left]
+        time.sleep(0.1)
+
+
+def _verdict(job: Supervisor, folder: str) -> dict[str, Any]:
+    """The answer of ``why``, written into the run folder."""
+    if job.facts["state"] == "finished":
+        return {}
+    if job.options.explain is None:
+        return {}
+    with contextlib.suppress(Exception):  # the job's exit code is worth more than our explanation
+        data = job.options.explain(folder)
+        write_json(os.path.join(folder, "findings.json"), data)
+        first = data["findings"][0] if data.get("findings") else None
+        return {"cause": first["cause"], "title": first["title"]} if first else {}
+    return {}
+
+
+def _summary(job: Supervisor, code: int, name: str | None, verdict: dict[str, Any], left: list[dict[str, Any]]) -> None:
+    steps = max((page.whole("steps") or 0 for page in job.pages.ranks), default=0)
+    ended = "finished" if code == 0 else f"ended by {name}" if name else f"ended with exit code {code}"
+    job.say(
+        f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
+    )
+    if verdict:
+        job.say(f"{verdict['title']} ({verdict['cause']}). The whole answer: crashcart why")
+    for one in left:
+        job.say(f"process {one['pid']} ({one['role']}) of the job is still there: {str(one['command'])[:60]}")

@@ -1,0 +1,137 @@
+"""What the processes of the job write about themselves: their pages of numbers, and their events.
+
+Both lie in memory while the job runs; here the pages become rows of the recording, and the events are copied out as they come,
+so that they are kept even if nobody is left to copy them later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from crashcart.inside.layout import FIELDS, PHASES, SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Page", "Pages", "phase_name"]
+
+_NUMBERS = struct.Struct(f"={len(FIELDS)}d")
+_AT = {name: place for place, name in enumerate(FIELDS)}
+_EVERY = 10  # looks between two rows of a process that is no rank
+_MOST_AT_ONCE = 1 << 20
+_LONGEST = 1 << 16
+
+
+class Page:
+    """One process's numbers as they were at the last look."""
+
+    def __init__(self, path: str) -> None:
+        self.name = os.path.basename(path)[: -len(".page")]
+        self.pid = int(self.name.split("-", 1)[0])
+        self.folder = os.path.dirname(path)
+        self.numbers: tuple[float, ...] = ()
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._copied = 0
+
+    def look(self) -> bool:
+        """Read the numbers; whether they changed."""
+        try:
+            data = os.pread(self._file, SIZE, 0)
+        except OSError:
+            return False
+        if len(data) < _NUMBERS.size:
+            return False
+        before, self.numbers = self.numbers, _NUMBERS.unpack_from(data)
+        return before != self.numbers
+
+    def get(self, field: str) -> float:
+        """One number; NaN where it is not known."""
+        return self.numbers[_AT[field]] if self.numbers else float("nan")
+
+    def whole(self, field: str) -> int | None:
+        """A number that is a count, or nothing."""
+        value = self.get(field)
+        return int(value) if not isnan(value) else None
+
+    @property
+    def phase(self) -> str:
+        """What the process says that it is doing."""
+        return phase_name(self.get("phase"))
+
+    def new_events(self, kept: str) -> Iterator[dict[str, Any]]:
+        """Events since the last look, copied into the folder ``kept``."""
+        try:
+            with open(os.path.join(self.folder, self.name + ".events"), "rb") as file:
+                file.seek(self._copied)
+                data = file.read(_MOST_AT_ONCE)
+        except OSError:
+            return
+        data = data[: data.rfind(b"\n") + 1]
+        if not data:
+            return
+        self._copied += len(data)
+        with contextlib.suppress(OSError), open(os.path.join(kept, self.name + ".events"), "ab") as file:
+            file.write(data)
+        for line in data.split(b"\n"):
+            with contextlib.suppress(ValueError):
+                if line and len(line) < _LONGEST and isinstance(event := json.loads(line), dict):
+                    yield {**event, "pid": self.pid, "rank": self.whole("rank")}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+class Pages:
+    """All pages of a job."""
+
+    def __init__(self, live: str, kept: str) -> None:
+        self.live = live
+        self.kept = kept
+        self.pages: dict[str, Page] = {}
+        self._looks = 0
+        with contextlib.suppress(OSError):
+            os.makedirs(kept, mode=0o700, exist_ok=True)
+
+    def look(self) -> tuple[list[list[float]], list[dict[str, Any]]]:
+        """Rows for the recording and new events."""
+        self._find()
+        self._looks += 1
+        rows: list[list[float]] = []
+        events: list[dict[str, Any]] = []
+        for page in self.pages.values():
+            changed = page.look()
+            rank = page.whole("rank") is not None and page.whole("worker") is None
+            if page.numbers and (rank or (changed and self._looks % _EVERY == 0)):
+                rows.append(list(page.numbers))
+            events += page.new_events(self.kept)
+        return rows, events
+
+    @property
+    def ranks(self) -> list[Page]:
+        """Pages of processes that train: they belong to a rank or made steps, and are no loader's worker."""
+        return [
+            page
+            for page in self.pages.values()
+            if page.whole("worker") is None and (page.whole("rank") is not None or (page.whole("steps") or 0) > 0)
+        ]
+
+    def _find(self) -> None:
+        try:
+            names = os.listdir(self.live)
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".page") and name not in self.pages:
+                with contextlib.suppress(OSError, ValueError):
+                    self.pages[name] = Page(os.path.join(self.live, name))
+
+
+def phase_name(number: float) -> str:
+    """The name of a phase by its number in the page."""
+    return PHASES[int(number)] if not isnan(number) and 0 <= int(number) < len(PHASES) else "unknown"

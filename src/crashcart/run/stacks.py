@@ -1,0 +1,135 @@
+"""Stacks of every process of a job, taken without stopping it and without rights that a user may not have.
+
+The inside part has asked Python itself to write its stacks on a real-time signal; that works while the interpreter is blocked
+in C, and costs the process milliseconds. Who was not reached is looked at by py-spy where it is installed (without pausing it),
+and else by what /proc tells: state, wait channel, system call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from crashcart.flight import frames_of
+from crashcart.run.environment import STACK_SIGNAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from crashcart.flight import Frame
+    from crashcart.run.pages import Page
+
+__all__ = ["Stack", "take"]
+
+_PATIENCE = 2.0
+_QUIET = 0.15
+
+
+class Stack(NamedTuple):
+    """What one process was doing: the main thread's frames, innermost first, and the text of all threads."""
+
+    pid: int
+    rank: int | None
+    role: str
+    how: str
+    frames: tuple[Frame, ...]
+    text: str
+
+    @property
+    def place(self) -> tuple[tuple[str, str], ...]:
+        """What must be equal for two stacks to be the same: files and functions; a loop may be at another line."""
+        return tuple((frame.file, frame.function) for frame in self.frames)
+
+
+def take(
+    pages: Iterable[Page],
+    others: Iterable[tuple[int, str]] = (),
+    names: Mapping[int, tuple[str, int | None]] | None = None,
+) -> list[Stack]:
+    """Stacks of the processes with a page, by signal, and of ``others`` (pid and role) as far as they can be had.
+
+    ``names`` holds role and rank where the tree of processes knows them: what a rank starts inherits its rank.
+    """
+    names = names or {}
+    asked = [(page, _size(page)) for page in pages if _asks(page)]
+    for page, _ in asked:
+        with contextlib.suppress(OSError):
+            os.kill(page.pid, STACK_SIGNAL)
+    stacks = []
+    deadline = time.monotonic() + _PATIENCE
+    for page, before in asked:
+        text = _written(page, before, deadline)
+        role, rank = names.get(page.pid, ("rank" if page.whole("rank") is not None else "process", page.whole("rank")))
+        role = f"rank {rank}" if role == "rank" else role
+        if page.whole("worker") is not None:
+            role = f"loader worker {page.whole('worker')} of rank {rank}"
+        how = "its own interpreter" if text else "nothing: it did not answer"
+        if not text:
+            text, how = _otherwise(page.pid)
+        stacks.append(Stack(page.pid, rank, role, how, frames_of(text), text))
+    for pid, role in others:
+        text, how = _otherwise(pid)
+        rank = names[pid][1] if pid in names else None
+        stacks.append(Stack(pid, rank, f"rank {rank}" if role == "rank" else role, how, frames_of(text), text))
+    return stacks
+
+
+def _asks(page: Page) -> bool:
+    """Whether the process still has our handler: without it the signal would end it."""
+    if page.whole("signal") != STACK_SIGNAL:
+        return False
+    try:
+        with open(f"/proc/{page.pid}/stat", encoding="utf-8", errors="replace") as file:
+            started = file.read().rsplit(")", 1)[-1].split()[19]
+        with open(f"/proc/{page.pid}/status", encoding="utf-8", errors="replace") as file:
+            caught = next(int(line.split()[1], 16) for line in file if line.startswith("SigCgt"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return False
+    return page.name == f"{page.pid}-{started}" and bool(caught >> (STACK_SIGNAL - 1) & 1)
+
+
+def _size(page: Page) -> int:
+    try:
+        return os.path.getsize(os.path.join(page.folder, page.name + ".stacks"))
+    except OSError:
+        return 0
+
+
+def _written(page: Page, before: int, deadline: float) -> str:
+    """What the process wrote since; it is complete once it has been quiet for a moment."""
+    seen, since = before, time.monotonic()
+    while time.monotonic() < deadline:
+        size = _size(page)
+        if size != seen:
+            seen, since = size, time.monotonic()
+        elif seen > before and time.monotonic() - since > _QUIET:
+            break
+        time.sleep(0.01)
+    if seen <= before:
+        return ""
+    with contextlib.suppress(OSError), open(os.path.join(page.folder, page.name + ".stacks"), "rb") as file:
+        file.seek(before)
+        return file.read().decode("utf-8", "replace")
+    return ""
+
+
+def _otherwise(pid: int) -> tuple[str, str]:
+    spy = shutil.which("py-spy")
+    if spy:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run(  # noqa: S603 - a tool the user has installed
+                [spy, "dump", "--nonblocking", "--pid", str(pid)], capture_output=True, text=True, timeout=5, check=False
+            )
+            if done.returncode == 0 and "Thread" in done.stdout:
+                return done.stdout, "py-spy"
+    told = []
+    for name in ("comm", "wchan", "syscall", "stack"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
+            text = file.read().strip()
+            if text:
+                told.append(f"{name}: {text}")
+    return "\n".join(told), "/proc"

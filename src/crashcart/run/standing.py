@@ -1,0 +1,93 @@
+"""What a process that stands still waits for, as the kernel tells it: its system call, the file behind it, a prompt.
+
+``/proc/PID/syscall`` needs no rights but those over the process; ``wchan`` is ``0`` on many kernels. A sample: ``73 0x5 0x2 ...``
+is ``flock`` on file 5.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from crashcart.redact import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crashcart.flight import Frame
+
+__all__ = ["Call", "at_prompt", "call_of", "source_line"]
+
+_X86 = {
+    0: "read", 1: "write", 2: "open", 7: "poll", 19: "readv", 23: "select", 35: "nanosleep", 42: "connect", 43: "accept",
+    44: "sendto", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock", 74: "fsync", 75: "fdatasync",
+    202: "futex", 230: "nanosleep", 232: "epoll_wait", 247: "waitid", 257: "open", 262: "stat", 270: "select", 271: "poll",
+    281: "epoll_wait",
+}  # fmt: skip
+_ARM = {
+    22: "epoll_wait", 25: "fcntl", 32: "flock", 56: "open", 63: "read", 64: "write", 65: "readv", 72: "select", 73: "poll",
+    79: "stat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "nanosleep", 202: "accept",
+    203: "connect", 206: "sendto", 207: "recvfrom", 212: "recvmsg", 260: "wait4",
+}  # fmt: skip
+_NAMES = _ARM if os.uname().machine == "aarch64" else _X86
+_ON_FILE = frozenset({"read", "write", "readv", "fcntl", "flock", "fsync", "fdatasync", "recvfrom", "recvmsg", "sendto"})
+_TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
+_TTY_WAITS = ("n_tty_read", "tty_read")
+_ASKS = ("/pdb.py", "/bdb.py", "/cmd.py", "/getpass.py", "/code.py", "/IPython/terminal/", "/prompt_toolkit/", "/_pyrepl/")
+_LONGEST_LINE = 160
+
+
+class Call(NamedTuple):
+    """The system call in which the main thread waits, the file that it is about, and the kernel's wait channel."""
+
+    name: str = ""
+    file: str = ""
+    channel: str = ""
+
+
+def call_of(pid: int) -> Call:
+    """What the main thread of a process waits in; empty where it runs or may not be asked."""
+    words = _text(pid, "syscall").split()
+    channel = _text(pid, "wchan").strip()
+    channel = "" if channel == "0" else channel
+    if not words or not words[0].isdigit():
+        return Call(channel=channel)
+    name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    file = ""
+    if name in _ON_FILE and len(words) > 1:
+        with contextlib.suppress(OSError, ValueError):
+            file = os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
+    return Call(name, file, channel)
+
+
+def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:
+    """Whether a process waits for its user: it reads its terminal, or stands in a debugger or an ``input()``."""
+    call = call_of(pid)
+    if call.channel in _TTY_WAITS or (call.name == "read" and call.file.startswith(_TERMINALS)):
+        return True
+    try:
+        terminal = os.readlink(f"/proc/{pid}/fd/0").startswith(_TERMINALS)
+    except OSError:
+        return False
+    if not terminal or not frames:
+        return False
+    asks = any(part in frame.file for frame in frames[:6] for part in _ASKS)
+    return asks or (call.name in {"select", "poll"} and "input(" in source_line(frames[0]))
+
+
+def source_line(frame: Frame | None) -> str:
+    """The line of the program at which a frame stands."""
+    if frame is None or not os.path.isfile(frame.file):
+        return ""
+    linecache.checkcache(frame.file)
+    return clean(linecache.getline(frame.file, frame.line).strip())[:_LONGEST_LINE]
+
+
+def _text(pid: int, name: str) -> str:
+    try:
+        with open(f"/proc/{pid}/{name}", encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

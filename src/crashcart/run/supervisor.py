@@ -1,0 +1,340 @@
+"""Watches one job from its first process to its last: one loop, one owner of all state.
+
+It starts the keeper, passes signals on, looks once a second from outside and inside, writes the recording, asks the watchers
+whether something is wrong, and at the end says in a few lines how it went. It may die at any moment; the job goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crashcart.inside.layout import FIELDS, FOLDER
+from crashcart.recording.folder import live_folder, make_folder, write_json
+from crashcart.recording.frames import Sample
+from crashcart.recording.tables import TABLES
+from crashcart.recording.writer import Writer
+from crashcart.run.deaths import how_it_ended
+from crashcart.run.environment import job_environment
+from crashcart.run.facts import describe, write_facts
+from crashcart.run.keeper import Keeper, Start, start_keeper, write_exit
+from crashcart.run.notify import Notifier
+from crashcart.run.output import is_foreground, open_streams, raw, restore
+from crashcart.run.pages import Pages
+from crashcart.run.stopping import Stopping, name_of, sent_to_all
+from crashcart.run.watchers import Watchers
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Sequence
+
+    from crashcart.run.hangs import Odd
+    from crashcart.run.sampler import Sampler
+
+__all__ = ["Options", "supervise"]
+
+_PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGQUIT)
+_SUBREAPER = 36
+_TICK = 1.0
+_WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
+_MOST_WATCHED = 256
+CANNOT_START = {2: 127, 13: 126, 8: 126}
+
+
+class Options(NamedTuple):
+    """How a job is to be watched."""
+
+    command: Sequence[str]
+    inject: bool = True
+    grace: float = 30.0
+    on_hang: str = "tell"
+    notify: str | None = None
+    quiet: bool = False
+    explain: Callable[[str], dict[str, Any]] | None = None  # the findings for a run folder, as plain data
+
+
+class Supervisor:
+    """One job."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.folder, self.refused = make_folder(options.command)
+        self.live = live_folder(self.folder or "/tmp")  # noqa: S108 - only where no folder could be made
+        self.status: int | None = None
+        self.job = 0
+        self.left: list[str] = []
+        self._signals: SimpleQueue[tuple[int, int, str]] = SimpleQueue()
+        self._wake, self._waker = os.pipe()
+        self._terminal_before: list[object] | None = None
+        self._heard = b""
+        self.control: socket.socket | None = None
+        self._ends: dict[int, int] = {}
+        self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
+
+    def run(self) -> int:
+        """Start the job, watch it to its end; its exit code as a shell tells it."""
+        options, folder = self.options, self.folder or (self.live or "")
+        environment, added = job_environment(self.folder, self.live, inject=options.inject)
+        self.facts = describe(options.command, environment) | {"live": self.live, "variables": added}
+        if self.folder:
+            os.makedirs(os.path.join(self.folder, "nccl"), exist_ok=True)
+            write_facts(self.folder, self.facts, options.command)
+        os.makedirs(os.path.join(folder, "logs"), exist_ok=True)
+        self._greet(added)
+        streams = open_streams()
+        if streams.keyboard is not None:
+            if is_foreground(streams.keyboard):
+                self._terminal_before = raw(streams.keyboard)
+            else:
+                streams = streams._replace(keyboard=None)
+        self.streams = streams
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+        start = Start(folder, options.command, environment, streams, self._terminal_before)
+        self.keeper, self.control, problem = start_keeper(start)
+        for end in streams.job_ends:
+            os.close(end)
+        if problem is not None:
+            self._give_terminal_back()
+            return self._not_started(problem)
+        threading.Thread(target=self._hear_signals, daemon=True).start()
+        try:
+            return self._watch(folder)
+        finally:
+            self._give_terminal_back()
+
+    def _watch(self, folder: str) -> int:
+        self._learn_pid()
+        self.stopping = Stopping(self.job, self.options.grace, time.monotonic)
+        self.writer = Writer(os.path.join(folder, "recording"), {**TABLES, "page": FIELDS})
+        self.notifier = Notifier(self.options.notify)
+        self.pages = Pages(self.live or folder, os.path.join(folder, "recording", "inside"))
+        self.sampler = self._sampler()
+        self.watchers = Watchers(self)
+        self._update(pid=os.getpid(), keeper=self.keeper, job=self.job)
+        self.writer.event("started", job=self.job, command=self.facts["command"])
+        due = time.monotonic()
+        while self.status is None:
+            self._wait(max(0.0, due - time.monotonic()))
+            while not self._signals.empty():
+                self._signalled(*self._signals.get())
+            if time.monotonic() >= due:
+                self.look()
+                due = max(due + _TICK, time.monotonic() + _TICK / 2)
+        return self._end(folder)
+
+    def look(self, *, fresh: bool = False) -> None:
+        """One look at everything, written down, then judged."""
+        rows, events = self.pages.look()
+        tables: dict[str, list[list[float]]] = {"page": rows}
+        if self.sampler is not None:
+            for page in self.pages.ranks:
+                rank = page.whole("rank")
+                known = self.sampler.tree.processes.get(page.pid)
+                if rank is not None and known is not None and known.stated is None:  # else the tree knows better
+                    self.sampler.tree.tell_rank(page.pid, rank)
+            seen = self.sampler.sample(fresh=fresh)
+            tables |= {"host": [seen.host], "cgroup": [seen.cgroup], "process": seen.processes, "gpu": seen.gpus}
+            self._note_processes()
+            for ended in self.sampler.tree.ended:
+                self.writer.event("ended", pid=ended.pid)
+            for told in self.sampler.driver_events():
+                self.writer.event(told.kind, card=told.index, number=told.number)
+        self.writer.sample(Sample(time.time(), time.monotonic(), tables))
+        self.watchers.look(tables, events)
+        saving = any(page.phase == "checkpoint" for page in self.pages.ranks)
+        sent = self.stopping.advance(saving=saving, before_kill=self._before_kill)
+        if sent:
+            self.writer.event("sent", signal=sent)
+
+    def _note_processes(self) -> None:
+        """Write down each process when it is new, and again when its role has become known."""
+        tree = self.sampler.tree if self.sampler is not None else None
+        for process in tree.processes.values() if tree is not None else ():
+            told = (process.role, process.rank)
+            if self._described.get((process.pid, process.start)) != told:
+                self._described[process.pid, process.start] = told
+                if process.role in _WATCHED and len(self._ends) < _MOST_WATCHED and process.pid not in self._ends.values():
+                    with contextlib.suppress(OSError, AttributeError):
+                        self._ends[os.pidfd_open(process.pid)] = process.pid
+                self.writer.event(
+                    "process",
+                    pid=process.pid,
+                    start=process.start,
+                    parent=process.parent_pid,
+                    role=process.role,
+                    rank=process.rank,
+                    command=process.command,
+                )
+
+    def hangs(self, odd: Odd | None) -> None:
+        """The job was found to hang: it is not touched unless the user asked for it."""
+        del odd
+        if self.options.on_hang == "stop":
+            self.stopping.pass_on(signal.SIGTERM)
+
+    def say(self, sentence: str) -> None:
+        """One line for the user, on standard error, whole also where a terminal is raw."""
+        if not self.options.quiet:
+            end = "\r\n" if self._terminal_before is not None else "\n"
+            with contextlib.suppress(OSError):
+                os.write(2, f"crashcart: {sentence}{end}".encode())
+
+    def _sampler(self) -> Sampler | None:
+        from crashcart.run.gpu import Cards
+        from crashcart.run.processes import Tree
+        from crashcart.run.sampler import Sampler
+
+        mark = f"{FOLDER}={self.live}"
+        return Sampler(Tree(self.job, mark, without=(self.keeper,)), os.getcwd(), cards=Cards())
+
+    def _wait(self, seconds: float) -> None:
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        if self.control is not None:
+            poll.register(self.control.fileno(), select.POLLIN)
+        for ends in self._ends:
+            poll.register(ends, select.POLLIN)
+        for number, _ in poll.poll(seconds * 1000):
+            if number == self._wake:
+                os.read(self._wake, 4096)
+            elif number in self._ends:
+                pid = self._ends.pop(number)  # to the millisecond: who was first matters
+                self.writer.event("gone", pid=pid, **how_it_ended(number, pid))
+                os.close(number)
+            else:
+                self._hear_keeper()
+
+    def _hear_keeper(self) -> None:
+        try:
+            words = self.control.recv(4096) if self.control is not None else b""
+        except OSError:
+            words = b""
+        if not words:
+            self._keeper_is_gone()
+            return
+        self._heard += words
+        *lines, self._heard = self._heard.split(b"\n")
+        for line in lines:
+            message: dict[str, Any] = json.loads(line)
+            self.job = message.get("job", self.job)
+            self.status = message.get("status", self.status)
+
+    def _learn_pid(self) -> None:
+        while not self.job and self.status is None and self.control is not None:
+            self._hear_keeper()
+
+    def _keeper_is_gone(self) -> None:
+        """Somebody killed the keeper: another takes over its descriptors, and the job, now our child, goes on."""
+        if self.control is not None:
+            self.control.close()
+        self.control = None
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.keeper, 0)
+        if self.job:
+            threading.Thread(target=self._collect, daemon=True).start()
+            import socket as sockets
+
+            ours, theirs = sockets.socketpair()
+            self.keeper = os.fork()
+            if self.keeper == 0:
+                with contextlib.suppress(BaseException):
+                    ours.close()
+                    os.setsid()
+                    keeper = Keeper(self.folder or self.live or "", self.streams, theirs, self._terminal_before)
+                    keeper.status = 0  # the supervisor collects it
+                    keeper.run(self.job)
+                os._exit(0)
+            theirs.close()
+            self.writer.event("keeper", note="the first keeper was killed; another took over")
+
+    def _collect(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(self.job, 0)
+            write_exit(self.folder or self.live or "", status)
+            time.sleep(_TICK / 2)
+            self.status = status
+        os.write(self._waker, b"c")
+
+    def _hear_signals(self) -> None:
+        while True:
+            heard = signal.sigwaitinfo(_PASSED)
+            self._signals.put((heard.si_signo, heard.si_pid, name_of(heard.si_pid)))
+            with contextlib.suppress(OSError):
+                os.write(self._waker, b"s")
+
+    def _signalled(self, number: int, sender: int, name: str) -> None:
+        if number == signal.SIGWINCH:
+            if self.control is not None:
+                with contextlib.suppress(OSError):
+                    self.control.sendall(b"w")
+            return
+        self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
+        if number == signal.SIGHUP:  # a closed terminal is none of the job's business
+            return
+        everybody = sent_to_all(name)
+        self.stopping.pass_on(signal.Signals(number), everybody_has_it=everybody)
+
+    def _before_kill(self) -> list[int]:
+        self.watchers.take_stacks("before it is killed")
+        self.say(f"the job did not end within its grace period of {self.options.grace:g} s and is killed")
+        return [process.pid for process in self.sampler.tree.processes.values()] if self.sampler else [self.job]
+
+    def _end(self, folder: str) -> int:
+        from crashcart.run.last import finish
+
+        self.look(fresh=True)
+        code = os.waitstatus_to_exitcode(self.status or 0)
+        self._give_terminal_back()
+        finish(self, folder, code)
+        self.writer.close()
+        if self.control is not None:
+            with contextlib.suppress(OSError):
+                self.control.sendall(b"q")
+        return code if code >= 0 else 128 - code
+
+    def _update(self, **facts: object) -> None:
+        self.facts |= facts
+        if self.folder:
+            write_json(os.path.join(self.folder, "run.json"), self.facts)
+
+    def _greet(self, added: list[str]) -> None:
+        if self.folder is None:
+            self.say("no run folder could be made (" + "; ".join(self.refused) + "): nothing will be kept.")
+            return
+        where = os.path.relpath(self.folder)
+        self.say(
+            f"recording in {where if not where.startswith('..') else self.folder}"
+            + (f" (set {', '.join(added)})" if added else "")
+        )
+        if self.refused:
+            self.say("it is there because " + "; ".join(self.refused))
+
+    def _not_started(self, problem: OSError) -> int:
+        self._terminal_before = None
+        self.say(f"{self.options.command[0]}: {problem.strerror}")
+        code = CANNOT_START.get(problem.errno or 0, 125)
+        if self.folder:
+            write_json(os.path.join(self.folder, "run.json"), self.facts | {"state": "not started", "code": code})
+        return code
+
+    def _give_terminal_back(self) -> None:
+        if self._terminal_before is not None and self.streams.keyboard is not None:
+            restore(self.streams.keyboard, self._terminal_before)
+            self._terminal_before = None
+
+
+def supervise(options: Options) -> int:
+    """Run a job under a supervisor."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return Supervisor(options).run()

@@ -1,0 +1,42 @@
+"""``crashcart run``: the job unchanged, nothing lost, everything seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crashcart.errors import CommandError
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+OUR_OWN_FAILURE = 125
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command and return its own exit code."""
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        raise CommandError("name the command to run: crashcart run -- python train.py", OUR_OWN_FAILURE)
+    from crashcart.run.supervisor import Options, supervise
+
+    return supervise(
+        Options(
+            command=command,
+            inject=not options.no_inject,
+            grace=options.grace,
+            on_hang=options.on_hang,
+            notify=options.notify,
+            quiet=options.quiet,
+            explain=_explain,
+        )
+    )
+
+
+def _explain(folder: str) -> dict[str, Any]:
+    """The answer of ``why`` for a run folder."""
+    from crashcart.report.data import plain
+    from crashcart.verbs.why import why
+
+    return plain(why([folder], look_around=False))

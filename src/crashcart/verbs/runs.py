@@ -1,0 +1,64 @@
+"""``crashcart runs``: what was recorded, newest first, with how it ended and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from crashcart.flight import took
+from crashcart.recording.folder import read_json, runs
+from crashcart.redact import clean
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the runs."""
+    rows = [_row(path) for path in runs()]
+    if options.json:
+        print(json.dumps({"schema": 1, "runs": rows}))  # noqa: T201 - the answer
+        return 0
+    if not rows:
+        print("No runs here. `crashcart run -- CMD` records one.")  # noqa: T201 - the answer
+        return 0
+    width = max(len(row["run"]) for row in rows)
+    for row in rows:
+        line = f"{row['run']:{width}}  {row['outcome']:14}  {row['took']:>7}  {row['cause'] or ''}"
+        print(clean(line.rstrip()))  # noqa: T201 - the answer
+    return 0
+
+
+def _row(path: str) -> dict[str, Any]:
+    facts, findings = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "findings.json"))
+    exit_status = read_json(os.path.join(path, "exit.json"))
+    ended = facts.get("ended") or exit_status.get("time")
+    started = facts.get("started") or 0.0
+    first: dict[str, Any] = next(iter(findings.get("findings") or []), {})
+    return {
+        "run": os.path.basename(path),
+        "path": path,
+        "host": facts.get("host"),
+        "user": facts.get("user"),
+        "command": facts.get("command"),
+        "started": started,
+        "ended": ended,
+        "outcome": _outcome(facts, exit_status),
+        "took": took((ended or time.time()) - started) if started else "",
+        "cause": first.get("cause"),
+    }
+
+
+def _outcome(facts: dict[str, Any], exit_status: dict[str, Any]) -> str:
+    state = facts.get("state", "unknown")
+    if state == "running" and (exit_status or not os.path.exists(f"/proc/{facts.get('job', 0)}")):
+        # The supervisor was killed; the keeper still wrote how the job ended.
+        if not exit_status:
+            return "unknown"
+        state = "finished" if exit_status.get("code") == 0 else "failed"
+    detail = facts.get("signal") or exit_status.get("signal") or facts.get("code", exit_status.get("code"))
+    return str(state) if state in {"finished", "running"} or detail is None else f"{state} ({detail})"

@@ -1,0 +1,60 @@
+"""The cards from outside, on a real one: what our process and another hold, and that we hold nothing ourselves."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from crashcart.recording.tables import GPU
+from crashcart.run.gpu import Cards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.gpu
+
+HOLDER = """
+import sys, torch
+held = torch.zeros(int(sys.argv[1]) << 20, dtype=torch.uint8, device="cuda")
+torch.cuda.synchronize()
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding(mebibytes: int) -> Iterator[int]:
+    command = [sys.executable, "-c", HOLDER, str(mebibytes)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+
+
+def test_ours_and_others() -> None:
+    cards = Cards()
+    if not cards.cards:
+        pytest.skip(cards.why)
+    with holding(2048) as ours, holding(1024) as other:
+        cards.begin(frozenset((ours,)), fresh=True)
+        row = dict(zip(GPU, cards.take(20)[0], strict=True))
+        assert 3 << 30 < row["used"] < row["total"]
+        assert 0 <= row["busy"] <= 1
+        assert 0 < row["temperature"] < 120
+        assert 0 < row["power"] <= 1.5 * row["power_limit"]
+        assert 0 < row["clock"] <= row["clock_limit"]
+        assert row["throttle"] >= 0
+        assert row["ecc_uncorrected"] >= 0
+        if not math.isnan(row["ours"]):  # as where pids are those of another namespace
+            assert 2 << 30 < row["ours"] < 4 << 30
+            assert row["others"] > 1 << 30
+            assert {ours, other} <= cards.holders[0].keys()
+            assert os.getpid() not in cards.holders[0]
+    assert cards.events() == []
+    cards.close()

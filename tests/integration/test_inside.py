@@ -1,0 +1,474 @@
+"""What the inside part sees of real programs, and that they cannot tell that it is there."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from inside_job import SIGNAL, SITE, environment, processes, run, script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+
+SET_UP = """
+import os, sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+data = TensorDataset(torch.randn(36, 4), torch.randn(36, 1))
+
+def step(inputs, targets):
+    optimizer.zero_grad()
+    loss = (model(inputs) - targets).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+def evaluate(loader):
+    model.eval()
+    with torch.no_grad():
+        for inputs, _ in loader:
+            model(inputs)
+    model.train()
+"""
+
+
+def test_steps_rates_losses_batches_and_phases_are_seen(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+for epoch in range(2):
+    for inputs, targets in DataLoader(data, batch_size=8):
+        loss = step(inputs, targets)
+    evaluate(DataLoader(data, batch_size=36))
+    evaluate([])
+    torch.save(model.state_dict(), "model.pt")
+optimizer.param_groups[0]["lr"] = 0.1
+loss = step(inputs, targets)
+nan = step(inputs * float("nan"), targets)
+torch.load("model.pt")
+print(loss.item().hex())
+""",
+    )
+    process = job.first
+    page = process.page
+    assert (page["steps"], page["train_batches"], page["eval_batches"]) == (12, 10, 2)
+    assert (page["batch_size"], page["largest_batch"], page["largest_elements"]) == (36, 36, 36 * 5)
+    assert (page["lr"], page["lr_highest"], page["checkpoints"], page["nonfinite"]) == (0.1, 0.1, 2, 1)
+    assert math.isnan(page["loss"])
+    assert page["loss_step"] == 11
+    assert page["torch"] == 1
+    assert math.isnan(page["rank"])
+    assert [e["batches"] for e in process.of("phase", phase="evaluate", edge="end")] == [1, 0, 1, 0]
+    assert [(e["bytes"], e["path"]) for e in process.of("checkpoint")] == [
+        ((tmp_path / "model.pt").stat().st_size, str(tmp_path / "model.pt"))
+    ] * 2
+    assert [(e["step"], e["rates"]) for e in process.of("lr")] == [(1, [1e-3]), (11, [0.1])]
+    assert [(e["what"], e["step"]) for e in process.of("nonfinite")] == [("loss", 11)]
+    assert process.of("optimizer")[0]["parameters"] == 49
+    assert [e["kind"] for e in process.events][-1] == "exit"
+    assert process.phase == "exit"
+
+
+def test_the_program_computes_the_same_to_the_bit_and_prints_the_same(tmp_path: Path) -> None:
+    code = (
+        SET_UP
+        + """
+scaler = torch.amp.GradScaler("cpu")
+for epoch in range(3):
+    for inputs, targets in DataLoader(data, batch_size=8, shuffle=True, num_workers=epoch % 2):
+        loss = step(inputs, targets)
+        print(loss.item().hex())
+        optimizer.zero_grad()
+        scaler.scale((model(inputs) - targets).square().mean()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    evaluate(DataLoader(data, batch_size=8))
+torch.save(model.state_dict(), "model.pt")
+print([p.double().sum().item().hex() for p in model.parameters()], torch.get_rng_state().sum(), sys.excepthook.__name__)
+import inspect, pickle
+print(inspect.signature(torch.save), inspect.signature(torch.Tensor.backward), inspect.signature(nn.Module.train))
+print(pickle.loads(pickle.dumps(torch.save)) is torch.save, inspect.getsourcefile(torch), torch.__loader__.exec_module.__name__)
+try:
+    import sitecustomize
+except ModuleNotFoundError as error:
+    print(error)
+sys.exit(3)
+"""
+    )
+    with_us, bare = run(tmp_path, code), run(tmp_path, code, inside=False)
+    assert (with_us.code, with_us.out, with_us.err) == (bare.code, bare.out, bare.err)
+    assert with_us.code == 3
+
+
+def test_a_scaler_that_skips_is_seen_and_the_loss_is_the_one_before_scaling(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+scaler = torch.amp.GradScaler("cpu")
+for number in range(6):
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 4)).square().mean()
+    if number in (2, 4):
+        loss = loss * float("inf")
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+print(loss.item())
+""",
+    )
+    page = job.first.page
+    assert (page["scale"], page["skipped"], page["steps"], page["nonfinite"]) == (65536 / 4, 2, 4, 2)
+    assert page["loss"] == float(job.out)
+
+
+def test_an_uncaught_exception_leaves_shapes_and_no_values(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+def work(images, password, numbers):
+    return model(images)
+
+step(torch.ones(2, 4), torch.ones(2, 1))
+work(torch.zeros(2, 5), "hunter2", [1, 2, 3])
+""",
+    )
+    (event,) = job.first.of("exception")
+    assert event["type"] == "RuntimeError"
+    assert "2x5" in str(event["message"])
+    assert (event["step"], event["phase"], event["thread"]) == (1, "train", "MainThread")
+    names = next(frame["names"] for frame in event["locals"] if frame["frame"].endswith(" work"))  # type: ignore[attr-defined]
+    assert names == {"images": "Tensor[2, 5] float32 cpu", "password": "str of 7", "numbers": "list of 3"}
+    assert "hunter2" not in str(job.first.events)
+    assert job.err.count("Traceback") == 1
+    assert job.code == 1
+
+
+def test_exceptions_of_loaders_checkpoints_threads_and_children_are_told_with_their_phase(tmp_path: Path) -> None:
+    broken = """
+class Broken(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, index): raise KeyError("sample 7")
+"""
+    job = run(tmp_path, SET_UP + broken + "next(iter(DataLoader(Broken())))")
+    assert [(e["type"], e["phase"]) for e in job.first.of("exception")] == [("KeyError", "data")]
+    other = tmp_path / "other"
+    other.mkdir()
+    job = run(
+        other,
+        SET_UP
+        + """
+import threading
+import torch.multiprocessing as mp
+
+def fail(*_):
+    raise ValueError("in a child")
+
+if __name__ == "__main__":
+    thread = threading.Thread(target=fail, name="logger")
+    thread.start()
+    thread.join()
+    try:
+        mp.spawn(fail, nprocs=1)
+    except mp.ProcessRaisedException:
+        pass
+    process = mp.get_context("fork").Process(target=fail)
+    process.start()
+    process.join()
+    torch.save(model, "/does/not/exist/model.pt")
+""",
+    )
+    told = [(e["thread"], e["phase"], e["message"]) for e in job.first.of("exception")]
+    assert told[0] == ("logger", "start-up", "in a child")
+    assert told[1][:2] == ("MainThread", "checkpoint")
+    children = [e["message"] for process in job.processes[1:] for e in process.of("exception")]
+    assert children == ["in a child"] * 2
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_loader_workers_have_pages_of_their_own(tmp_path: Path, method: str) -> None:
+    job = run(
+        tmp_path,
+        SET_UP
+        + f"""
+if __name__ == "__main__":
+    for inputs, targets in DataLoader(data, batch_size=6, num_workers=2, multiprocessing_context={method!r}):
+        step(inputs, targets)
+""",
+    )
+    workers = [process for process in job.processes[1:] if not math.isnan(process.page["worker"])]
+    assert sorted(process.page["worker"] for process in workers) == [0, 1]
+    assert [process.page["beats"] for process in workers] == [3, 3]
+    assert all(process.page["steps"] == 0 and process.page["signal"] == SIGNAL for process in workers)
+    assert (job.first.page["steps"], job.first.page["train_batches"]) == (6, 6)
+    assert math.isnan(job.first.page["worker"])
+
+
+def test_stacks_come_by_signal_from_a_blocked_c_call_and_from_a_worker(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        SET_UP
+        + """
+import ctypes
+
+class Stuck(torch.utils.data.Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, index):
+        if torch.utils.data.get_worker_info():
+            stuck_in_worker()
+        return data[index]
+
+def stuck_in_worker():
+    open("here", "w").close()
+    time.sleep(300)
+
+def stuck_in_c():
+    ctypes.PyDLL(None).read(os.pipe()[0], ctypes.create_string_buffer(1), 1)  # with the interpreter's lock held
+
+loader = iter(DataLoader(Stuck(), num_workers=1))
+while not os.path.exists("here"):
+    time.sleep(0.01)
+print("ready", flush=True)
+stuck_in_c()
+""",
+    )
+    live = tmp_path / "live"
+    job = subprocess.Popen(
+        [sys.executable, str(path)], env=environment(live), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert job.stdout is not None
+        assert job.stdout.readline() == "ready\n"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not _all_answered(live):
+            time.sleep(0.5)
+        first, worker = processes(live)[:2]
+        assert "stuck_in_c" in first.stacks
+        assert "stuck_in_worker" in worker.stacks
+        assert job.poll() is None
+    finally:
+        for process in processes(live):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        job.wait()
+
+
+def _all_answered(live: Path) -> bool:
+    found = processes(live)
+    for process in found:
+        os.kill(process.pid, SIGNAL)
+    time.sleep(0.2)
+    return len(found) == 2 and all("stuck_in" in process.stacks for process in processes(live))
+
+
+def test_the_program_s_own_sitecustomize_and_hooks_still_work(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text(
+        "import sys\nsys.mine = __name__, __file__\nsys.times = getattr(sys, 'times', 0) + 1\n"
+    )
+    job = run(
+        tmp_path,
+        """
+        import signal, sys, sitecustomize, threading
+        print(sys.mine, sys.times, sitecustomize.__file__)
+        def mine(kind, error, trace):
+            print("mine", error)
+        sys.excepthook = mine
+        seen = []
+        signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+        signal.raise_signal(signal.SIGUSR1)
+        print(seen)
+        raise ValueError("theirs")
+        """,
+        PYTHONPATH=str(own),
+    )
+    file = str(own / "sitecustomize.py")
+    assert job.out.splitlines() == [f"{('sitecustomize', file)} 1 {file}", "[1]", "mine theirs"]
+    assert job.err == ""
+    assert [e["message"] for e in job.first.of("exception")] == ["theirs"]
+
+
+def test_a_sitecustomize_that_fails_is_reported_as_without_us(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import json\nraise ValueError('their mistake')\n")
+    job = run(tmp_path, "print('goes on')", PYTHONPATH=str(own))
+    assert job.out == "goes on\n"
+    assert "ValueError: their mistake" in job.err
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-E"], ["-S"], ["-s"], ["-B"], ["-X", "dev"], ["-W", "error"]])
+def test_interpreter_flags_do_no_harm(tmp_path: Path, flags: list[str]) -> None:
+    job = run(tmp_path, "print('fine')", *flags)
+    assert (job.code, job.out, job.err) == (0, "fine\n", "")
+
+
+@pytest.mark.parametrize("live", ["/does/not/exist", "", "/dev/null", "/proc"])
+def test_a_live_folder_that_cannot_be_used_is_no_matter(tmp_path: Path, live: str) -> None:
+    variables = {**environment(tmp_path / "live"), "CRASHCART_LIVE": live}
+    done = subprocess.run(
+        [sys.executable, "-c", "import threading, os; os.fork() and os.wait(); os.write(1, b'fine\\n')"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\nfine\n", "")
+
+
+def test_the_pth_line_starts_the_same_once_and_nothing_without_being_asked(tmp_path: Path) -> None:
+    line = (SITE.parent / "crashcart_inside.pth").read_text()
+    program = f"""
+import sys
+for _ in range(2):
+    exec({line!r})
+print([name for name in sys.modules if name.endswith(".boot")], sum("_Finder" in repr(finder) for finder in sys.meta_path))
+"""
+    job = run(tmp_path, program, "-I")
+    assert job.out == "['_crashcart_inside.boot'] 1\n"
+    assert len(job.first.of("hello")) == 1
+    assert run(tmp_path, program).out == "['_crashcart_inside.boot'] 1\n"
+    assert run(tmp_path, program, inside=False).out == "[] 0\n"
+
+
+def test_forks_threads_and_closed_handles(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        """
+        import os, threading, sys
+        os.closerange(3, 2000)
+        files = [open(f"own{n}", "w") for n in range(20)]
+        def child():
+            pid = os.fork()
+            if not pid:
+                os._exit(0)
+            os.waitpid(pid, 0)
+        threads = [threading.Thread(target=child) for _ in range(5)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        os.kill(os.getpid(), int(os.environ["CRASHCART_SIGNAL"]))
+        print(sum(os.path.getsize(f"own{n}") for n in range(20)))
+        """,
+    )
+    assert (job.code, job.out) == (0, "0\n")
+    assert len(job.processes) == 6
+    assert all(process.of("hello") for process in job.processes)
+
+
+def test_other_ways_to_save_and_sampling_are_seen(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+import safetensors.torch
+import torch.distributed.checkpoint as dcp
+from transformers import GPT2Config, GPT2LMHeadModel
+
+safetensors.torch.save_file(model.state_dict(), "model.safetensors")
+dcp.save(model.state_dict(), checkpoint_id="folder")
+sizes = GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=20, bos_token_id=1, eos_token_id=2)
+GPT2LMHeadModel(sizes).generate(torch.ones(1, 2, dtype=torch.long), max_new_tokens=3, do_sample=False)
+""",
+    )
+    assert job.code == 0, job.err
+    saved = [(e["how"], e["path"]) for e in job.first.of("checkpoint")]
+    assert saved == [("safetensors", str(tmp_path / "model.safetensors")), ("dcp", str(tmp_path / "folder"))]
+    assert all(e["bytes"] for e in job.first.of("checkpoint"))
+    assert [e["edge"] for e in job.first.of("phase", phase="sample")] == ["begin", "end"]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_torch_compile_sees_no_difference(tmp_path: Path, backend: str) -> None:
+    code = (
+        SET_UP
+        + f"""
+import torch._dynamo.utils as utils
+
+@torch.compile(backend={backend!r})
+def change():
+    optimizer.step()
+
+try:  # torch's own optimizers break the graph themselves, so a full graph is refused: with the same words
+    torch.compile(optimizer.step, backend={backend!r}, fullgraph=True)()
+except torch._dynamo.exc.Unsupported as error:
+    print(str(error).partition("from user code")[0])
+
+compiled = torch.compile(model, backend={backend!r}, fullgraph=True)
+for epoch in range(2):
+    for inputs, targets in DataLoader(data, batch_size=6):
+        loss = (compiled(inputs) - targets).square().mean()
+        loss.backward()
+        change()
+        optimizer.zero_grad()
+        print(loss.item().hex())
+    compiled.eval()
+    compiled.train()
+
+@torch.compile(backend={backend!r})
+def whole(inputs, targets):
+    model.train()
+    loss = (model(inputs) - targets).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss
+
+for inputs, targets in DataLoader(data, batch_size=6):
+    print(whole(inputs, targets).item().hex())
+print(dict(utils.counters["graph_break"]), dict(utils.counters["stats"]))
+"""
+    )
+    with_us, bare = run(tmp_path, code), run(tmp_path, code, inside=False)
+    assert (with_us.code, bare.code) == (0, 0)
+    assert with_us.out == bare.out
+
+
+def test_torchrun_gives_two_ranks_and_a_launcher(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        SET_UP
+        + """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model = nn.parallel.DistributedDataParallel(model)
+for inputs, targets in DataLoader(data, batch_size=8):
+    step(inputs, targets)
+evaluate(DataLoader(data, batch_size=8))
+dist.barrier()
+dist.all_gather_object([None, None], dist.get_rank())
+if dist.get_rank() == 0:
+    torch.save(model.state_dict(), "model.pt")
+dist.destroy_process_group()
+""",
+    )
+    live = tmp_path / "live"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(path)]
+    done = subprocess.run(
+        command, env=environment(live), cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = {process.page["rank"]: process for process in processes(live) if not math.isnan(process.page["rank"])}
+    assert sorted(found) == [0, 1]
+    for process in found.values():
+        page = process.page
+        assert (page["world_size"], page["steps"], page["eval_batches"], page["restart"]) == (2, 5, 5, 0)
+    assert (found[0].page["checkpoints"], found[1].page["checkpoints"]) == (1, 0)
+    (launcher,) = [process for process in processes(live) if math.isnan(process.page["rank"])]
+    assert launcher.page["steps"] == 0

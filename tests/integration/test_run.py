@@ -1,0 +1,281 @@
+"""`crashcart run` on real processes: the job behaves as it would without us, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CRASHCART = [sys.executable, "-m", "crashcart.cli", "run"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CRASHCART_RUNS", raising=False)
+    return tmp_path
+
+
+def run(*command: str, flags: tuple[str, ...] = (), **more: object) -> subprocess.CompletedProcess[str]:
+    line = [*CRASHCART, *flags, "--", *command]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def start(*command: str, flags: tuple[str, ...] = (), **more: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*CRASHCART, *flags, "--", *command], **more)  # type: ignore[call-overload,no-any-return]
+
+
+def the_run(folder: Path) -> Path:
+    (found,) = [path for path in (folder / "crashcart_runs").iterdir() if path.is_dir()]
+    return found
+
+
+def until(condition: object, seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_streams_and_exit_code_are_the_jobs_own(folder: Path) -> None:
+    done = run("bash", "-c", "echo out; echo err >&2; exit 7", flags=("--quiet",))
+    assert (done.returncode, done.stdout, done.stderr) == (7, "out\n", "err\n")
+    assert (the_run(folder) / "logs" / "output.log").read_text() == "out\n"
+    assert (the_run(folder) / "logs" / "errors.log").read_text() == "err\n"
+    assert json.loads((the_run(folder) / "exit.json").read_text())["code"] == 7
+
+
+def test_two_streams_into_one_file_keep_their_order(folder: Path) -> None:
+    with (folder / "both").open("wb") as both:
+        start(
+            "bash", "-c", "for i in 1 2 3 4 5; do echo o$i; echo e$i >&2; done", flags=("--quiet",), stdout=both, stderr=both
+        ).wait(30)
+    expected = "".join(f"o{i}\ne{i}\n" for i in range(1, 6))
+    assert (folder / "both").read_text() == expected
+    assert (the_run(folder) / "logs" / "output.log").read_text() == expected
+
+
+def test_input_reaches_the_job(folder: Path) -> None:
+    assert run("cat", flags=("--quiet",), input="typed\n").stdout == "typed\n"
+    assert the_run(folder).exists()
+
+
+def test_a_signal_death_is_told_as_a_shell_tells_it(folder: Path) -> None:
+    done = run("bash", "-c", "kill -9 $$")
+    assert done.returncode == 128 + 9
+    assert json.loads((the_run(folder) / "exit.json").read_text())["signal"] == "SIGKILL"
+
+
+@pytest.mark.parametrize(("name", "code"), [("no-such-command-here", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_start_has_the_shells_code(folder: Path, name: str, code: int) -> None:
+    done = run(name)
+    assert done.returncode == code
+    assert name in done.stderr
+    assert "Traceback" not in done.stderr
+    assert folder
+
+
+def test_without_a_command_it_is_our_own_failure(folder: Path) -> None:
+    done = subprocess.run(CRASHCART, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 125
+    assert "crashcart run -- python train.py" in done.stderr
+    assert not (folder / "crashcart_runs").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
+def test_signals_are_passed_on(folder: Path, number: signal.Signals) -> None:
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal({int(number)}, lambda *_: (print('got it', flush=True), sys.exit(5)))\n"
+        "print('ready', flush=True); time.sleep(30)"
+    )
+    job = start(*python(code), flags=("--quiet",), stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"ready\n"
+    job.send_signal(number)
+    assert job.stdout.read() == b"got it\n"
+    assert job.wait(20) == 5
+    assert folder
+
+
+def test_a_job_that_swallows_term_is_killed_after_its_grace(folder: Path) -> None:
+    code = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(60)"
+    job = start(*python(code), flags=("--grace", "1"), stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    job.stdout.readline()
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(20) == 128 + 9
+    sent = [json.loads(line) for line in (the_run(folder) / "recording" / "events.jsonl").read_text().splitlines()]
+    assert [event["signal"] for event in sent if event["kind"] == "sent"] == ["SIGKILL"]
+
+
+def test_a_closed_terminal_does_not_reach_the_job(folder: Path) -> None:
+    job = start(*python("import time\nprint('ready', flush=True)\ntime.sleep(1.5)\nprint('end')"), stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    job.stdout.readline()
+    job.send_signal(signal.SIGHUP)
+    assert job.stdout.read() == b"end\n"
+    assert job.wait(20) == 0
+    assert folder
+
+
+def test_the_supervisor_may_be_killed_at_any_moment(folder: Path) -> None:
+    chance = random.Random(4)
+    for attempt in range(8):
+        place = folder / str(attempt)
+        place.mkdir()
+        code = "import time\nfor i in range(60):\n    print('line', i)\n    time.sleep(0.01)\nopen('done', 'w').close()"
+        job = start(*python(code), cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(0.25 + chance.random() * 0.7)
+        job.kill()
+        job.wait()
+        if not list(place.glob("crashcart_runs/*/run.json")):
+            continue  # it was killed before it had started anything
+        if not list(place.glob("crashcart_runs/*/logs/output.log")):
+            continue
+        until((place / "done").exists)
+        until(lambda place=place: (the_run(place) / "exit.json").exists())
+        log = (the_run(place) / "logs" / "output.log").read_text().splitlines()
+        assert log == [f"line {i}" for i in range(60)]
+        assert json.loads((the_run(place) / "exit.json").read_text())["code"] == 0
+
+
+def test_the_keeper_may_be_killed_too(folder: Path) -> None:
+    code = "import time\nfor i in range(80):\n    print('line', i, flush=True)\n    time.sleep(0.02)"
+    job = start(*python(code), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    until(
+        lambda: (
+            list(folder.glob("crashcart_runs/*/run.json"))
+            and "keeper" in json.loads((the_run(folder) / "run.json").read_text())
+        )
+    )
+    os.kill(json.loads((the_run(folder) / "run.json").read_text())["keeper"], signal.SIGKILL)
+    assert job.wait(30) == 0
+    lines = (the_run(folder) / "logs" / "output.log").read_text().splitlines()
+    assert len(lines) >= 79  # the piece in the keeper's hands may be lost
+    assert lines[-1] == "line 79"
+
+
+def test_on_a_terminal_the_job_sees_a_terminal(folder: Path) -> None:
+    code = "import os, sys\nprint(sys.stdin.isatty(), sys.stdout.isatty(), os.get_terminal_size().columns)\nprint('>' + input('name? '))"
+    master, slave = pty.openpty()
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 91, 0, 0))
+    job = subprocess.Popen(
+        [*CRASHCART, "--quiet", "--", *python(code)],
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    typed = False
+    while select.select([master], [], [], 20)[0]:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        seen += piece
+        if b"name? " in seen and not typed:
+            typed = True
+            os.write(master, b"Ada\r")
+        if not piece:
+            break
+    assert job.wait(20) == 0
+    assert b"True True 91" in seen
+    assert b">Ada" in seen
+    assert b"name? " in (the_run(folder) / "logs" / "output.log").read_bytes()
+
+
+def test_control_c_on_a_terminal_interrupts_the_job(folder: Path) -> None:
+    master, slave = pty.openpty()
+    code = "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(9)"
+    import fcntl
+    import termios
+
+    job = subprocess.Popen(
+        [*CRASHCART, "--quiet", "--", *python(code)],
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
+    )  # fmt: skip
+    os.close(slave)
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(master, 4096)
+    os.write(master, b"\x03")
+    with contextlib.suppress(OSError):
+        while piece := os.read(master, 4096):
+            seen += piece
+    assert job.wait(20) == 9
+    assert b"stopped" in seen
+    assert folder
+
+
+def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRASHCART_RUNS", "/proc/nowhere")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    done = run("bash", "-c", "echo fine; exit 3")
+    assert (done.returncode, done.stdout) == (3, "fine\n")
+    assert "/proc/nowhere" in done.stderr
+    assert list((folder / "state" / "crashcart" / "runs").glob("*/run.json"))
+
+
+def test_a_process_that_outlives_the_job_is_told(folder: Path) -> None:
+    done = run("bash", "-c", "setsid sleep 20 > /dev/null 2>&1 & echo started")
+    assert done.returncode == 0
+    assert "still there" in done.stderr
+    left = json.loads((the_run(folder) / "run.json").read_text())["left"]
+    assert len(left) == 1
+    os.kill(left[0]["pid"], signal.SIGKILL)
+
+
+def test_secrets_do_not_reach_the_record(folder: Path) -> None:
+    run(
+        "bash", "-c", "true", "--api_key=abcd1234efgh5678", flags=("--quiet",), env={**os.environ, "WANDB_API_KEY": "k" * 40}
+    )
+    for path in the_run(folder).rglob("*"):
+        if path.is_file() and path.name != "command":
+            text = path.read_bytes()
+            assert b"abcd1234efgh5678" not in text, path
+            assert b"k" * 40 not in text, path
+    assert (the_run(folder) / "command").stat().st_mode & 0o077 == 0
+    assert the_run(folder).stat().st_mode & 0o077 == 0
+
+
+def test_the_verdict_goes_to_the_users_command(folder: Path) -> None:
+    run("bash", "-c", "exit 4", flags=("--notify", f"cat > {folder}/told"))
+    assert json.loads((folder / "told").read_text())["event"] == "death"
+
+
+def test_runs_lists_them_newest_first(folder: Path) -> None:
+    run("bash", "-c", "exit 4")
+    run("true")
+    done = subprocess.run(
+        [sys.executable, "-m", "crashcart.cli", "runs", "--json"], capture_output=True, text=True, timeout=20, check=True
+    )
+    outcomes = [row["outcome"] for row in json.loads(done.stdout)["runs"]]
+    assert sorted(outcomes) == ["failed (4)", "finished"]
+    assert folder
