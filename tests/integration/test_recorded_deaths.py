@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("torch")
 CRASHCART = [sys.executable, "-m", "crashcart.cli", "run", "--quiet"]
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-PATIENCE = 60.0
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+PATIENCE = 40.0
 # Two ranks that train for ever, unless something happens: the first argument says what, on rank 1, at step 5.
 TRAIN = """
     import os, sys, time
@@ -83,9 +84,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextlib.contextmanager
-def started(folder: Path, *command: str, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+def started(folder: Path, *command: str, grace: int = 30, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "seen").open("wb") as seen:
-        job = subprocess.Popen([*CRASHCART, "--", *command], **{"stdout": seen, "stderr": seen, **more})
+        job = subprocess.Popen(
+            [*CRASHCART, "--grace", str(grace), "--", *command], **{"stdout": seen, "stderr": seen, **more}
+        )
         try:
             yield job
             job.wait(PATIENCE)
@@ -207,7 +210,8 @@ def test_a_kill_of_the_whole_job_blames_no_rank(folder: Path) -> None:
 def test_a_signal_that_asks_the_job_to_stop_is_told_with_its_sender(
     folder: Path, number: signal.Signals, cause: str
 ) -> None:
-    with started(folder, *training("train")) as job:
+    # torchrun does not always get its ranks to end on an interrupt: then the job is killed after its grace.
+    with started(folder, *training("train"), grace=4) as job:
         trains(folder)
         job.send_signal(number)
     diagnosis = told(folder)
@@ -313,8 +317,12 @@ def limit() -> Iterator[Callable[[int], dict[str, Any]]]:
     yield start_under
     for inner in made:
         with contextlib.suppress(AssertionError, OSError):
-            until(lambda inner=inner: not (inner / "cgroup.procs").read_text())
+            until(partial(_is_empty, inner))
         inner.rmdir()
+
+
+def _is_empty(group: Path) -> bool:
+    return not (group / "cgroup.procs").read_text()
 
 
 def _own_group() -> tuple[Path, str]:
@@ -362,7 +370,7 @@ def test_a_full_disk_is_seen(folder: Path) -> None:
     subprocess.run(_with_small_disk(script), check=False, timeout=PATIENCE, capture_output=True)
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/disk-full", 1)
-    assert "checkpoint/save-failed" not in blamed(diagnosis)
+    assert "were left on the disk of the working folder" in words(diagnosis.findings[0])
 
 
 def _with_small_disk(script: str) -> list[str]:

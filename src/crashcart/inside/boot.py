@@ -1,6 +1,9 @@
 """The start in every Python process of a job: its files, its stacks, its last words, and hooks for what it will import.
 
-At most 5 ms, so nothing is imported here that a bare interpreter does not need; all else waits for torch.
+At most 5 ms, so nothing is imported here that a bare interpreter does not need; all else waits for torch. There are two ways in:
+`site/sitecustomize.py` on PYTHONPATH for any interpreter, and `crashcart_inside.pth` where crashcart is installed, which works
+where PYTHONPATH does not (`-I`, `-E`, `export PYTHONPATH=.`). Both load this folder under the same name, so that whichever comes
+second finds everything done, and neither loads crashcart itself.
 """
 
 from __future__ import annotations

@@ -90,6 +90,12 @@ def open_page(folder: str) -> None:
     here.begin(_mapped(here.stem + ".page", first))
 
 
+def leaving() -> None:
+    """The program has ended; what still runs are exit handlers and threads."""
+    here.phase, here.since = layout.PHASES.index("exit"), time.monotonic()
+    here.numbers[PHASE], here.numbers[PHASE_SINCE] = here.phase, here.since
+
+
 def _mapped(path: str, first: bytearray) -> Any:
     import mmap
 

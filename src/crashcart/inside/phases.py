@@ -97,9 +97,3 @@ def told(phase: int, edge: str, **fields: object) -> None:
 def name() -> str:
     """The present phase in words."""
     return layout.PHASES[page.here.phase]
-
-
-def leaving() -> None:
-    """The program has ended; what still runs are exit handlers and threads."""
-    page.here.phase, page.here.since = EXIT, _monotonic()
-    show(page.here.mapping, _FROM, page.here.beats, EXIT, page.here.since)

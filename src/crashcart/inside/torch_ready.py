@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import events, page, patching, tracing
+from . import events, nccl, page, patching, tracing
 
 
 def install(torch: Any) -> None:
     """Tell what was reached."""
     tracing.torch = torch
-    compiler = getattr(torch, "compiler", None)
-    tracing.is_compiling = getattr(compiler, "is_compiling", None) or tracing.is_compiling
     tracing.watched = getattr(torch._C, "_len_torch_dispatch_stack", None) or tracing.watched
     tracing.tensor = torch.Tensor
     tracing.with_gradients = torch.is_grad_enabled
     tracing.modes = getattr(torch._C, "_len_torch_function_stack", None) or tracing.modes
     page.put("torch", 1)
     page.after_fork.append(_again)
+    nccl.install(torch)
     cuda = getattr(torch.version, "cuda", None)
     events.write("hello", how="torch", torch=str(torch.__version__), cuda=cuda, reached=list(patching.reached))
 

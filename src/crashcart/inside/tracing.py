@@ -9,7 +9,7 @@ def _never() -> bool:
     return False
 
 
-# Dynamo knows torch's own function and takes it for True, so what follows it in a hook never enters a graph.
+# Torch's own once dynamo is loaded: nothing traces before. Dynamo knows that function and takes it for True, so what follows it in a hook never enters a graph.
 is_compiling: Any = _never
 torch: Any = None
 

@@ -47,12 +47,12 @@ def record(error: BaseException, trace: TracebackType | None, thread: str = "") 
 
 def _at_exit() -> None:
     try:
-        from . import events, phases
+        from . import events
 
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if error is not None:
             record(error, error.__traceback__)
-        phases.leaving()
+        page.leaving()
         events.write("exit", step=int(page.here.numbers[page.STEPS]))
     except Exception:
         ours("exit")

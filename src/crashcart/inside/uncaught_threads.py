@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import phases
+from . import events, page
 from .mistakes import ours
 from .uncaught import record
 
@@ -32,7 +32,7 @@ def install(threading: Any) -> None:
 def _leaving() -> None:
     """The program has ended; threads that never do, and exit handlers that wait, come after this."""
     try:
-        phases.leaving()
-        phases.told(phases.EXIT, "begin")
+        page.leaving()
+        events.write("phase", phase="exit", edge="begin", step=int(page.here.numbers[page.STEPS]))
     except Exception:
         ours("exit")

@@ -10,12 +10,16 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any
 
+from . import tracing
+
 _OURS = __file__.rpartition("/")[0]
 _marked: set[int] = set()
 
 
 def install(_module: Any) -> None:
     """Mark all of our functions; again whenever more of them were loaded."""
+    compiler = sys.modules.get("torch.compiler")
+    tracing.is_compiling = getattr(compiler, "is_compiling", None) or tracing.is_compiling
     skip = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
     if skip is None:
         return

@@ -78,8 +78,15 @@ def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[S
         met = [name for name, (period, _) in periods.items() if at % period == 0]
         if len(met) > 1:
             told = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where it ended"
-            yield Sign("strong" if _both_began(case) else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
+            sure = _both_began(case) or _died_in_a_phase(case)
+            yield Sign("strong" if sure else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
             return
+
+
+def _died_in_a_phase(case: Case) -> bool:
+    """Whether the recorder saw the first exception in one of the phases that can meet."""
+    raised = next(case.flight.of_kind("exception"), None) if case.flight is not None else None
+    return raised is not None and raised.details.get("phase") in {"evaluate", "sample", "checkpoint"}
 
 
 def _both_began(case: Case) -> bool:

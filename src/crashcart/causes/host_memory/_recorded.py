@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from crashcart.flight import clock
+from crashcart.flight import clock, took
 from crashcart.model import Evidence
 from crashcart.record import record
 
@@ -95,6 +95,29 @@ def climb(series: list[tuple[float, float]], growth: float = GROWTH) -> tuple[fl
     even = floors[BINS // 2 - 1] < half + 0.25 * (floors[-1] - floors[0])
     steady = rises >= BINS - 2 and even and floors[-1] > growth * floors[0] > 0
     return (floors[0], floors[-1]) if steady else None
+
+
+def ended_by_memory(case: Case, death: Death) -> bool:
+    """Whether the kernel killed it for memory, or memory was short when it ended."""
+    counted = own_kills(case, death) or host_kills(case, death)
+    killed = death.signal == "SIGKILL" and counted is not None and counted.moved
+    return killed or short(case, death.time) is not None
+
+
+def climbed(case: Case, death: Death) -> Evidence | None:
+    """Which process of the rank that died grew through all of the training, itself first."""
+    if case.flight is None:
+        return None
+    rank, at = death.process.rank, clock(death.time)
+    ranks = [one.pid for one in case.flight.ranks if one.rank == rank and one.born <= death.time]
+    family = [one for one in case.flight.processes.values() if one.rank == rank and one.role != "launcher"]
+    for process in sorted(family, key=lambda one: one.pid != death.process.pid):
+        series = while_training(case, ranks[-1], case.flight.series("process", "rss", process.pid)) if ranks else []
+        rose = climb(series)
+        if rose is not None:
+            grew = f"{process.name} grew from {gib(rose[0])} to {gib(rose[1])} in {took(series[-1][0] - series[0][0])}"
+            return Evidence("recorder", f"{grew} of training, without levelling off", f"recorder {at}", rank, at)
+    return None
 
 
 def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -22,18 +22,15 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes.host_memory._kills import ends
-from crashcart.causes.host_memory._recorded import climb, gib, host_kills, own_kills, short, while_training
+from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
 from crashcart.deaths import first, order
-from crashcart.flight import clock, took
 from crashcart.log import evidence
-from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.deaths import Death
-    from crashcart.flight import Process
     from crashcart.log import Line
 
 title = "Host memory leaks: it grows until the process is killed"
@@ -149,34 +146,9 @@ def _while_training(case: Case, first: Line, last: Line) -> bool:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A process whose memory climbed through the training until memory ended it."""
     leader = first(case)
-    if leader is None or case.flight is None or not _for_memory(case, leader):
-        return
-    family = [one for one in case.flight.processes.values() if one.rank == leader.process.rank and one.role != "launcher"]
-    for process in sorted(family, key=lambda one: one.pid != leader.process.pid):
-        rose = _climbed(case, leader, process)
-        if rose is not None:
-            yield Sign("decisive", rose.quote, (rose, leader.evidence), order=order(case))
-            return
-
-
-def _for_memory(case: Case, leader: Death) -> bool:
-    counted = own_kills(case, leader) or host_kills(case, leader)
-    killed = leader.signal == "SIGKILL" and counted is not None and counted.moved
-    return killed or short(case, leader.time) is not None
-
-
-def _climbed(case: Case, leader: Death, process: Process) -> Evidence | None:
-    if case.flight is None:
-        return None
-    ranks = [one.pid for one in case.flight.ranks if one.rank == process.rank]
-    series = [one for pid in ranks for one in while_training(case, pid, case.flight.series("process", "rss", process.pid))]
-    rose = climb(series)
-    if rose is None:
-        return None
-    low, high = rose
-    over = took(series[-1][0] - series[0][0])
-    says = f"{process.name} grew from {gib(low)} to {gib(high)} in {over} of training, without levelling off"
-    return Evidence("recorder", says, f"recorder {clock(leader.time)}", rank=process.rank, time=clock(leader.time))
+    rose = climbed(case, leader) if leader is not None and ended_by_memory(case, leader) else None
+    if leader is not None and rose is not None:
+        yield Sign("decisive", rose.quote, (rose, leader.evidence), order=order(case))
 
 
 fixes = (

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._kills import ECHOES, kills, over, refused
-from crashcart.causes.host_memory._recorded import ample, host_kills, no_kill, own_kills, short
+from crashcart.causes.host_memory._recorded import ample, climbed, host_kills, no_kill, own_kills, short
 from crashcart.deaths import before, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -184,12 +184,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     if death.signal != "SIGKILL":
         return
+    # Where a leak led to it, the leak is the answer.
     own, host, lacking = own_kills(case, death), host_kills(case, death), short(case, death.time)
     seen = (death.evidence, *((lacking,) if lacking else ()))
     at = order(case)
     if own is not None and own.moved:
         says = f"{death.how}, and the kernel counted a kill for lack of memory in the job's control group"
-        yield Sign("decisive", says, (*seen, own.evidence), fatal, at)
+        yield Sign("strong" if climbed(case, death) else "decisive", says, (*seen, own.evidence), fatal, at)
     elif own is None and host is not None and host.moved:
         says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)

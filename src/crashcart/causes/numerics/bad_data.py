@@ -87,7 +87,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         )
         strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
         yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
-    again = [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
+    again = (
+        [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
+    )
     if len(again) >= SEVERAL and found and not any(one.stays for one in found):
         says = f"the loss was no number on single steps, {len(again)} times, and came back each time"
         yield Sign("weak", says, (again[0].evidence, again[-1].evidence), fatal=False, order=order(case))

@@ -20,8 +20,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
-from crashcart.causes.silent._lines import grade
 from crashcart.causes.numerics._recorded import broken_losses
+from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign

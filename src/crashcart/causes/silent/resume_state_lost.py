@@ -204,7 +204,9 @@ def _is_own(load: Event, own: list[Event]) -> bool:
     path = str(load.details.get("path") or "")
     folders = {path.rpartition("/")[0], path.rpartition("/")[0].rpartition("/")[0]} - {""}
     saved = [str(one.details.get("path") or "") for one in own if one.kind == "checkpoint"]
-    return any(folder in folders for one in saved for folder in (one.rpartition("/")[0], one.rpartition("/")[0].rpartition("/")[0]))
+    return any(
+        folder in folders for one in saved for folder in (one.rpartition("/")[0], one.rpartition("/")[0].rpartition("/")[0])
+    )
 
 
 fixes = (

@@ -12,7 +12,6 @@ def _start(folder: str) -> None:
     if package is None:
         package = type(sys)("_crashcart_inside")
         package.__path__ = [folder]
-        package.__dict__["chained"] = set()
         sys.modules["_crashcart_inside"] = package
     __import__("_crashcart_inside.boot")
     sys.modules["_crashcart_inside.boot"].start()
@@ -25,7 +24,7 @@ def _other(folder: str):  # type: ignore[no-untyped-def]
     from _frozen_importlib_external import PathFinder
 
     package = sys.modules.get("_crashcart_inside")
-    done = package.__dict__["chained"] if package else set()
+    done = package.__dict__.setdefault("chained", set()) if package else set()
     here = os.path.realpath(folder)
     for entry in sys.path:
         if os.path.realpath(entry or ".") == here:
