@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import blamed, first, stopped_first, whole
+from crashcart.deaths import blamed, finished, first, hung, stopped_first, whole
 from crashcart.model import Ending
 from crashcart.pattern import Pattern
 from crashcart.record import replace
@@ -79,6 +79,8 @@ def _as_recorded(case: Case, told: Ending) -> Ending:
     told = replace(told, optimizer_steps=int(max((one for one in steps if one > 0), default=0)) or None)
     if stopped_first(case) is not None:
         return replace(told, state="stopped", first_rank=None)
+    if hung(case) and not finished(case):
+        return replace(told, state="hung", first_rank=None)  # who was in the way follows from the cause
     leader = first(case)
     if leader is None:
         return replace(told, first_rank=None) if whole(case) is not None else told

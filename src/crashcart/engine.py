@@ -221,7 +221,7 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     ]
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
-    no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes)
+    no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
     if not settled and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
@@ -285,6 +285,8 @@ def _ruled_out(weighed: list[_Weighed], findings: list[Finding]) -> Iterator[Rul
 
 
 def _first_rank(findings: list[Finding], ending: Ending, case: Case) -> int | None:
+    if case.flight is not None and ending.state == "finished":
+        return None
     if first(case) is not None or whole(case) is not None or stopped_first(case) is not None:
         return ending.first_rank  # a recording knows who was first
     if findings and findings[0].cause != UNKNOWN:

@@ -37,7 +37,7 @@ def compiled() -> None:
     """torch.compile of the model and of the optimizer's step."""
     net = torch.compile(model())
     optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)  # type: ignore[attr-defined]
-    step = torch.compile(optimizer.step, fullgraph=True)
+    step = torch.compile(optimizer.step)
     for batch in batches(30):
         loss = (net(batch) - batch).pow(2).mean()
         loss.backward()

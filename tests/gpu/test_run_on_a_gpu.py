@@ -66,7 +66,7 @@ def test_samples_of_the_card_are_real(tmp_path: Path) -> None:
     from crashcart.readers.flight import read_flight
 
     recorded("plain", tmp_path)
-    (run,) = tmp_path.glob("crashcart_runs/*")
-    flight = read_flight(str(run))
+    (run,) = tmp_path.glob("crashcart_runs/*/run.json")
+    flight = read_flight(str(run.parent))
     assert max(value for _, value in flight.series("gpu", "used")) > 0
     assert max((value for _, value in flight.series("page", "allocated")), default=0) > 0

@@ -196,6 +196,34 @@ def test_sigkill_of_a_rank_from_outside_is_told_by_exclusion(folder: Path) -> No
     assert "host-memory/oom-kill" not in blamed(diagnosis)
 
 
+LOADER = """
+    import time
+    import torch
+    from torch.utils.data import DataLoader
+
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step, batch in enumerate(DataLoader(torch.randn(4000, 8), batch_size=8, num_workers=2)):
+        loss = model(batch).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"step {step} loss {loss.item():.4f}", flush=True)
+        time.sleep(0.1)
+"""
+
+
+def test_sigkill_of_a_loader_worker_is_neither_memory_nor_shared_memory(folder: Path) -> None:
+    (folder / "train.py").write_text(textwrap.dedent(LOADER))
+    with started(folder, sys.executable, "train.py"):
+        until(lambda: b"step 4 " in (folder / "seen").read_bytes() and len(processes(folder, "loader worker")) == 2)
+        os.kill(next(iter(processes(folder, "loader worker"))), signal.SIGKILL)
+    diagnosis = told(folder)
+    assert diagnosis.findings[0].cause == "outside/user"
+    assert "loader worker of rank 0 was killed by SIGKILL from outside" in words(diagnosis.findings[0])
+    assert not {"host-memory/oom-kill", "host-memory/shm"} & set(blamed(diagnosis))
+
+
 def test_a_kill_of_the_whole_job_blames_no_rank(folder: Path) -> None:
     with started(folder, *training("train")):
         trains(folder)
@@ -228,6 +256,12 @@ def test_sigterm_at_the_launcher_itself_is_told_too(folder: Path) -> None:
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/preempted", None)
     assert "SIGTERM reached the launcher before anything had failed" in words(diagnosis.findings[0])
+
+
+def test_a_hang_up_that_reaches_the_job(folder: Path) -> None:
+    code = "import os, signal; import torch; os.kill(os.getpid(), signal.SIGHUP)"
+    diagnosis = ran(folder, sys.executable, "-c", code)
+    assert (diagnosis.findings[0].cause, diagnosis.ending.signal) == ("outside/user", "SIGHUP")
 
 
 def test_control_c_on_a_terminal(folder: Path) -> None:

@@ -13,8 +13,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+import crashcart
+from crashcart.readers.flight import read_flight
+
+if TYPE_CHECKING:
+    from crashcart.flight import Flight
 
 CRASHCART = [sys.executable, "-m", "crashcart.cli", "run"]
 
@@ -279,3 +286,100 @@ def test_runs_lists_them_newest_first(folder: Path) -> None:
     outcomes = [row["outcome"] for row in json.loads(done.stdout)["runs"]]
     assert sorted(outcomes) == ["failed (4)", "finished"]
     assert folder
+
+
+TRAIN = """
+import sys, torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(30):
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+if len(sys.argv) > 1:
+    raise ValueError("token=" + "hf_" + "A" * 34)
+"""
+
+
+def flight(folder: Path) -> Flight:
+    return read_flight(str(the_run(folder)))
+
+
+@pytest.mark.parametrize("how", ["plain", "-E", "-I", "PYTHONPATH"])
+def test_the_inside_is_reached_whatever_the_launch(folder: Path, how: str) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    command = [sys.executable, *([how] if how.startswith("-") else []), "train.py"]
+    if how == "PYTHONPATH":
+        (folder / "train.sh").write_text(f"export PYTHONPATH=.\nexec {sys.executable} train.py\n")
+        command = ["bash", "train.sh"]
+    assert run(*command).returncode == 0
+    assert [process.page["steps"] for process in flight(folder).processes.values() if process.page] == [30.0]
+
+
+def test_a_process_that_was_not_reached_is_named_and_all_else_works(folder: Path) -> None:
+    (folder / "train.py").write_text("import time\ntime.sleep(1.5)\nprint('done')\nraise SystemExit(6)\n")
+    done = run(sys.executable, "-S", "train.py")
+    assert (done.returncode, done.stdout) == (6, "done\n")
+    seen = flight(folder)
+    assert not any(process.reached for process in seen.processes.values())
+    assert max(value for _, value in seen.series("process", "rss")) > 1 << 20
+    (told,) = [gap.what for gap in crashcart.why([str(the_run(folder))]).not_looked if "inside" in gap.what]
+    assert "rank 0" in told
+
+
+def test_without_injection_nothing_is_put_into_the_job(folder: Path) -> None:
+    code = "import os, sys; print([name for name in sys.modules if 'crashcart' in name], os.environ.get('PYTHONPATH'))"
+    bare = subprocess.run(python(code), capture_output=True, text=True, check=True).stdout
+    assert run(*python(code), flags=("--no-inject", "--quiet")).stdout == bare
+    assert folder
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
+def test_other_interpreters_are_reached_or_left_alone(folder: Path, version: str) -> None:
+    found = sorted(Path("~/.pyenv/versions").expanduser().glob(f"{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {version} on this machine")
+    (folder / "job.py").write_text("import sys\nprint(sys.version_info[:2])\nraise ValueError('bad')\n")
+    done = run(str(found[0]), "job.py", flags=("--quiet",))
+    assert done.returncode == 1
+    assert done.stdout == f"({version.replace('.', ', ')})\n"
+    assert "crashcart" not in done.stderr
+    (raised,) = flight(folder).of_kind("exception")
+    assert raised.details["type"] == "ValueError"
+
+
+def test_what_an_exception_says_is_kept_without_its_secrets(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    run(sys.executable, "train.py", "fail")
+    (raised,) = flight(folder).of_kind("exception")
+    assert raised.details["type"] == "ValueError"
+    for path in (the_run(folder) / "recording").rglob("*"):
+        assert path.is_dir() or b"A" * 34 not in path.read_bytes()
+
+
+def test_a_full_disk_costs_lines_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = folder / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(small)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk needs the right to mount one")
+    try:
+        monkeypatch.setenv("CRASHCART_RUNS", str(small))
+        done = run(*python("for i in range(40000): print('line', i, 'of a job that writes more than the disk can hold')"))
+        lines = done.stdout.splitlines()
+        assert (done.returncode, len(lines)) == (0, 40000)
+        assert "Traceback" not in done.stderr
+    finally:
+        subprocess.run(["umount", str(small)], check=False)
+
+
+def test_a_slow_reader_gets_everything(folder: Path) -> None:
+    code = "for i in range(100000): print('line', i, 'of a job that writes faster than anybody reads')"
+    job = start(*python(code), flags=("--quiet",), stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    time.sleep(2)
+    assert job.stdout.read().count(b"\n") == 100_000
+    assert job.wait(20) == 0
+    assert (the_run(folder) / "logs" / "output.log").read_bytes().count(b"\n") == 100_000

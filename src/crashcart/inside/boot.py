@@ -53,7 +53,7 @@ def start() -> None:
     _started = True
     try:
         folder = os.environ.get(layout.FOLDER, "")
-        if folder and os.path.isdir(folder):
+        if folder and layout.SIGNAL in os.environ and os.path.isdir(folder):  # without it we are to stay outside
             _start(folder)
     except Exception:
         try:

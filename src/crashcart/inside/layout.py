@@ -25,3 +25,5 @@ FOLDER = "CRASHCART_LIVE"
 SIGNAL = "CRASHCART_SIGNAL"
 # Where NCCL's flight recorder shall put its dumps, if the user has not said it.
 NCCL = "CRASHCART_NCCL"
+# The mark by which processes that leave the tree of the job are found again; it asks for nothing.
+JOB = "CRASHCART_JOB"

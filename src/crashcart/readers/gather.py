@@ -100,6 +100,10 @@ class _Gathering:
         facts, ending = flight.facts, flight.ending
         who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
         self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
+        for process in flight.ranks:
+            if not process.reached:
+                how = "its interpreter did not load crashcart's part (another environment, -S, or a cleared environment)"
+                self.case.not_looked.append(NotLooked(f"the inside of {process.name} ({process.pid})", how))
         words = str(facts.get("command", "")).split()
         own = [os.path.join(str(facts.get("folder", ".")), word) for word in words if word.endswith(_SCRIPTS)]
         scripts += [path for path in own if os.path.isfile(path)]

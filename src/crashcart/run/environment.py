@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
-from crashcart.inside.layout import FOLDER, NCCL, SIGNAL
+from crashcart.inside.layout import FOLDER, JOB, NCCL, SIGNAL
 
 __all__ = ["SITE", "STACK_SIGNAL", "job_environment"]
 
@@ -19,11 +19,11 @@ STACK_SIGNAL = int(signal.SIGRTMAX) - 4
 def job_environment(folder: str | None, live: str | None, *, inject: bool) -> tuple[dict[str, str], list[str]]:
     """The job's environment, and the names of what we added."""
     environment = dict(os.environ)
-    added: list[str] = []
-    if live is None or not inject:
-        if live is not None:
-            environment[FOLDER] = live  # the mark by which processes that leave the tree are found again
-        return environment, added
+    if live is None:
+        return environment, []
+    environment[JOB] = live
+    if not inject:
+        return environment, []
     ours = {FOLDER: live, SIGNAL: str(STACK_SIGNAL)}
     path = environment.get("PYTHONPATH")
     ours["PYTHONPATH"] = SITE + (os.pathsep + path if path else "")

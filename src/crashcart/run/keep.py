@@ -10,7 +10,7 @@ import threading
 
 __all__ = ["Kept", "Shown"]
 
-_ROOM = 64  # pieces of 64 KiB that wait for a slow reader before the job has to wait, as it would without us
+_ROOM = 4 << 20  # bytes that wait for a slow reader before the job has to wait, as it would without us
 _HELD = 256 << 10
 
 
@@ -63,19 +63,21 @@ class Shown:
 
     def __init__(self, user: int) -> None:
         self._user = user
+        self._handed = self._written = 0  # bytes; each has one writer, so that no lock is needed
         self._pieces: queue.Queue[bytes | None] = queue.Queue()
+        self._gone = False
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
-        self._gone = False
 
     @property
     def has_room(self) -> bool:
         """Whether more may come; a reader that is far behind makes the job wait, as it would without us."""
-        return self._gone or self._pieces.qsize() < _ROOM
+        return self._gone or self._handed - self._written < _ROOM
 
     def write(self, piece: bytes) -> None:
         """Hand a piece over."""
         if not self._gone:
+            self._handed += len(piece)
             self._pieces.put(piece)
 
     def _write(self) -> None:
@@ -83,6 +85,7 @@ class Shown:
             view = memoryview(piece)
             while view and not self._gone:
                 view = view[self._put(view) :]
+            self._written += len(piece)
             self._pieces.task_done()
         self._pieces.task_done()
 

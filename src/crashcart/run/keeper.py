@@ -84,8 +84,8 @@ class Keeper:
             watched.append(self.control.fileno())
         if self.streams.keyboard is not None and self.status is None:
             watched.append(self.streams.keyboard)
-        full = len(watched) - 1 < len(self.outputs)
-        timeout = 0.05 if full or (self.status is not None and not self._told) else None
+        behind = any(not shown.has_room for _, shown in self.outputs.values())
+        timeout = 0.05 if behind or (self.status is not None and not self._told) else None
         poll = select.poll()
         for one in watched:
             poll.register(one, select.POLLIN)

@@ -14,6 +14,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from crashcart.inside.layout import FIELDS, PHASES, SIZE
+from crashcart.redact import clean_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,13 @@ class Page:
         """What the process says that it is doing."""
         return phase_name(self.get("phase"))
 
+    @property
+    def trains(self) -> bool:
+        """Whether the process belongs to a rank or has trained, and is no loader's worker."""
+        return self.whole("worker") is None and (
+            self.whole("rank") is not None or bool(self.whole("steps")) or bool(self.whole("train_batches"))
+        )
+
     def new_events(self, kept: str) -> Iterator[dict[str, Any]]:
         """Events since the last look, copied into the folder ``kept``."""
         try:
@@ -75,12 +83,11 @@ class Page:
         if not data:
             return
         self._copied += len(data)
+        events = [event for line in data.split(b"\n") if (event := _event(line)) is not None]
         with contextlib.suppress(OSError), open(os.path.join(kept, self.name + ".events"), "ab") as file:
-            file.write(data)
-        for line in data.split(b"\n"):
-            with contextlib.suppress(ValueError):
-                if line and len(line) < _LONGEST and isinstance(event := json.loads(line), dict):
-                    yield {**event, "pid": self.pid, "rank": self.whole("rank")}
+            file.write(b"".join(json.dumps(event).encode() + b"\n" for event in events))
+        for event in events:
+            yield {**event, "pid": self.pid, "rank": self.whole("rank")}
 
     def close(self) -> None:
         """Let go of the file."""
@@ -106,8 +113,7 @@ class Pages:
         events: list[dict[str, Any]] = []
         for page in self.pages.values():
             changed = page.look()
-            rank = page.whole("rank") is not None and page.whole("worker") is None
-            if page.numbers and (rank or (changed and self._looks % _EVERY == 0)):
+            if page.numbers and (page.trains or (changed and self._looks % _EVERY == 0)):
                 rows.append(list(page.numbers))
             events += page.new_events(self.kept)
         return rows, events
@@ -115,11 +121,7 @@ class Pages:
     @property
     def ranks(self) -> list[Page]:
         """Pages of processes that train: they belong to a rank or made steps, and are no loader's worker."""
-        return [
-            page
-            for page in self.pages.values()
-            if page.whole("worker") is None and (page.whole("rank") is not None or (page.whole("steps") or 0) > 0)
-        ]
+        return [page for page in self.pages.values() if page.trains]
 
     def _find(self) -> None:
         try:
@@ -130,6 +132,17 @@ class Pages:
             if name.endswith(".page") and name not in self.pages:
                 with contextlib.suppress(OSError, ValueError):
                     self.pages[name] = Page(os.path.join(self.live, name))
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """One event without its secrets: messages of exceptions are the program's own words."""
+    if not line or len(line) > _LONGEST:
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return clean_all(event) if isinstance(event, dict) else None
 
 
 def phase_name(number: float) -> str:

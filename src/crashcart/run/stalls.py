@@ -42,7 +42,6 @@ class Stalls:
         self.hung: Odd | None = None
         self.said = False
         self._before: list[Stack] = []
-        self._asks_user = False
 
     def look(self, rows: list[list[float]]) -> None:
         """Judge what was just seen."""
@@ -90,12 +89,18 @@ class Stalls:
         suspicious = [page for page in ranks if self.progress[page.pid].suspicious(now)]
         if not suspicious:
             return
+        if any(at_prompt(page.pid) for page in ranks):
+            self._start_anew(now)
+            return
         for page in suspicious:
             self.progress[page.pid].suspicions += 1
         stacks = self.job.watchers.take_stacks("suspicion")
         same = same_places(self._before, stacks)
         self._before = stacks
-        if self.said or not same or any(at_prompt(stack.pid, stack.frames) for stack in stacks):
+        if any(at_prompt(stack.pid, stack.frames) for stack in stacks):
+            self._start_anew(now)
+            return
+        if self.said or not same:
             return
         odd = odd_one_out(
             stacks,
@@ -106,6 +111,12 @@ class Stalls:
         works = mine is not None and not waits_for_others(mine) and self._moves(mine.pid, now)
         if all(now - one.since > one.limit(moves=works) for one in known):
             self._alarm(odd, stacks, now, works=works)
+
+    def _start_anew(self, now: float) -> None:
+        """The time for which a job waits for its user is no time without progress."""
+        self._before = []
+        for one in self.progress.values():
+            one.since, one.suspicions = now, 0
 
     def _moves(self, pid: int, now: float) -> bool:
         since = self.progress[pid].since if pid in self.progress else now

@@ -18,7 +18,7 @@ import time
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crashcart.inside.layout import FIELDS, FOLDER
+from crashcart.inside.layout import FIELDS, JOB
 from crashcart.recording.folder import live_folder, make_folder, write_json
 from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
@@ -194,7 +194,7 @@ class Supervisor:
         from crashcart.run.processes import Tree
         from crashcart.run.sampler import Sampler
 
-        mark = f"{FOLDER}={self.live}"
+        mark = f"{JOB}={self.live}"
         return Sampler(Tree(self.job, mark, without=(self.keeper,)), os.getcwd(), cards=Cards())
 
     def _wait(self, seconds: float) -> None:

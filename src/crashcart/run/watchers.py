@@ -48,7 +48,7 @@ class Watchers:
     def take_stacks(self, reason: str) -> list[Stack]:
         """Stacks of everybody, written into the run folder."""
         pages = [page for page in self.job.pages.pages.values() if os.path.exists(f"/proc/{page.pid}")]
-        reached = {page.pid for page in pages}
+        reached = {page.pid for page in pages if page.whole("signal") is not None}
         names = self.stalls.names()
         others = [(pid, role) for pid, (role, _) in names.items() if pid not in reached and role in {RANK, LOADER}]
         self.stacks = take(pages, others, names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
-from crashcart.deaths import hung
+from crashcart.deaths import finished, hung
 from crashcart.flight import clock, took
 from crashcart.model import Evidence
 from crashcart.record import record
@@ -57,7 +57,7 @@ class Stall:
 def stall(case: Case) -> Stall | None:
     """The hang in which the recording ends, if it can be told what it is."""
     flight = case.flight
-    if flight is None or not hung(case):
+    if flight is None or not hung(case) or finished(case):  # one that came to its end after all did not hang
         return None
     event = [*flight.of_kind("hang")][-1]
     return _Told(flight, event).stall()

@@ -58,7 +58,7 @@ _BUS_ERROR = (
     r"^.{0,40}(?:总线错误|总线出错|Bus-Zugriffsfehler|Erreur du bus|Error del bus|Errore di bus|Ошибка "
     r"шины|バスエラー)|^Fatal Python error: Bus error"
 )
-_RECORDED = Pattern(r"[Bb]us error|shared memory|/dev/shm|</torch_|SemLock|Errno 28|exited unexpectedly|SIGBUS")
+_RECORDED = Pattern(r"[Bb]us error|shared memory|/dev/shm|</torch_|SemLock|exited unexpectedly")
 _FULL = 0.02
 _MAPPED = r"lmdb|memmap|safetensors|mmap_mode|nfs|num_workers\W{1,3}0\b|hardware memory corruption"
 
@@ -85,20 +85,23 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """How full /dev/shm was when a process died as it does without it."""
-    fitting = next((one for one in deaths(case) if one.signal == "SIGBUS" or one.says(_RECORDED)), None)
-    if fitting is None or finished(case) or hung(case):
+    """How full /dev/shm was when a process died as it does without it; or that a worker died of something else.
+
+    That there was room a second before says nothing: one large batch fills it at once.
+    """
+    if finished(case) or hung(case):
         return
-    used, free = (last_of(case, "host", f"shm_{what}", fitting.time) for what in ("used", "free"))
-    if used is None or free is None:
-        return
-    at = clock(fitting.time)
-    says = f"{gib(used)} of /dev/shm were used and {gib(free)} free"
-    seen = (Evidence("recorder", says, f"recorder {at}", rank=fitting.process.rank, time=at), fitting.evidence)
-    if free < _FULL * (used + free):
-        yield Sign("decisive", f"{says} when {fitting.how}", seen, order=order(case))
-    elif free > 0.5 * (used + free):
-        yield Sign("against", says, seen, order=order(case))
+    ends = deaths(case)
+    fitting = next((one for one in ends if one.signal == "SIGBUS" or one.says(_RECORDED)), None)
+    used, free = (last_of(case, "host", f"shm_{what}", fitting.time) if fitting else None for what in ("used", "free"))
+    if fitting is not None and used is not None and free is not None and free < _FULL * (used + free):
+        at = clock(fitting.time)
+        says = f"{gib(used)} of /dev/shm were used and {gib(free)} free"
+        seen = Evidence("recorder", says, f"recorder {at}", rank=fitting.process.rank, time=at)
+        yield Sign("decisive", f"{says} when {fitting.how}", (seen, fitting.evidence), order=order(case))
+    worker = next((one for one in ends if one.process.role == "loader worker"), None)
+    if worker is not None and worker.signal != "SIGBUS":
+        yield Sign("against", f"{worker.how}, not by a bus error", (worker.evidence,), order=order(case))
 
 
 def _vanished(case: Case) -> Iterator[Sign]:

@@ -23,7 +23,7 @@ from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._recorded import ample, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
-from crashcart.deaths import by_us, first, order, stopped_first, whole
+from crashcart.deaths import by_us, deaths, finished, first, hung, order, stopped_first, whole
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.deaths import Death
     from crashcart.log import Raised
 
 title = "The run was ended from outside (Ctrl-C, a closed terminal, kill -9)"
@@ -114,16 +115,22 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
         return
     leader = first(case)
-    if leader is None or by_us(case, leader.time):
+    if leader is not None and leader.signal == "SIGKILL" and not by_us(case, leader.time):
+        yield from _by_exclusion(case, leader)
+    ends = deaths(case)
+    if leader is None and ends and ends[0].signal in {"SIGHUP", "SIGINT"} and not (finished(case) or hung(case)):
+        says = f"{ends[0].how} before anything had failed"
+        yield Sign("decisive", says, (unranked(ends[0].evidence),), order=order(case))
+
+
+def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
+    counted, launcher = no_kill(case, leader), whole(case)
+    if counted is None or not ample(case, leader.time):
         return
-    if leader.signal == "SIGHUP" or (leader.signal == "SIGKILL" and ample(case, leader.time)):
-        counted, launcher = no_kill(case, leader), whole(case)
-        if counted is None and leader.signal == "SIGKILL":
-            return
-        who = "the whole job, its launcher too," if launcher is not None else leader.process.name
-        says = f"{who} was killed by {leader.signal} from outside: memory was not short and nothing of the job had failed before"
-        seen = leader.evidence if launcher is None else unranked(leader.evidence)
-        yield Sign("decisive", says, (seen, *((counted.evidence,) if counted else ())), order=order(case))
+    who = "the whole job, its launcher too," if launcher is not None else leader.process.name
+    says = f"{who} was killed by SIGKILL from outside: memory was not short and nothing of the job had failed before"
+    seen = leader.evidence if launcher is None else unranked(leader.evidence)
+    yield Sign("decisive", says, (seen, counted.evidence), order=order(case))
 
 
 fixes = (

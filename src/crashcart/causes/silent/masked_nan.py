@@ -138,7 +138,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if len(after) > 1 and all(isfinite(loss) for _, loss in shown):
         says = f"the loss that went backward was no number from step {lost.step} on, and the log shows {after[-1][1]:g}"
         items = (lost.event.evidence, evidence(after[-1][0].line))
-        yield Sign(grade(case, "decisive"), says, items, order=order(case))
+        yield Sign(grade(case, "decisive"), says, items, order=order(case) + 1)  # after what made it so
 
 
 fixes = (
