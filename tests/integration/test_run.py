@@ -219,7 +219,7 @@ def test_on_a_terminal_the_job_sees_a_terminal(folder: Path) -> None:
 
 def test_control_c_on_a_terminal_interrupts_the_job(folder: Path) -> None:
     master, slave = pty.openpty()
-    code = "import time\nprint('ready', flush=True)\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(9)"
+    code = "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(9)"
     import fcntl
     import termios
 

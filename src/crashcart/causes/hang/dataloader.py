@@ -75,7 +75,7 @@ stacks = (
 def in_log(case: Case) -> Iterator[Sign]:
     """A stack without an error that waits for the loader's queue, a worker that stands in its data set, dead children."""
     last = case.log.stops
-    if last is not None:
+    if last is not None and (case.exit is None or case.exit.code != 0):
         yield Sign(
             "weak",
             "the log simply stops: a program that waits for its loader writes nothing",

@@ -199,20 +199,43 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
         yield Sign("strong", says, seen, fatal, at)
 
 
-fixes = (
-    Fix(
-        "Half the loader workers and less prefetch",
-        "same-recipe",
-        "each worker holds its own copies and prefetched batches; the training sees the same data in another random order",
-        settings={"loader.workers": "half", "loader.prefetch": 2},
-    ),
-    Fix("Without pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False}),
-    Fix(
-        "Ask for more host memory",
-        "exact",
-        "Slurm: --mem; Kubernetes: resources.limits.memory; the limit of the job counts, not the node's memory",
-    ),
+SMALLER = Fix(
+    "A smaller batch for evaluation and sampling",
+    "same-recipe",
+    "it died in that phase; the weights see the same training",
+    settings={"eval.batch_size": "quarter", "sample.batch_size": "quarter"},
 )
+WORKERS = Fix(
+    "Half the loader workers and less prefetch",
+    "same-recipe",
+    "each worker holds its own copies and prefetched batches; the training sees the same data in another random order",
+    settings={"loader.workers": "half", "loader.prefetch": 2},
+)
+PINNED = Fix("Without pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False})
+MORE = Fix(
+    "Ask for more host memory",
+    "exact",
+    "Slurm: --mem; Kubernetes: resources.limits.memory; the limit of the job counts, not the node's memory",
+)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """By where it died, as far as that is known, and by whether the job has loader workers at all."""
+    if _phase(case) in {"evaluate", "sample"}:
+        yield SMALLER
+    if case.flight is None or any("loader" in process.role for process in case.flight.processes.values()):
+        yield WORKERS
+        yield PINNED
+    yield MORE
+
+
+def _phase(case: Case) -> str | None:
+    raised = next(case.flight.of_kind("exception"), None) if case.flight is not None else None
+    if raised is not None:
+        return str(raised.details.get("phase"))
+    return next((one.phase for one in case.log.uncaught() if one.phase), None)
+
+
 experiment = Experiment(
     title="Run the same command with half the workers beside an unchanged control and record memory.current of the "
     "control group",
