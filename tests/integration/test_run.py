@@ -383,3 +383,11 @@ def test_a_slow_reader_gets_everything(folder: Path) -> None:
     assert job.stdout.read().count(b"\n") == 100_000
     assert job.wait(20) == 0
     assert (the_run(folder) / "logs" / "output.log").read_bytes().count(b"\n") == 100_000
+
+
+def test_a_segmentation_fault_leaves_its_stack(folder: Path) -> None:
+    (folder / "job.py").write_text("import ctypes\ndef boom():\n    ctypes.string_at(0)\nboom()\n")
+    assert run(sys.executable, "job.py").returncode == 128 + 11
+    finding = crashcart.why([str(the_run(folder))]).findings[0]
+    assert finding.cause == "code/bug"
+    assert "job.py:3 in boom" in " ".join(item.quote for sign in finding.signs for item in sign.evidence)

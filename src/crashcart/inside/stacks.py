@@ -34,6 +34,8 @@ def register() -> None:
     else:
         _state["handle"] = handle = _moved(handle)
         faulthandler.register(number, file=handle, all_threads=True, chain=False)
+        if not faulthandler.is_enabled():  # a segmentation fault leaves its stack as well; the user's own choice stays
+            faulthandler.enable(file=handle, all_threads=True)
     page.put("signal", number)
 
 

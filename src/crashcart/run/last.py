@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["finish"]
 
+_FATAL = b"Fatal Python error"
+_LONGEST = 1 << 20
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
 
 
@@ -26,6 +28,7 @@ def finish(job: Supervisor, folder: str, code: int) -> None:
     left = _left_behind(job)
     job.writer.event("end", code=code if code >= 0 else None, signal=name, left=left)
     job.pages.look()
+    _keep_fatal_stacks(job)
     asked = job.stopping.asked
     state = "finished" if code == 0 else "stopped" if asked else "killed" if code < 0 else "failed"
     job.facts |= {"state": state, "code": code if code >= 0 else None, "signal": name, "ended": time.time(), "left": left}
@@ -39,6 +42,23 @@ def finish(job: Supervisor, folder: str, code: int) -> None:
         shutil.rmtree(job.live, ignore_errors=True)
 
 
+def _keep_fatal_stacks(job: Supervisor) -> None:
+    """The stacks that processes wrote themselves when a fatal signal hit them."""
+    kept = 0
+    for page in job.pages.pages.values():
+        with contextlib.suppress(OSError):
+            with open(os.path.join(page.folder, page.name + ".stacks"), "rb") as file:
+                text = file.read(_LONGEST)
+            if _FATAL in text and job.folder is not None:
+                inner = os.path.join(job.folder, "stacks", "fatal-signal")
+                os.makedirs(inner, mode=0o700, exist_ok=True)
+                with open(os.path.join(inner, f"process-{page.pid}.txt"), "wb") as file:
+                    file.write(text[text.index(_FATAL) :])
+                kept += 1
+    if kept:
+        job.writer.event("stacks", reason="a fatal signal", folder="stacks/fatal-signal", processes=kept)
+
+
 def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
     """Processes of the job that are still there."""
     if job.sampler is None:
@@ -48,7 +68,10 @@ def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
         job.sampler.tree.look(fresh=True)
         left = [process for process in job.sampler.tree.processes.values() if not process.gone and process.fields[0] != b"Z"]
         if not left or time.monotonic() > deadline:
-            return [{"pid": process.pid, "role": process.role, "command": process.command} for process in left]
+            return [
+                {"pid": process.pid, "role": process.role, "command": process.command, "gpu": job.held_by(process.pid)}
+                for process in left
+            ]
         time.sleep(0.1)
 
 
@@ -75,4 +98,5 @@ def _summary(job: Supervisor, code: int, name: str | None, verdict: dict[str, An
     if verdict:
         job.say(f"{verdict['title']} ({verdict['cause']}). The whole answer: crashcart why")
     for one in left:
-        job.say(f"process {one['pid']} ({one['role']}) of the job is still there: {str(one['command'])[:60]}")
+        held = f" and holds {one['gpu'] / (1 << 30):.1f} GB of GPU memory" if one["gpu"] else ""
+        job.say(f"process {one['pid']} ({one['role']}) of the job is still there{held}: {str(one['command'])[:60]}")

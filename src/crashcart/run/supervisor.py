@@ -195,7 +195,12 @@ class Supervisor:
         from crashcart.run.sampler import Sampler
 
         mark = f"{JOB}={self.live}"
-        return Sampler(Tree(self.job, mark, without=(self.keeper,)), os.getcwd(), cards=Cards())
+        self.cards = Cards()
+        return Sampler(Tree(self.job, mark, without=(self.keeper,)), os.getcwd(), cards=self.cards)
+
+    def held_by(self, pid: int) -> float:
+        """Bytes of GPU memory that a process holds, on all cards."""
+        return sum(held.get(pid, 0.0) for held in self.cards.holders.values())
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()

@@ -21,7 +21,7 @@ from crashcart.causes.code._echoes import own
 from crashcart.deaths import before, first, followers, order
 from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,12 +64,23 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         rest = followers(case, leader)
         alone = f", {max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
-        shown = fatal[:1] if leader.signal in FAULTS else []
+        shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
         yield Sign("strong", f"{says}{alone}", (leader.evidence, *shown), order=order(case))
     for death in before(case):
         if says := _fault(death):
             again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"
             yield Sign("strong", again, (death.evidence,), fatal=False, order=order(case))
+
+
+def _last_stack(case: Case, death: Death) -> list[Evidence]:
+    """The stack that the interpreter wrote when the signal hit it."""
+    for dump in case.flight.stacks if case.flight is not None else ():
+        for stood in dump.stood:
+            if stood.pid == death.process.pid and dump.reason == "a fatal signal" and stood.frames:
+                quote = "; ".join(f"{frame.file}:{frame.line} in {frame.function}" for frame in stood.frames[:4])
+                where = f"stacks/fatal-signal/process-{stood.pid}.txt"
+                return [Evidence("stacks", quote, where, rank=stood.rank)]
+    return []
 
 
 def _fault(death: Death) -> str:
