@@ -129,6 +129,15 @@ def _name_processes(flight: Flight) -> None:
             one.reached = True
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
+    root = flight.processes.get(flight.facts.get("job", 0))
+    if root is not None and root.reached and not flight.ranks:  # it ended before anybody could look at it
+        root.role, root.rank = "rank", 0
+    told = any(event.details.get("pid") == root.pid for event in flight.of_kind("gone")) if root is not None else True
+    if root is not None and not told and flight.ending:  # the keeper knows how it ended
+        ending = flight.ending
+        root.ended = float(ending.get("time") or root.born)
+        details = {"pid": root.pid, "code": ending.get("code"), "signal": ending.get("signal")}
+        flight.events.append(Event(root.ended, "gone", details))
     # What a process says about itself carries the rank that its page or the tree knows.
     flight.events = [
         Event(event.time, event.kind, event.details, event.pid, flight.processes[event.pid].rank)
