@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from crashcart.run.processes import Tree
-from crashcart.run.sampler import Sampler
+from crashcart.run.outside.processes import Tree
+from crashcart.run.outside.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.recording.tables import GPU
-from crashcart.run.gpu import Cards
+from crashcart.run.outside.gpu import Cards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

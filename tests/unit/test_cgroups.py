@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.recording.tables import CGROUP
-from crashcart.run.cgroup import Cgroup
+from crashcart.run.outside.cgroup import Cgroup
 
 if TYPE_CHECKING:
     from pathlib import Path

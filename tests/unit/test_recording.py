@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crashcart.inside.layout import FIELDS
 from crashcart.readers.flight import read_flight
 from crashcart.recording.frames import Sample, frames, pack_header, pack_sample, unpack_sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer, thinned
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLUMNS = {**TABLES, "page": FIELDS}
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.recording.tables import HOST, PROCESS
-from crashcart.run.aside import Aside
-from crashcart.run.disk import Disk
-from crashcart.run.files import Kept, number_after
-from crashcart.run.gpu import Cards
-from crashcart.run.processes import Tree
-from crashcart.run.sampler import Sampler
+from crashcart.run.outside.aside import Aside
+from crashcart.run.outside.disk import Disk
+from crashcart.run.outside.files import Kept, number_after
+from crashcart.run.outside.gpu import Cards
+from crashcart.run.outside.processes import Tree
+from crashcart.run.outside.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from crashcart.run.process import Process
+    from crashcart.run.outside.process import Process
 
 
 @contextmanager

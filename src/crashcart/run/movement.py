@@ -10,7 +10,7 @@ from crashcart.recording.tables import PROCESS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from crashcart.run.process import Process
+    from crashcart.run.outside.process import Process
 
 __all__ = ["Movement"]
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.run.hangs import FLOOR, START, Odd, Progress, odd_one_out, place_of, same_places, waits_for_others
 from crashcart.run.movement import Movement
-from crashcart.run.roles import RANK
+from crashcart.run.outside.roles import RANK
 from crashcart.run.standing import at_prompt, call_of, source_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from crashcart.run.outside.process import Process
     from crashcart.run.pages import Page
-    from crashcart.run.process import Process
     from crashcart.run.stacks import Stack
     from crashcart.run.supervisor import Supervisor
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crashcart.run.hangs import Odd
-    from crashcart.run.sampler import Sampler
+    from crashcart.run.outside.sampler import Sampler
 
 __all__ = ["Options", "supervise"]
 
@@ -190,9 +190,9 @@ class Supervisor:
                 os.write(2, f"crashcart: {sentence}{end}".encode())
 
     def _sampler(self) -> Sampler | None:
-        from crashcart.run.gpu import Cards
-        from crashcart.run.processes import Tree
-        from crashcart.run.sampler import Sampler
+        from crashcart.run.outside.gpu import Cards
+        from crashcart.run.outside.processes import Tree
+        from crashcart.run.outside.sampler import Sampler
 
         mark = f"{JOB}={self.live}"
         self.cards = Cards()

@@ -11,7 +11,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from crashcart.run.alarms import Alarms
-from crashcart.run.roles import LOADER, RANK
+from crashcart.run.outside.roles import LOADER, RANK
 from crashcart.run.stacks import Stack, take
 from crashcart.run.stalls import Stalls
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 
-from crashcart.run.files import once
+from crashcart.run.outside.files import once
 
 __all__ = ["levels"]
 

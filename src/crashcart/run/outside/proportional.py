@@ -10,13 +10,13 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from crashcart.run.aside import Aside
-from crashcart.run.files import number_after, once
+from crashcart.run.outside.aside import Aside
+from crashcart.run.outside.files import number_after, once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crashcart.run.process import Process
+    from crashcart.run.outside.process import Process
 
 __all__ = ["Proportional"]
 

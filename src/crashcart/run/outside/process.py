@@ -12,8 +12,8 @@ import os
 from functools import lru_cache
 
 from crashcart.redact import clean
-from crashcart.run.files import once
-from crashcart.run.roles import OTHER, stated_rank
+from crashcart.run.outside.files import once
+from crashcart.run.outside.roles import OTHER, stated_rank
 
 __all__ = ["FILES", "Process"]
 

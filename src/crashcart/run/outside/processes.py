@@ -13,9 +13,9 @@ import resource
 import time
 from typing import TYPE_CHECKING
 
-from crashcart.run.files import Kept, once
-from crashcart.run.process import FILES, Process
-from crashcart.run.roles import only_launches, role_of
+from crashcart.run.outside.files import Kept, once
+from crashcart.run.outside.process import FILES, Process
+from crashcart.run.outside.roles import only_launches, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

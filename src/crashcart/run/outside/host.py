@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from crashcart.run.files import Kept, number_after, pressure
+from crashcart.run.outside.files import Kept, number_after, pressure
 
 __all__ = ["Host"]
 

@@ -9,9 +9,9 @@ import math
 import time
 
 from crashcart.recording.tables import GPU
-from crashcart.run.aside import Aside
-from crashcart.run.nvml import Answer, Card, Nvml
-from crashcart.run.nvml_events import GpuEvent
+from crashcart.run.outside.aside import Aside
+from crashcart.run.outside.nvml import Answer, Card, Nvml
+from crashcart.run.outside.nvml_events import GpuEvent
 
 __all__ = ["Card", "Cards", "GpuEvent"]
 

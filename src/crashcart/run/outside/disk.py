@@ -10,7 +10,7 @@ import ctypes
 import math
 import os
 
-from crashcart.run.aside import Aside
+from crashcart.run.outside.aside import Aside
 
 __all__ = ["Disk"]
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 from crashcart.record import record
 from crashcart.recording.tables import PROCESS
-from crashcart.run.cgroup import Cgroup
-from crashcart.run.disk import Disk
-from crashcart.run.host import Host
-from crashcart.run.process import FILES
-from crashcart.run.proportional import Proportional
+from crashcart.run.outside.cgroup import Cgroup
+from crashcart.run.outside.disk import Disk
+from crashcart.run.outside.host import Host
+from crashcart.run.outside.process import FILES
+from crashcart.run.outside.proportional import Proportional
 
 if TYPE_CHECKING:
-    from crashcart.run.gpu import Cards, GpuEvent
-    from crashcart.run.process import Process
-    from crashcart.run.processes import Tree
+    from crashcart.run.outside.gpu import Cards, GpuEvent
+    from crashcart.run.outside.process import Process
+    from crashcart.run.outside.processes import Tree
 
 __all__ = ["Sample", "Sampler"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crashcart.run.process import Process
+    from crashcart.run.outside.process import Process
 
 __all__ = ["COMPILE", "LAUNCHER", "LOADER", "OTHER", "RANK", "SHELL", "TRACKER", "only_launches", "role_of", "stated_rank"]
 

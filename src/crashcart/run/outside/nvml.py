@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from crashcart.record import record
-from crashcart.run.nvml_events import Events, GpuEvent
+from crashcart.run.outside.nvml_events import Events, GpuEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
