@@ -14,7 +14,7 @@ from crashcart.record import field, record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Event", "Flight", "Frame", "Process", "StackDump", "Stood", "clock", "frames_of", "told", "took"]
+__all__ = ["Collective", "Event", "Flight", "Frame", "Process", "StackDump", "Stood", "clock", "frames_of", "told", "took"]
 
 MINUTE, HOUR = 60, 3600
 _FRAME = Pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
@@ -80,6 +80,20 @@ class Stood:
 
 
 @record(frozen=True)
+class Collective:
+    """One collective that a rank had entered, as NCCL's flight recorder has it."""
+
+    rank: int
+    group: str
+    sequence: int
+    operation: str
+    sizes: str
+    state: str
+    where: str
+    time: float
+
+
+@record(frozen=True)
 class StackDump:
     """The stacks of everybody at one moment, and why they were taken."""
 
@@ -100,6 +114,7 @@ class Flight:
     samples: list[tuple[float, dict[str, list[list[float]]]]] = field(default_factory=list)
     stacks: list[StackDump] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
+    collectives: list[Collective] = field(default_factory=list)
 
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         """Events of these kinds, in order."""

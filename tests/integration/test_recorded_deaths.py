@@ -314,7 +314,7 @@ def test_the_launchers_own_kill_is_an_echo(folder: Path) -> None:
 
 
 def test_what_ended_an_earlier_attempt_stays_in_the_record(folder: Path) -> None:
-    diagnosis = ran(folder, *training("restart", "--max-restarts", "1"))
+    diagnosis = ran(folder, *training("restart", "--max-restarts", "3"))
     assert (diagnosis.ending.state, diagnosis.ending.exit_code) == ("finished", 0)
     assert blamed(diagnosis) == []
     first = finding(diagnosis, "code/bug")

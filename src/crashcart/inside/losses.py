@@ -32,21 +32,30 @@ page.after_fork.append(later.renew)
 
 
 def install(module: Any) -> None:
-    """Wrap `Tensor.backward`."""
-    patching.replace(module.Tensor, "backward", _looking)
+    """Look at the loss when its `backward` is fetched."""
+    original = vars(module.Tensor).get("backward")
+    if callable(original):
+        module.Tensor.backward = _Looking(original)
+        patching.reached.append("Tensor.backward")
 
 
-def _looking(original: Any) -> Any:
-    def backward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if tracing.is_compiling():
-            return original(self, *args, **kwargs)
-        try:
-            _look(self)
-        except Exception:
-            ours("loss")
-        return original(self, *args, **kwargs)
+class _Looking:
+    """Gives the method as it is, so that no frame of ours stands in the user's traceback; the class gives the function."""
 
-    return backward
+    def __init__(self, original: Any) -> None:
+        self._original = original
+        self._bind = original.__get__
+        self.__doc__ = original.__doc__
+
+    def __get__(self, loss: Any, owner: Any = None) -> Any:
+        if loss is None:
+            return self._original
+        if not tracing.is_compiling():
+            try:
+                _look(loss)
+            except Exception:
+                ours("loss")
+        return self._bind(loss, owner)
 
 
 def _look(loss: Any) -> None:

@@ -38,6 +38,10 @@ def read_flight(folder: str) -> Flight:
     _name_processes(flight)
     _read_pages(flight)
     _read_stacks(flight, folder)
+    if os.path.isdir(os.path.join(folder, "nccl")) and os.listdir(os.path.join(folder, "nccl")):
+        from crashcart.readers.nccl import read_dumps
+
+        flight.collectives = read_dumps(os.path.join(folder, "nccl"))
     return flight
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
@@ -126,6 +127,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     found = stall(case)
     if found is not None and found.cause == "distributed/desync":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
+    split = different(case)
+    if split is not None:
+        says = f"under the same number rank {split[0].rank} and rank {split[1].rank} made different calls"
+        yield Sign("decisive", says, tuple(map(entered, split)), order=order(case))
 
 
 fixes = (

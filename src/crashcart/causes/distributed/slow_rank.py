@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
+from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
@@ -103,6 +104,12 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     found = stall(case)
     if found is not None and found.cause == "distributed/slow-rank":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
+    absent = missing(case)
+    if found is None and absent is not None:
+        ranks, waited = absent
+        who = ", ".join(map(str, ranks))
+        says = f"rank {who} never came to collective {waited.sequence} ({waited.operation}), in which the others wait"
+        yield Sign("strong", says, (entered(waited),), order=order(case))
 
 
 fixes = (
