@@ -15,7 +15,7 @@ test: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 # Longer campaigns; their figures go into the notes of a release.
 bench: $(VENV)/test

@@ -17,7 +17,6 @@ from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs, read_text
 from crashcart.readers.logs.endings import decoded_exit
 from crashcart.record import record
-from crashcart.recording.folder import is_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,7 +68,7 @@ class _Gathering:
         kernel = given.kernel_log
         self.found: list[Found] = []
         for folder in folders:
-            logs += self._read_run(folder, scripts) if is_run(folder) else self._look_through(folder, scripts, configs)
+            logs += self._read_run(folder, scripts) if _is_run(folder) else self._look_through(folder, scripts, configs)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
         self._read_logs(logs, progress)
@@ -78,7 +77,7 @@ class _Gathering:
         self._read_kernel(kernel)
         if not self.case.log.lines:
             self._read_traces()
-        self._read_checkpoints([folder for folder in folders if not is_run(folder)])
+        self._read_checkpoints([folder for folder in folders if not _is_run(folder)])
         self._describe()
 
     def _look_at(self, pid: int) -> None:
@@ -241,6 +240,11 @@ class _Gathering:
 
         self.case.step, notes = describe(self.case, step)
         self.case.notes += notes
+
+
+def _is_run(folder: str) -> bool:
+    """Whether ``crashcart run`` made the folder."""
+    return os.path.isfile(os.path.join(folder, "run.json"))
 
 
 def _files(folder: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["RUNS", "is_run", "job_name", "live_folder", "make_folder", "newest", "read_json", "roots", "runs", "write_json"]
+__all__ = ["RUNS", "job_name", "live_folder", "make_folder", "newest", "read_json", "roots", "runs", "write_json"]
 
 RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
@@ -86,11 +86,6 @@ def runs() -> Iterator[str]:
         with contextlib.suppress(OSError):
             found += [entry.path for entry in os.scandir(root) if os.path.exists(os.path.join(entry.path, "run.json"))]
     yield from sorted(found, key=lambda path: (os.path.basename(path), path), reverse=True)
-
-
-def is_run(path: str) -> bool:
-    """Whether a folder is that of a run."""
-    return os.path.isfile(os.path.join(path, "run.json"))
 
 
 def newest() -> str | None:

@@ -141,6 +141,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if asked[0] == "SIGTERM":
             yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
         return
+    if case.flight is not None and hung(case):
+        hang = next(iter(case.flight.of_kind("hang")))
+        yield Sign("against", "it was stopped because it hung", (unranked(hang.evidence),), order=order(case))
     ends = deaths(case)
     if finished(case) or hung(case) or first(case) is not None or len(ends) < _SEVERAL or ends[0].signal != "SIGTERM":
         return
