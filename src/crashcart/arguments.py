@@ -92,7 +92,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command, exactly as you would type it"
     )
-    run.add_argument("--on-hang", choices=("tell", "stop"), default="tell", help="what to do when it hangs (default: tell)")
+    run.add_argument(
+        "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do when it hangs (default: tell)"
+    )
     run.add_argument(
         "--grace", type=float, default=30.0, metavar="SECONDS", help="time to end after a signal, before KILL (30)"
     )

@@ -369,3 +369,41 @@ def test_in_a_healthy_run_nothing_is_found(folder: Path, ranks: int) -> None:
     assert done.returncode == 0
     assert [one.cause for one in why([the_run(folder)]).findings] == []
     assert events(folder, "hang") == []
+
+
+def test_a_job_that_hangs_is_started_again_where_that_was_asked_for(folder: Path) -> None:
+    program = """
+        import os, time, torch
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        first = not os.path.exists("seen")
+        open("seen", "w").close()
+        for step in range(60):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+            time.sleep(0.02)
+            if first and step == 40:
+                time.sleep(1000)
+        print("finished")
+    """
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    command = [
+        sys.executable,
+        "-m",
+        "crashcart",
+        "run",
+        "--on-hang",
+        "restart",
+        "--grace",
+        "2",
+        "--",
+        sys.executable,
+        "train.py",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert (done.returncode, done.stdout) == (0, "finished\n")
+    assert "started again (attempt 2)" in done.stderr
+    assert len(list(folder.glob("crashcart_runs/*/run.json"))) == 2
+    newest = max(folder.glob("crashcart_runs/*/run.json"))
+    assert json.loads(newest.read_text())["attempt"] == 2
+    assert any("an earlier attempt ended with" in note.quote for note in why([str(newest.parent)]).notes)

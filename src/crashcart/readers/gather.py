@@ -93,12 +93,17 @@ class _Gathering:
     def _read_run(self, folder: str, scripts: list[str]) -> list[str]:
         """A folder that ``crashcart run`` made: its recording, its ending and its logs."""
         from crashcart.readers.flight import read_flight
+        from crashcart.recording.folder import read_json
 
         flight = read_flight(folder)
         self.case.flight = flight
         facts, ending = flight.facts, flight.ending
         who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
         self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
+        for before in facts.get("before") or ():
+            found = read_json(os.path.join(str(before), "findings.json")).get("findings") or [{}]
+            quote = f"an earlier attempt ended with: {found[0].get('title', 'no finding')} ({found[0].get('cause')})"
+            self.case.notes.append(Evidence("recorder", quote, str(before)))
         for process in flight.ranks:
             if not process.reached:
                 how = "its interpreter did not load crashcart's part (another environment, -S, or a cleared environment)"

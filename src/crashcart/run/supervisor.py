@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 import time
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.inside.layout import FIELDS, JOB
@@ -30,7 +29,8 @@ from crashcart.run.keeper import Keeper, Start, start_keeper, write_exit
 from crashcart.run.notify import Notifier
 from crashcart.run.output import is_foreground, open_streams, raw, restore
 from crashcart.run.pages import Pages
-from crashcart.run.stopping import Stopping, name_of, sent_to_all
+from crashcart.run.signals import Signals
+from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _SUBREAPER = 36
 _TICK = 1.0
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
 _MOST_WATCHED = 256
+MOST_RESTARTS = 3
 CANNOT_START = {2: 127, 13: 126, 8: 126}
 
 
@@ -65,15 +66,17 @@ class Options(NamedTuple):
 class Supervisor:
     """One job."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, signals: Signals, before: Sequence[str] = ()) -> None:
+        """``before`` are the folders of earlier attempts."""
         self.options = options
+        self.before = list(before)
+        self.stopped_for_hang = False
         self.folder, self.refused = make_folder(options.command)
         self.live = live_folder(self.folder or "/tmp")  # noqa: S108 - only where no folder could be made
         self.status: int | None = None
         self.job = 0
         self.left: list[str] = []
-        self._signals: SimpleQueue[tuple[int, int, str]] = SimpleQueue()
-        self._wake, self._waker = os.pipe()
+        self._signals = signals
         self._terminal_before: list[object] | None = None
         self._heard = b""
         self.control: socket.socket | None = None
@@ -84,7 +87,12 @@ class Supervisor:
         """Start the job, watch it to its end; its exit code as a shell tells it."""
         options, folder = self.options, self.folder or (self.live or "")
         environment, added = job_environment(self.folder, self.live, inject=options.inject)
-        self.facts = describe(options.command, environment) | {"live": self.live, "variables": added}
+        self.facts = describe(options.command, environment) | {
+            "live": self.live,
+            "variables": added,
+            "attempt": len(self.before) + 1,
+            "before": self.before,
+        }
         if self.folder:
             os.makedirs(os.path.join(self.folder, "nccl"), exist_ok=True)
             write_facts(self.folder, self.facts, options.command)
@@ -97,7 +105,7 @@ class Supervisor:
             else:
                 streams = streams._replace(keyboard=None)
         self.streams = streams
-        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED)
+        self._signals.block()
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         start = Start(folder, options.command, environment, streams, self._terminal_before)
         self.keeper, self.control, problem = start_keeper(start)
@@ -106,7 +114,7 @@ class Supervisor:
         if problem is not None:
             self._give_terminal_back()
             return self._not_started(problem)
-        threading.Thread(target=self._hear_signals, daemon=True).start()
+        self._signals.start()
         try:
             return self._watch(folder)
         finally:
@@ -125,8 +133,8 @@ class Supervisor:
         due = time.monotonic()
         while self.status is None:
             self._wait(max(0.0, due - time.monotonic()))
-            while not self._signals.empty():
-                self._signalled(*self._signals.get())
+            for number, sender, name in self._signals.heard():
+                self._signalled(number, sender, name)
             if time.monotonic() >= due:
                 self.look()
                 due = max(due + _TICK, time.monotonic() + _TICK / 2)
@@ -179,7 +187,8 @@ class Supervisor:
     def hangs(self, odd: Odd | None) -> None:
         """The job was found to hang: it is not touched unless the user asked for it."""
         del odd
-        if self.options.on_hang == "stop":
+        if self.options.on_hang in {"stop", "restart"}:
+            self.stopped_for_hang = True
             self.stopping.pass_on(signal.SIGTERM)
 
     def say(self, sentence: str) -> None:
@@ -204,14 +213,14 @@ class Supervisor:
 
     def _wait(self, seconds: float) -> None:
         poll = select.poll()
-        poll.register(self._wake, select.POLLIN)
+        poll.register(self._signals.wake, select.POLLIN)
         if self.control is not None:
             poll.register(self.control.fileno(), select.POLLIN)
         for ends in self._ends:
             poll.register(ends, select.POLLIN)
         for number, _ in poll.poll(seconds * 1000):
-            if number == self._wake:
-                os.read(self._wake, 4096)
+            if number == self._signals.wake:
+                os.read(number, 4096)
             elif number in self._ends:
                 pid = self._ends.pop(number)  # to the millisecond: who was first matters
                 self.writer.event("gone", pid=pid, **how_it_ended(number, pid))
@@ -268,14 +277,7 @@ class Supervisor:
             write_exit(self.folder or self.live or "", status)
             time.sleep(_TICK / 2)
             self.status = status
-        os.write(self._waker, b"c")
-
-    def _hear_signals(self) -> None:
-        while True:
-            heard = signal.sigwaitinfo(_PASSED)
-            self._signals.put((heard.si_signo, heard.si_pid, name_of(heard.si_pid)))
-            with contextlib.suppress(OSError):
-                os.write(self._waker, b"s")
+        os.write(self._signals.waker, b"c")
 
     def _signalled(self, number: int, sender: int, name: str) -> None:
         if number == signal.SIGWINCH:
@@ -339,7 +341,17 @@ class Supervisor:
 
 
 def supervise(options: Options) -> int:
-    """Run a job under a supervisor."""
+    """Run a job under a supervisor; again after a hang where that was asked for, each attempt in a folder of its own."""
     sys.stdout.flush()
     sys.stderr.flush()
-    return Supervisor(options).run()
+    before: list[str] = []
+    signals = Signals(_PASSED)
+    while True:
+        attempt = Supervisor(options, signals, before)
+        code = attempt.run()
+        if options.on_hang != "restart" or not attempt.stopped_for_hang or len(before) >= MOST_RESTARTS:
+            return code
+        before.append(attempt.folder or "")
+        attempt.say(f"it hung and is started again (attempt {len(before) + 1})")
+        attempt.notifier.tell("resume", {"attempt": len(before) + 1, "before": attempt.folder})
+        attempt.notifier.finish()
