@@ -106,6 +106,7 @@ class StackDump:
 class Flight:
     """The whole recording. ``tables`` holds for each table its columns; ``samples`` are (time, {table: rows})."""
 
+    name: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     ending: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)

@@ -391,3 +391,13 @@ def test_a_segmentation_fault_leaves_its_stack(folder: Path) -> None:
     finding = crashcart.why([str(the_run(folder))]).findings[0]
     assert finding.cause == "code/bug"
     assert "job.py:3 in boom" in " ".join(item.quote for sign in finding.signs for item in sign.evidence)
+
+
+def test_the_newest_run_is_explained_without_being_named(folder: Path) -> None:
+    run("bash", "-c", "echo first; exit 3")
+    done = subprocess.run(
+        [sys.executable, "-m", "crashcart", "why", "--json"], capture_output=True, text=True, timeout=30, check=True
+    )
+    told = json.loads(done.stdout)
+    assert told["run"] == the_run(folder).name
+    assert told["ending"]["exit_code"] == 3

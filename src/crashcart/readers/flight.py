@@ -24,7 +24,11 @@ _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
 def read_flight(folder: str) -> Flight:
     """Everything that was recorded."""
-    flight = Flight(facts=read_json(os.path.join(folder, "run.json")), ending=read_json(os.path.join(folder, "exit.json")))
+    flight = Flight(
+        name=os.path.basename(os.path.abspath(folder)),
+        facts=read_json(os.path.join(folder, "run.json")),
+        ending=read_json(os.path.join(folder, "exit.json")),
+    )
     recording = os.path.join(folder, "recording")
     _read_samples(flight, recording)
     _read_events(flight, os.path.join(recording, "events.jsonl"))

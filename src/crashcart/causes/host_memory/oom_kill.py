@@ -174,11 +174,22 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         return
     yield from _killed(case, leader, fatal=True)
     if leader.says(_REFUSED):
-        yield Sign("strong", f"{leader.process.name} was refused host memory", (leader.evidence,), order=order(case))
+        # A request that no machine could fill is a mistake in the program; one that this machine has room for is not.
+        sure = _reasonable(case, leader)
+        says = f"{leader.process.name} was refused host memory"
+        yield Sign("decisive" if sure else "strong", says, (leader.evidence,), order=order(case))
     counted = no_kill(case, leader)
     if leader.signal == "SIGKILL" and counted is not None and ample(case, leader.time):
         says = "memory was not short, and the kernel killed nobody for it"
         yield Sign("against", says, (counted.evidence, leader.evidence), order=order(case))
+
+
+def _reasonable(case: Case, death: Death) -> bool:
+    """Whether what was asked for is less than the machine has."""
+    message = str(death.raised.details.get("message", "")) if death.raised is not None else ""
+    asked = compiled(r"tried to allocate (\d+) bytes").search(message)
+    total = case.flight.last("host", "memory_total") if case.flight is not None else None
+    return asked is not None and total is not None and int(asked[1]) < total
 
 
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
