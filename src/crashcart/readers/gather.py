@@ -58,6 +58,7 @@ class _Gathering:
         self.case = Case()
         self.step: int | None = None
         self.command = ""
+        self.kernel: str | None = None
         if given.pid is not None:
             self._look_at(given.pid)
             return
@@ -74,7 +75,7 @@ class _Gathering:
         self._read_logs(logs, progress)
         self._read_job(scripts, configs)
         self._read_exit()
-        self._read_kernel(kernel)
+        self._read_kernel(kernel or self.kernel)
         if not self.case.log.lines:
             self._read_traces()
         self._read_checkpoints([folder for folder in folders if not _is_run(folder)])
@@ -100,6 +101,8 @@ class _Gathering:
         facts, ending = flight.facts, flight.ending
         who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
         self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
+        kernel = os.path.join(folder, "kernel.log")
+        self.kernel = kernel if os.path.isfile(kernel) else None
         for before in facts.get("before") or ():
             found = read_json(os.path.join(str(before), "findings.json")).get("findings") or [{}]
             quote = f"an earlier attempt ended with: {found[0].get('title', 'no finding')} ({found[0].get('cause')})"
@@ -210,7 +213,12 @@ class _Gathering:
         except OSError as problem:
             raise CommandError(f"{path}: {problem.strerror or problem}.") from None
         start, end = times_of(self.case.log.lines)
-        self.case.kernel = place(events, run_start=start, run_end=end, pids=pids_of(self.case.log.lines))
+        pids = pids_of(self.case.log.lines)
+        if self.case.flight is not None:
+            facts = self.case.flight.facts
+            start, end = facts.get("started", start), facts.get("ended", end)
+            pids = frozenset({*pids, *self.case.flight.processes})
+        self.case.kernel = place(events, run_start=start, run_end=end, pids=pids)
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""

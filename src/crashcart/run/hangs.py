@@ -144,7 +144,8 @@ def odd_one_out(stacks: Sequence[Stack], counts: Mapping[int, tuple[float, ...]]
         return _odd(ranks[0], "it is the only rank")
     absent = [stack for stack in ranks if not waits_for_others(stack)]
     if len(absent) == 1:
-        return _odd(absent[0], f"the other {len(ranks) - 1} wait for it in a collective")
+        others = "the other rank waits" if len(ranks) == 2 else f"the other {len(ranks) - 1} wait"  # noqa: PLR2004 - one of two
+        return _odd(absent[0], f"{others} for it in a collective")
     quiet = [stack for stack in absent if stack.pid in idle]
     places = [stack.place for stack in ranks]
     lonely = [stack for stack in ranks if places.count(stack.place) == 1]

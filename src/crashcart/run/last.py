@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ __all__ = ["finish"]
 
 _FATAL = b"Fatal Python error"
 _LONGEST = 1 << 20
+_EARLIER = 60  # seconds before the start that may still matter
+_PATIENCE = 3.0
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
 
 
@@ -29,6 +32,8 @@ def finish(job: Supervisor, folder: str, code: int) -> None:
     job.writer.event("end", code=code if code >= 0 else None, signal=name, left=left)
     job.pages.look()
     _keep_fatal_stacks(job)
+    if code:
+        _keep_kernel_log(job)
     asked = job.stopping.asked
     state = "finished" if code == 0 else "stopped" if asked else "killed" if code < 0 else "failed"
     job.facts |= {"state": state, "code": code if code >= 0 else None, "signal": name, "ended": time.time(), "left": left}
@@ -57,6 +62,21 @@ def _keep_fatal_stacks(job: Supervisor) -> None:
                 kept += 1
     if kept:
         job.writer.event("stacks", reason="a fatal signal", folder="stacks/fatal-signal", processes=kept)
+
+
+def _keep_kernel_log(job: Supervisor) -> None:
+    """What the kernel said while the job ran, where a user may read it; the day is in each line, so that clocks can be compared."""
+    since = f"@{int(job.facts['started']) - _EARLIER}"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(  # noqa: S603 - with words of ours
+            ["dmesg", "--time-format", "iso", "--since", since],  # noqa: S607 - wherever the system has it
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+        if done.returncode == 0 and done.stdout.strip() and job.folder is not None:
+            with open(os.path.join(job.folder, "kernel.log"), "wb") as file:
+                file.write(done.stdout[-_LONGEST:])
 
 
 def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
