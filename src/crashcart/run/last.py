@@ -66,7 +66,7 @@ def _keep_fatal_stacks(job: Supervisor) -> None:
 
 def _keep_kernel_log(job: Supervisor) -> None:
     """What the kernel said while the job ran, where a user may read it; the day is in each line, so that clocks can be compared."""
-    since = f"@{int(job.facts['started']) - _EARLIER}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.facts["started"] - _EARLIER))
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(  # noqa: S603 - with words of ours
             ["dmesg", "--time-format", "iso", "--since", since],  # noqa: S607 - wherever the system has it
