@@ -79,6 +79,8 @@ def _as_recorded(case: Case, told: Ending) -> Ending:
     told = replace(told, optimizer_steps=int(max((one for one in steps if one > 0), default=0)) or None)
     if stopped_first(case) is not None:
         return replace(told, state="stopped", first_rank=None)
+    if case.flight is not None and case.flight.alive and not hung(case):
+        return replace(told, state="running", first_rank=None)
     if hung(case) and not finished(case):
         return replace(told, state="hung", first_rank=None)  # who was in the way follows from the cause
     leader = first(case)

@@ -205,6 +205,8 @@ def _survivable_orders(log: Log) -> frozenset[int]:
 
 def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Callable[[Fix], Fix]) -> list[Finding]:
     told = [one for one in weighed if one.tier > 0 and one.cause.id != UNKNOWN]
+    if ending.state == "running" and case.flight is not None:  # what it has not got over would have ended it
+        told = [one for one in told if one.tier >= TIER["strong"] and not one.survived]
     settled = bool(told) and told[0].tier >= TIER["strong"]
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
@@ -223,7 +225,8 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
-    if not settled and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
+    known = ending.state == "running" and case.flight is not None
+    if not settled and not known and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
 

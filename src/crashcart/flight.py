@@ -107,6 +107,7 @@ class Flight:
     """The whole recording. ``tables`` holds for each table its columns; ``samples`` are (time, {table: rows})."""
 
     name: str = ""
+    alive: bool = False  # it runs now
     facts: dict[str, Any] = field(default_factory=dict)
     ending: dict[str, Any] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -11,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -401,3 +403,81 @@ def test_the_newest_run_is_explained_without_being_named(folder: Path) -> None:
     told = json.loads(done.stdout)
     assert told["run"] == the_run(folder).name
     assert told["ending"]["exit_code"] == 3
+
+
+def on_a_terminal(command: list[str], keys: bytes, after: bytes, **streams: object) -> tuple[int, bytes]:
+    """Run on a terminal of its own, type the keys once the text was seen; the exit code and what was shown."""
+    master, slave = pty.openpty()
+    job = subprocess.Popen(
+        command, stdin=slave, stdout=streams.get("stdout", slave), stderr=streams.get("stderr", slave), start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
+    )  # type: ignore[call-overload]  # fmt: skip
+    os.close(slave)
+    seen = b""
+    typed = False
+    with contextlib.suppress(OSError):
+        while select.select([master], [], [], 20)[0] and (piece := os.read(master, 4096)):
+            seen += piece
+            if after in seen and not typed:
+                typed = True
+                os.write(master, keys)
+    return job.wait(20), seen
+
+
+@pytest.mark.parametrize("redirected", ["stdout", "stderr"])
+def test_control_c_reaches_a_job_with_one_stream_in_a_file(folder: Path, redirected: str) -> None:
+    code = (
+        "import sys, time\ntry:\n    print('ready', flush=True); print('ready', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n    raise SystemExit(9)"
+    )
+    with (folder / "file").open("wb") as file:
+        done, _ = on_a_terminal([*CRASHCART, "--quiet", "--", *python(code)], b"\x03", b"ready", **{redirected: file})
+    assert done == 9
+
+
+def test_tracebacks_are_those_of_the_bare_program(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import torch\n"
+        "class Data(torch.utils.data.Dataset):\n"
+        "    def __len__(self):\n        return 4\n"
+        "    def __getitem__(self, index):\n        raise KeyError('no such sample')\n"
+        "for batch in torch.utils.data.DataLoader(Data()):\n    pass\n"
+    )
+    bare = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, check=False)
+    assert run(sys.executable, "train.py", flags=("--quiet",)).stderr == bare.stderr
+    finding = crashcart.why([str(the_run(folder))]).findings[0]
+    assert "crashcart/inside" not in finding.signs[0].says
+
+
+def test_a_run_that_goes_on_is_told_as_such(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        TRAIN.replace("range(30)", "range(3000)").replace(
+            "optimizer.zero_grad()", "optimizer.zero_grad(); import time; time.sleep(0.01)"
+        )
+    )
+    job = start(sys.executable, "train.py", flags=("--quiet",))
+    try:
+        until(lambda: list(folder.glob("crashcart_runs/*/recording/samples-*")))
+        time.sleep(3)
+        told = crashcart.why([str(the_run(folder))])
+        assert told.ending.state == "running"
+        assert told.findings == ()
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(30)
+
+
+def test_nothing_is_left_in_memory_when_the_supervisor_was_killed(folder: Path) -> None:
+    job = start(*python("import time; time.sleep(2)"), flags=("--quiet",))
+    until(
+        lambda: (
+            list(folder.glob("crashcart_runs/*/run.json"))
+            and "job" in json.loads((the_run(folder) / "run.json").read_text())
+        )
+    )
+    live = json.loads((the_run(folder) / "run.json").read_text())["live"]
+    assert os.path.isdir(live)
+    job.kill()
+    job.wait()
+    until(lambda: not os.path.exists(live))
+    assert list((the_run(folder) / "recording" / "inside").glob("*.events"))

@@ -23,6 +23,7 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
     """One event, with what the error came from."""
     frames = _frames(trace)
     phase = _phase(frames)
+    frames = [pair for pair in frames if not pair[0].f_code.co_filename.startswith(_OURS)] or frames
     shown = frames if len(frames) <= _FRAMES else frames[:20] + frames[-40:]
     events.write(
         "exception",

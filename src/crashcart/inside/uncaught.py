@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _recorded: list[int] = []
+_OURS = __file__.rpartition("/")[0] + "/"
 
 
 def watch() -> None:
@@ -25,7 +26,7 @@ def watch() -> None:
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         record(error, trace)
-        before(kind, error, trace)
+        before(kind, error, without_ours(trace))
 
     sys.excepthook = excepthook
     atexit.register(_at_exit)
@@ -43,6 +44,28 @@ def record(error: BaseException, trace: TracebackType | None, thread: str = "") 
         last_words.write(error, trace, thread)
     except Exception:
         ours("uncaught")
+
+
+def without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The same traceback without the frames of our wrappers: it is shown as it would be without us."""
+    try:
+        first = trace
+        while first is not None and first.tb_next is not None and _is_ours(first):
+            first = first.tb_next
+        at = first
+        while at is not None and at.tb_next is not None:
+            if _is_ours(at.tb_next) and at.tb_next.tb_next is not None:
+                at.tb_next = at.tb_next.tb_next
+            else:
+                at = at.tb_next
+    except Exception:
+        ours("uncaught")
+        return trace
+    return first
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
 def _at_exit() -> None:

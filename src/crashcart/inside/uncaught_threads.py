@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import events, page
 from .mistakes import ours
-from .uncaught import record
+from .uncaught import record, without_ours
 
 TYPE_CHECKING = False  # typing is not loaded before the program wants it
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def install(threading: Any) -> None:
         try:
             if not issubclass(args.exc_type, SystemExit):
                 record(args.exc_value, args.exc_traceback, getattr(args.thread, "name", "") or "thread")
+                without_ours(args.exc_traceback)
         except Exception:
             ours("uncaught in a thread")
         return before(args)

@@ -29,6 +29,7 @@ def read_flight(folder: str) -> Flight:
         facts=read_json(os.path.join(folder, "run.json")),
         ending=read_json(os.path.join(folder, "exit.json")),
     )
+    flight.alive = not flight.ending and os.path.exists(f"/proc/{flight.facts.get('job')}")
     recording = os.path.join(folder, "recording")
     _read_samples(flight, recording)
     _read_events(flight, os.path.join(recording, "events.jsonl"))

@@ -85,7 +85,15 @@ def runs() -> Iterator[str]:
     for root in roots():
         with contextlib.suppress(OSError):
             found += [entry.path for entry in os.scandir(root) if os.path.exists(os.path.join(entry.path, "run.json"))]
-    yield from sorted(found, key=lambda path: (os.path.basename(path), path), reverse=True)
+    yield from sorted(found, key=_begun, reverse=True)
+
+
+def _begun(path: str) -> tuple[float, str]:
+    """When a run was started: its command was written then, and never again."""
+    try:
+        return os.stat(os.path.join(path, "command")).st_mtime, path
+    except OSError:
+        return 0.0, path
 
 
 def newest() -> str | None:

@@ -95,16 +95,25 @@ def headline(diagnosis: Diagnosis) -> str:
     """The answer in one sentence."""
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
-        return f"{_SURE[main.level]}{main.signs[0].says}, which no known cause explains."
+        return f"{_SURE[main.level]}{main.signs[0].says}."
     if main is not None and main.cause.startswith("unknown/"):
         return f"{main.title}."
+    if main is not None and diagnosis.ending.state == "hung" and _recorded(main):
+        return f"{_SURE[main.level]}{main.signs[0].says}."  # the place says more than the name
     if main is not None:
         return f"{_SURE[main.level]}{main.title}."
     if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
         return "There is nothing to read: no log, no launch script, no config, no checkpoint."
     if diagnosis.ending.state == "finished":
         return "Nothing is wrong in what was read: the run reached its end."
+    if diagnosis.run is not None and diagnosis.ending.state == "running":
+        return "The run is going well, as far as can be seen."
     return "Nothing in what was read says that the run died or went wrong."
+
+
+def _recorded(finding: Finding) -> bool:
+    """Whether its first sign was seen by the recorder, which names the rank and the line."""
+    return bool(finding.signs) and any(item.source == "recorder" for item in finding.signs[0].evidence)
 
 
 def how_it_ended(ending: Ending) -> str:

@@ -30,4 +30,4 @@ def job_environment(folder: str | None, live: str | None, *, inject: bool) -> tu
     if folder is not None:
         ours[NCCL] = os.path.join(folder, "nccl", "rank_")
     environment |= ours
-    return environment, list(ours)
+    return environment, [JOB, *ours]

@@ -12,14 +12,17 @@ import fcntl
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import termios
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crashcart.inside.layout import JOB
 from crashcart.run.keep import Kept, Shown
 from crashcart.run.output import copy_size, restore
+from crashcart.run.pages import clean_event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +53,8 @@ class Keeper:
         self.ended = 0.0
         self.last_word = 0.0
         self._told = False
+        self.alone = False  # the supervisor is gone without a good-bye
+        self.live = ""
 
     def run(self, job: int) -> None:
         """Copy until the job has ended and nothing more comes."""
@@ -76,6 +81,8 @@ class Keeper:
         for log, shown in self.outputs.values():
             shown.close()
             log.close()
+        if self.alone and self.live:
+            rescue(self.live, os.path.join(self.folder, "recording", "inside"))
 
     def _wait(self, wake: int) -> set[int]:
         watched = [read for read, (_, shown) in self.outputs.items() if shown.has_room]
@@ -128,6 +135,7 @@ class Keeper:
         if b"w" in words and self.streams.master is not None and self.streams.keyboard is not None:
             copy_size(self.streams.keyboard, self.streams.master)
         if not words or b"q" in words:
+            self.alone = not words
             if not words and self.streams.keyboard is not None:
                 restore(self.streams.keyboard, self.before)
             self.streams = self.streams._replace(keyboard=None)
@@ -164,6 +172,19 @@ class Keeper:
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.sendall(json.dumps(message).encode() + b"\n")
+
+
+def rescue(live: str, kept: str) -> None:
+    """Keep what the job's processes said about themselves, and give the memory it lay in back."""
+    with contextlib.suppress(OSError):
+        os.makedirs(kept, mode=0o700, exist_ok=True)
+        for name in os.listdir(live):
+            if name.endswith(".events"):
+                with contextlib.suppress(OSError), open(os.path.join(live, name), "rb") as file:
+                    lines = [event for line in file if (event := clean_event(line)) is not None]
+                    with open(os.path.join(kept, name), "wb") as out:
+                        out.write(b"".join(json.dumps(event).encode() + b"\n" for event in lines))
+        shutil.rmtree(live, ignore_errors=True)
 
 
 def write_exit(folder: str, status: int) -> None:
@@ -222,16 +243,18 @@ def _be_keeper(start: Start, control: socket.socket, tell: int) -> None:
     os.close(tell)
     for end in start.streams.job_ends:
         os.close(end)
-    Keeper(start.folder, start.streams, control, start.terminal_before).run(job)
+    keeper = Keeper(start.folder, start.streams, control, start.terminal_before)
+    keeper.live = start.environment.get(JOB, "")
+    keeper.run(job)
 
 
 def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int) -> None:
     """Become the job: nothing of ours stays but the environment."""
     try:
         os.setsid()
-        if start.streams.master is not None:
+        if start.streams.slave is not None:
             with contextlib.suppress(OSError):
-                fcntl.ioctl(max(start.streams.job_ends), termios.TIOCSCTTY, 0)
+                fcntl.ioctl(start.streams.slave, termios.TIOCSCTTY, 0)
         for number, end in enumerate(start.streams.job):
             os.dup2(end, number, inheritable=True)
         for number, handler in signals.items():

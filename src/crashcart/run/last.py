@@ -43,7 +43,7 @@ def finish(job: Supervisor, folder: str, code: int) -> None:
     _summary(job, code, name, verdict, left)
     job.notifier.tell("end" if code == 0 else "death", {"code": code, "signal": name, **verdict})
     job.notifier.finish()
-    if job.live and job.live.startswith(("/dev/shm/", "/tmp/")) and not left:  # noqa: S108 - ours, made by mkdtemp
+    if job.live and job.folder is not None:
         shutil.rmtree(job.live, ignore_errors=True)
 
 
@@ -96,16 +96,17 @@ def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
 
 
 def _verdict(job: Supervisor, folder: str) -> dict[str, Any]:
-    """The answer of ``why``, written into the run folder."""
-    if job.facts["state"] == "finished":
-        return {}
+    """The answer of ``why``, written into the run folder; nothing where nothing is wrong."""
     if job.options.explain is None:
         return {}
     with contextlib.suppress(Exception):  # the job's exit code is worth more than our explanation
         data = job.options.explain(folder)
+        said = data.pop("headline", "")
         write_json(os.path.join(folder, "findings.json"), data)
         first = data["findings"][0] if data.get("findings") else None
-        return {"cause": first["cause"], "title": first["title"]} if first else {}
+        if first is not None and (job.facts["state"] != "finished" or first["role"] == "cause"):
+            rank = data["ending"].get("first_rank")
+            return {"says": said, "cause": first["cause"], "title": first["title"], "rank": rank, "run": folder}
     return {}
 
 
@@ -116,7 +117,7 @@ def _summary(job: Supervisor, code: int, name: str | None, verdict: dict[str, An
         f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
     )
     if verdict:
-        job.say(f"{verdict['title']} ({verdict['cause']}). The whole answer: crashcart why")
+        job.say(f"{verdict['says']} ({verdict['cause']}) The whole answer: crashcart why")
     for one in left:
         held = f" and holds {one['gpu'] / (1 << 30):.1f} GB of GPU memory" if one["gpu"] else ""
         job.say(f"process {one['pid']} ({one['role']}) of the job is still there{held}: {str(one['command'])[:60]}")

@@ -35,6 +35,7 @@ class Streams(NamedTuple):
     job: tuple[int, int, int]
     outputs: tuple[Stream, ...]
     master: int | None
+    slave: int | None
     keyboard: int | None  # the user's terminal, where its keys go to the job
 
     @property
@@ -67,7 +68,7 @@ def open_streams() -> Streams:
             ends[number] = write
     keyboard = 0 if slave is not None and _terminal(0) else None
     stdin = slave if keyboard is not None and slave is not None else 0
-    return Streams((stdin, ends[1], ends[2]), tuple(outputs), master, keyboard)
+    return Streams((stdin, ends[1], ends[2]), tuple(outputs), master, slave, keyboard)
 
 
 def is_foreground(terminal: int) -> bool:

@@ -19,7 +19,7 @@ from crashcart.redact import clean_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Page", "Pages", "phase_name"]
+__all__ = ["Page", "Pages", "clean_event", "phase_name"]
 
 _NUMBERS = struct.Struct(f"={len(FIELDS)}d")
 _AT = {name: place for place, name in enumerate(FIELDS)}
@@ -83,7 +83,7 @@ class Page:
         if not data:
             return
         self._copied += len(data)
-        events = [event for line in data.split(b"\n") if (event := _event(line)) is not None]
+        events = [event for line in data.split(b"\n") if (event := clean_event(line)) is not None]
         with contextlib.suppress(OSError), open(os.path.join(kept, self.name + ".events"), "ab") as file:
             file.write(b"".join(json.dumps(event).encode() + b"\n" for event in events))
         for event in events:
@@ -134,7 +134,7 @@ class Pages:
                     self.pages[name] = Page(os.path.join(self.live, name))
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
+def clean_event(line: bytes) -> dict[str, Any] | None:
     """One event without its secrets: messages of exceptions are the program's own words."""
     if not line or len(line) > _LONGEST:
         return None

@@ -37,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
 def _explain(folder: str) -> dict[str, Any]:
     """The answer of ``why`` for a run folder."""
     from crashcart.report.data import plain
+    from crashcart.report.terminal import headline
     from crashcart.verbs.why import why
 
-    return plain(why([folder], look_around=False))
+    diagnosis = why([folder], look_around=False)
+    return {**plain(diagnosis), "headline": headline(diagnosis)}

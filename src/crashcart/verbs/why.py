@@ -71,6 +71,7 @@ def run(options: argparse.Namespace) -> int:
             pid=options.pid,
             progress=bar.add if bar.shown else None,
         )
+    _complete(options.paths, diagnosis)
     if options.html:
         from crashcart.report.html import html
 
@@ -89,6 +90,20 @@ def run(options: argparse.Namespace) -> int:
 
         write(diagnosis)
     return 0
+
+
+def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:
+    """The findings of a run whose supervisor was killed before it could write them down."""
+    if diagnosis.run is None or diagnosis.ending.state == "running":
+        return
+    import os
+
+    from crashcart.recording.folder import newest, write_json
+    from crashcart.report.data import plain
+
+    folder = paths[0] if paths else newest()
+    if folder is not None and not os.path.exists(os.path.join(folder, "findings.json")):
+        write_json(os.path.join(folder, "findings.json"), plain(diagnosis))
 
 
 class _Bar:

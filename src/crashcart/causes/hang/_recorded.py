@@ -123,7 +123,7 @@ class _Told:
 
     def _at_loader(self, odd: Stood) -> Stall:
         workers = [one for one in self.stood if one.role == "loader worker" and one.rank == odd.rank]
-        held = [one for one in workers if one.frames and not compiled(IDLE_WORKER).search(one.frames[0].file)]
+        held = [one for one in workers if one.frames and not _idle(one)]
         own = [(one, place) for one in held if (place := own_frame(one.frames)) is not None]
         locked = [(one, place) for one, place in own if _frame(one.frames[:4], LOCKS, r".")]
         if locked or _file_wait(self.details):
@@ -234,6 +234,13 @@ def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own program."""
     libraries = f"{PACKAGES}|{STANDARD}|{OURS}"
     return next((one for one in frames if not compiled(libraries).search(one.file)), None)
+
+
+def _idle(worker: Stood) -> bool:
+    """Whether a loader's worker only waits for its next order: what its loop has called is the queue."""
+    loop = next((at for at, frame in enumerate(worker.frames) if frame.function == "_worker_loop"), None)
+    called = worker.frames[loop - 1] if loop else worker.frames[0]
+    return compiled(IDLE_WORKER).search(called.file) is not None
 
 
 def _frame(frames: tuple[Frame, ...], file: str, function: str) -> Frame | None:
