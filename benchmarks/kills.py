@@ -8,6 +8,7 @@ known and the recording be readable. With `--job` the job is killed instead, and
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -19,7 +20,6 @@ import time
 from pathlib import Path
 
 from crashcart.readers.flight import read_flight
-import itertools
 
 LINES = 100
 JOB = f"import time\nfor i in range({LINES}):\n    print('line', i)\n    time.sleep(0.01)\nopen('done', 'w').close()"
