@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from crashcart.deaths import first
+from crashcart.flight import median
 from crashcart.pattern import Pattern
 from crashcart.record import record
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
-from crashcart.flight import clock
+from crashcart.flight import clock, median
 from crashcart.model import Evidence
 from crashcart.record import record
 

@@ -15,13 +15,13 @@ clocks.
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes.slow._pace import grade, lines_with
 from crashcart.causes.slow._recorded import cards, waits
 from crashcart.deaths import order
+from crashcart.flight import median
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
