@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from crashcart.version import __version__
 
-__all__ = ["parser"]
+__all__ = ["OUR_OWN_FAILURE", "parser"]
+
+OUR_OWN_FAILURE = 125
+
+TYPE_CHECKING = False  # importing typing would cost a tenth of `--help`
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _EXAMPLES = {
     "why": """\
@@ -54,6 +61,30 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=max(40, width - 2))
 
 
+class _Parser(argparse.ArgumentParser):
+    """A wrong flag of ``run`` has an exit code of its own: 2 could be the job's."""
+
+    usage_code = 2
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401 - as argparse has it
+        """Refuse what no flag of this verb is, with the verb's own usage."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(self.usage_code, f"{self.prog}: error: {message}\n")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no length of time in seconds")
+    return value
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     main_parser = argparse.ArgumentParser(
@@ -62,9 +93,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=_Formatter,
     )
     main_parser.add_argument("--version", action="version", version=f"crashcart {__version__}")
-    verbs = main_parser.add_subparsers(dest="verb", metavar="VERB", prog="crashcart")
+    verbs = main_parser.add_subparsers(dest="verb", metavar="VERB", prog="crashcart", parser_class=_Parser)
 
-    def verb(name: str, summary: str) -> argparse.ArgumentParser:
+    def verb(name: str, summary: str) -> _Parser:
         return verbs.add_parser(
             name,
             help=summary,
@@ -89,6 +120,7 @@ def parser() -> argparse.ArgumentParser:
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
 
     run = verb("run", "run a training command unchanged, with its log kept and a flight recorder beside it")
+    run.usage_code = OUR_OWN_FAILURE
     run.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command, exactly as you would type it"
     )
@@ -96,7 +128,7 @@ def parser() -> argparse.ArgumentParser:
         "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do when it hangs (default: tell)"
     )
     run.add_argument(
-        "--grace", type=float, default=30.0, metavar="SECONDS", help="time to end after a signal, before KILL (30)"
+        "--grace", type=_seconds, default=30.0, metavar="SECONDS", help="time to end after a signal, before KILL (30)"
     )
     run.add_argument("--notify", metavar="CMD", help="a shell command that gets the verdict on its standard input")
     run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import random
-import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,12 +92,12 @@ def test_a_signal_death_is_told_as_a_shell_tells_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("no-such-command-here", 127), ("/etc/passwd", 126)])
-def test_a_command_that_cannot_start_has_the_shells_code(folder: Path, name: str, code: int) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_command_that_cannot_start_has_the_shells_code(name: str, code: int) -> None:
     done = run(name)
     assert done.returncode == code
     assert name in done.stderr
     assert "Traceback" not in done.stderr
-    assert folder
 
 
 def test_without_a_command_it_is_our_own_failure(folder: Path) -> None:
@@ -113,7 +108,8 @@ def test_without_a_command_it_is_our_own_failure(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
-def test_signals_are_passed_on(folder: Path, number: signal.Signals) -> None:
+@pytest.mark.usefixtures("folder")
+def test_signals_are_passed_on(number: signal.Signals) -> None:
     code = (
         "import signal, sys, time\n"
         f"signal.signal({int(number)}, lambda *_: (print('got it', flush=True), sys.exit(5)))\n"
@@ -125,7 +121,6 @@ def test_signals_are_passed_on(folder: Path, number: signal.Signals) -> None:
     job.send_signal(number)
     assert job.stdout.read() == b"got it\n"
     assert job.wait(20) == 5
-    assert folder
 
 
 def test_a_job_that_swallows_term_is_killed_after_its_grace(folder: Path) -> None:
@@ -139,14 +134,14 @@ def test_a_job_that_swallows_term_is_killed_after_its_grace(folder: Path) -> Non
     assert [event["signal"] for event in sent if event["kind"] == "sent"] == ["SIGKILL"]
 
 
-def test_a_closed_terminal_does_not_reach_the_job(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_closed_terminal_does_not_reach_the_job() -> None:
     job = start(*python("import time\nprint('ready', flush=True)\ntime.sleep(1.5)\nprint('end')"), stdout=subprocess.PIPE)
     assert job.stdout is not None
     job.stdout.readline()
     job.send_signal(signal.SIGHUP)
     assert job.stdout.read() == b"end\n"
     assert job.wait(20) == 0
-    assert folder
 
 
 def test_the_supervisor_may_be_killed_at_any_moment(folder: Path) -> None:
@@ -159,10 +154,8 @@ def test_the_supervisor_may_be_killed_at_any_moment(folder: Path) -> None:
         time.sleep(0.25 + chance.random() * 0.7)
         job.kill()
         job.wait()
-        if not list(place.glob("crashcart_runs/*/run.json")):
-            continue  # it was killed before it had started anything
         if not list(place.glob("crashcart_runs/*/logs/output.log")):
-            continue
+            continue  # it was killed before it had started anything
         until((place / "done").exists)
         until(lambda place=place: (the_run(place) / "exit.json").exists())
         log = (the_run(place) / "logs" / "output.log").read_text().splitlines()
@@ -184,63 +177,6 @@ def test_the_keeper_may_be_killed_too(folder: Path) -> None:
     lines = (the_run(folder) / "logs" / "output.log").read_text().splitlines()
     assert len(lines) >= 79  # the piece in the keeper's hands may be lost
     assert lines[-1] == "line 79"
-
-
-def test_on_a_terminal_the_job_sees_a_terminal(folder: Path) -> None:
-    code = "import os, sys\nprint(sys.stdin.isatty(), sys.stdout.isatty(), os.get_terminal_size().columns)\nprint('>' + input('name? '))"
-    master, slave = pty.openpty()
-    import fcntl
-    import struct
-    import termios
-
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 91, 0, 0))
-    job = subprocess.Popen(
-        [*CRASHCART, "--quiet", "--", *python(code)],
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
-    )  # fmt: skip
-    os.close(slave)
-    seen = b""
-    typed = False
-    while select.select([master], [], [], 20)[0]:
-        try:
-            piece = os.read(master, 4096)
-        except OSError:
-            break
-        seen += piece
-        if b"name? " in seen and not typed:
-            typed = True
-            os.write(master, b"Ada\r")
-        if not piece:
-            break
-    assert job.wait(20) == 0
-    assert b"True True 91" in seen
-    assert b">Ada" in seen
-    assert b"name? " in (the_run(folder) / "logs" / "output.log").read_bytes()
-
-
-def test_control_c_on_a_terminal_interrupts_the_job(folder: Path) -> None:
-    master, slave = pty.openpty()
-    code = "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('stopped')\n    raise SystemExit(9)"
-    import fcntl
-    import termios
-
-    job = subprocess.Popen(
-        [*CRASHCART, "--quiet", "--", *python(code)],
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
-    )  # fmt: skip
-    os.close(slave)
-    seen = b""
-    while b"ready" not in seen:
-        seen += os.read(master, 4096)
-    os.write(master, b"\x03")
-    with contextlib.suppress(OSError):
-        while piece := os.read(master, 4096):
-            seen += piece
-    assert job.wait(20) == 9
-    assert b"stopped" in seen
-    assert folder
 
 
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +215,8 @@ def test_the_verdict_goes_to_the_users_command(folder: Path) -> None:
     assert json.loads((folder / "told").read_text())["event"] == "death"
 
 
-def test_runs_lists_them_newest_first(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_runs_lists_them_newest_first() -> None:
     run("bash", "-c", "exit 4")
     run("true")
     done = subprocess.run(
@@ -287,7 +224,6 @@ def test_runs_lists_them_newest_first(folder: Path) -> None:
     )
     outcomes = [row["outcome"] for row in json.loads(done.stdout)["runs"]]
     assert sorted(outcomes) == ["failed (4)", "finished"]
-    assert folder
 
 
 TRAIN = """
@@ -329,11 +265,11 @@ def test_a_process_that_was_not_reached_is_named_and_all_else_works(folder: Path
     assert "rank 0" in told
 
 
-def test_without_injection_nothing_is_put_into_the_job(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_without_injection_nothing_is_put_into_the_job() -> None:
     code = "import os, sys; print([name for name in sys.modules if 'crashcart' in name], os.environ.get('PYTHONPATH'))"
     bare = subprocess.run(python(code), capture_output=True, text=True, check=True).stdout
     assert run(*python(code), flags=("--no-inject", "--quiet")).stdout == bare
-    assert folder
 
 
 @pytest.mark.parametrize("version", ["3.8", "3.9", "3.13"])
@@ -403,36 +339,6 @@ def test_the_newest_run_is_explained_without_being_named(folder: Path) -> None:
     told = json.loads(done.stdout)
     assert told["run"] == the_run(folder).name
     assert told["ending"]["exit_code"] == 3
-
-
-def on_a_terminal(command: list[str], keys: bytes, after: bytes, **streams: object) -> tuple[int, bytes]:
-    """Run on a terminal of its own, type the keys once the text was seen; the exit code and what was shown."""
-    master, slave = pty.openpty()
-    job = subprocess.Popen(
-        command, stdin=slave, stdout=streams.get("stdout", slave), stderr=streams.get("stderr", slave), start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - a session of its own, as a shell gives
-    )  # type: ignore[call-overload]  # fmt: skip
-    os.close(slave)
-    seen = b""
-    typed = False
-    with contextlib.suppress(OSError):
-        while select.select([master], [], [], 20)[0] and (piece := os.read(master, 4096)):
-            seen += piece
-            if after in seen and not typed:
-                typed = True
-                os.write(master, keys)
-    return job.wait(20), seen
-
-
-@pytest.mark.parametrize("redirected", ["stdout", "stderr"])
-def test_control_c_reaches_a_job_with_one_stream_in_a_file(folder: Path, redirected: str) -> None:
-    code = (
-        "import sys, time\ntry:\n    print('ready', flush=True); print('ready', file=sys.stderr, flush=True)\n    time.sleep(30)\n"
-        "except KeyboardInterrupt:\n    raise SystemExit(9)"
-    )
-    with (folder / "file").open("wb") as file:
-        done, _ = on_a_terminal([*CRASHCART, "--quiet", "--", *python(code)], b"\x03", b"ready", **{redirected: file})
-    assert done == 9
 
 
 def test_tracebacks_are_those_of_the_bare_program(folder: Path) -> None:

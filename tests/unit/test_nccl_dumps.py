@@ -22,7 +22,7 @@ def entry(sequence: int, operation: str = "all_reduce", size: int = 1024, state:
         "input_sizes": [[size]], "input_dtypes": ["Float"], "state": state, "is_p2p": False, "timeout_ms": 600_000,
         "frames": [
             {"name": operation, "filename": "/env/site-packages/torch/distributed/distributed_c10d.py", "line": 2968},
-            {"name": "train", "filename": "/work/train.py", "line": 40 + sequence},
+            {"name": "train", "filename": "/app/train.py", "line": 40 + sequence},
         ],
     }  # fmt: skip
 

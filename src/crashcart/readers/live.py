@@ -11,11 +11,11 @@ import os
 import shutil
 import socket
 import struct
-import subprocess
 from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, NotLooked
+from crashcart.readers.standing import call_of, spied
 from crashcart.redact import clean
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Live", "look_at"]
 
 _MOST = 256
-_PATIENCE = 10
 _STATES = {
     "R": "running",
     "S": "asleep",
@@ -33,14 +32,6 @@ _STATES = {
     "T": "stopped",
     "t": "traced",
 }
-# Numbers of x86-64 and of arm64 for what a process that stands still is usually found in.
-_CALLS = {
-    "x86_64": {0: "read", 1: "write", 7: "poll", 23: "select", 35: "nanosleep", 45: "recvfrom", 61: "wait4", 72: "fcntl",
-               73: "flock", 74: "fsync", 202: "futex", 230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat",
-               270: "pselect6", 271: "ppoll", 281: "epoll_pwait"},
-    "aarch64": {22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 72: "pselect6", 73: "ppoll",
-                82: "fsync", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "clock_nanosleep", 207: "recvfrom", 260: "wait4"},
-}  # fmt: skip
 _ESTABLISHED = "01"
 
 
@@ -59,8 +50,8 @@ def look_at(pid: int) -> Live:
         raise CommandError(f"there is no process {pid}.")
     live = Live()
     pids = list(_family(pid))[:_MOST]
-    spy = shutil.which("py-spy")
-    if spy is None:
+    installed = shutil.which("py-spy") is not None
+    if not installed:
         live.not_looked.append(
             NotLooked(
                 "stacks", "py-spy is not installed", "`pip install py-spy`, or start the next run with `crashcart run`"
@@ -69,8 +60,8 @@ def look_at(pid: int) -> Live:
     connections = _connections()
     for one in pids:
         live.notes.append(Evidence("process", _described(one, connections), f"/proc/{one}"))
-        if spy is not None and _is_python(one):
-            _take_stack(live, spy, one)
+        if installed and _is_python(one):
+            _take_stack(live, one)
     return live
 
 
@@ -88,40 +79,22 @@ def _family(pid: int) -> Iterator[int]:
         todo += sorted(children.get(one, []))
 
 
-def _take_stack(live: Live, spy: str, pid: int) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603 - a tool the user has installed
-            [spy, "dump", "--nonblocking", "--pid", str(pid)], capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as problem:
-        live.not_looked.append(NotLooked(f"the stack of process {pid}", clean(str(problem))))
-        return
-    if done.returncode == 0:
-        live.text += done.stdout + "\n"
-    else:
-        why = (done.stderr.strip().splitlines() or ["py-spy failed"])[-1]
+def _take_stack(live: Live, pid: int) -> None:
+    text, why = spied(pid)
+    live.text += text + "\n" if text else ""
+    if why:
         how = "as the owner of the process, or with CAP_SYS_PTRACE"
-        live.not_looked.append(NotLooked(f"the stack of process {pid}", clean(why), how))
+        live.not_looked.append(NotLooked(f"the stack of process {pid}", why, how))
 
 
 def _described(pid: int, connections: dict[str, str]) -> str:
     state = _STATES.get(_field(pid, 0), "unknown")
     told = [f"{pid} {_command(pid)}: {state}"]
-    waits = _read(pid, "wchan")
-    if waits not in {"", "0"}:
-        told.append(f"waits in {waits}")
-    call = _read(pid, "syscall").split()
-    if call and call[0].isdigit():
-        number = int(call[0])
-        name = _CALLS.get(os.uname().machine, {}).get(number, f"system call {number}")
-        told.append(
-            f"in {name}"
-            + (
-                _descriptor(pid, call[1], connections)
-                if name in {"read", "write", "recvfrom", "flock", "fcntl", "fsync"}
-                else ""
-            )
-        )
+    call = call_of(pid)
+    if call.channel:
+        told.append(f"waits in {call.channel}")
+    if call.name:
+        told.append(f"in {call.name}" + (f" of {connections.get(call.file, call.file)}" if call.file else ""))
     pages = _read(pid, "statm").split()
     if len(pages) > 1:
         told.append(f"{int(pages[1]) * os.sysconf('SC_PAGE_SIZE') / (1 << 30):.2f} GB resident")
@@ -129,14 +102,6 @@ def _described(pid: int, connections: dict[str, str]) -> str:
     if peers:
         told.append("connected to " + ", ".join(sorted(set(peers))[:4]))
     return "; ".join(told)
-
-
-def _descriptor(pid: int, argument: str, connections: dict[str, str]) -> str:
-    """What the first argument of a system call points to."""
-    with contextlib.suppress(OSError, ValueError):
-        target = os.readlink(f"/proc/{pid}/fd/{int(argument, 16)}")
-        return f" of {connections.get(target, target)}"
-    return ""
 
 
 def _links(pid: int) -> list[str]:

@@ -74,7 +74,7 @@ def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> N
         path = os.path.join(folder, "command")
         with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(shlex.join(command) + "\n")
-    difference = _asked(["git", "diff", "HEAD"])
+    difference = _asked(["git", "diff", "--no-ext-diff", "--no-textconv", "HEAD"])
     if difference:
         with contextlib.suppress(OSError), open(os.path.join(folder, "git.diff"), "w", encoding="utf-8") as file:
             file.writelines(clean(line) + "\n" for line in difference[:_LARGEST_DIFF].splitlines())

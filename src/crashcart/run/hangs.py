@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from math import inf
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
+
+from crashcart.flight import median
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

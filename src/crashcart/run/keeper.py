@@ -23,6 +23,7 @@ from crashcart.inside.layout import JOB
 from crashcart.run.keep import Kept, Shown
 from crashcart.run.output import copy_size, restore
 from crashcart.run.pages import clean_event
+from crashcart.run.status import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,13 +190,8 @@ def rescue(live: str, kept: str) -> None:
 
 def write_exit(folder: str, status: int) -> None:
     """How the job ended, for everybody who comes later."""
-    code = os.waitstatus_to_exitcode(status)
-    name = signal.Signals(-code).name if code < 0 and -code in {one.value for one in signal.Signals} else None
-    told = {
-        "code": code if code >= 0 else None,
-        "signal": name or (f"signal {-code}" if code < 0 else None),
-        "time": time.time(),
-    }
+    code, name = decoded(status)
+    told = {"code": code, "signal": name, "time": time.time()}
     with contextlib.suppress(OSError):
         path = os.path.join(folder, "exit.json")
         with open(path + ".new", "w", encoding="utf-8") as file:

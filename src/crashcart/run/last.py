@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.flight import took
 from crashcart.recording.folder import write_json
+from crashcart.run.status import decoded
 
 if TYPE_CHECKING:
     from crashcart.run.supervisor import Supervisor
@@ -25,23 +25,23 @@ _PATIENCE = 3.0
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
 
 
-def finish(job: Supervisor, folder: str, code: int) -> None:
+def finish(job: Supervisor, folder: str, status: int) -> None:
     """Write down how it ended and tell it; after a death the answer of ``why`` is already there."""
-    name = signal.Signals(-code).name if code < 0 else None
+    code, name = decoded(status)
     left = _left_behind(job)
-    job.writer.event("end", code=code if code >= 0 else None, signal=name, left=left)
+    job.writer.event("end", code=code, signal=name, left=left)
     job.pages.look()
     _keep_fatal_stacks(job)
-    if code:
+    if status:
         _keep_kernel_log(job)
     asked = job.stopping.asked
-    state = "finished" if code == 0 else "stopped" if asked else "killed" if code < 0 else "failed"
-    job.facts |= {"state": state, "code": code if code >= 0 else None, "signal": name, "ended": time.time(), "left": left}
+    state = "finished" if not status else "stopped" if asked else "killed" if name else "failed"
+    job.facts |= {"state": state, "code": code, "signal": name, "ended": time.time(), "left": left}
     if job.folder is not None:
         write_json(os.path.join(job.folder, "run.json"), job.facts)
     verdict = _verdict(job, folder) if job.folder is not None else {}
     _summary(job, code, name, verdict, left)
-    job.notifier.tell("end" if code == 0 else "death", {"code": code, "signal": name, **verdict})
+    job.notifier.tell("death" if status else "end", {"code": code, "signal": name, **verdict})
     job.notifier.finish()
     if job.live and job.folder is not None:
         shutil.rmtree(job.live, ignore_errors=True)
@@ -110,7 +110,9 @@ def _verdict(job: Supervisor, folder: str) -> dict[str, Any]:
     return {}
 
 
-def _summary(job: Supervisor, code: int, name: str | None, verdict: dict[str, Any], left: list[dict[str, Any]]) -> None:
+def _summary(
+    job: Supervisor, code: int | None, name: str | None, verdict: dict[str, Any], left: list[dict[str, Any]]
+) -> None:
     steps = max((page.whole("steps") or 0 for page in job.pages.ranks), default=0)
     ended = "finished" if code == 0 else f"ended by {name}" if name else f"ended with exit code {code}"
     job.say(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.flight import frames_of
+from crashcart.readers.standing import call_of, spied
 from crashcart.run.environment import STACK_SIGNAL
 
 if TYPE_CHECKING:
@@ -118,18 +117,11 @@ def _written(page: Page, before: int, deadline: float) -> str:
 
 
 def _otherwise(pid: int) -> tuple[str, str]:
-    spy = shutil.which("py-spy")
-    if spy:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run(  # noqa: S603 - a tool the user has installed
-                [spy, "dump", "--nonblocking", "--pid", str(pid)], capture_output=True, text=True, timeout=5, check=False
-            )
-            if done.returncode == 0 and "Thread" in done.stdout:
-                return done.stdout, "py-spy"
-    told = []
-    for name in ("comm", "wchan", "syscall", "stack"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as file:
-            text = file.read().strip()
-            if text:
-                told.append(f"{name}: {text}")
+    text, _ = spied(pid)
+    if text:
+        return text, "py-spy"
+    call = call_of(pid)
+    told = [f"{name}: {value}" for name, value in zip(("call", "file", "wait channel"), call, strict=True) if value]
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stack", encoding="ascii", errors="replace") as file:
+        told.append(file.read().strip())
     return "\n".join(told), "/proc"

@@ -10,10 +10,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.readers.standing import at_prompt, call_of, source_line
 from crashcart.run.hangs import FLOOR, START, Odd, Progress, odd_one_out, place_of, same_places, waits_for_others
 from crashcart.run.movement import Movement
 from crashcart.run.outside.roles import RANK
-from crashcart.run.standing import at_prompt, call_of, source_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,7 @@ class Stalls:
         who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else "no rank stands out"
         self.job.say(f"no progress for {seconds:.0f} s in the phase {phase}: {who}. Stacks are in the run folder.")
         self.job.notifier.tell("hang", details)
-        self.job.hangs(odd)
+        self.job.hangs()
 
     def _goes_on(self) -> None:
         self.said, self.hung = False, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import select
@@ -22,7 +23,6 @@ from crashcart.recording.folder import live_folder, make_folder, write_json
 from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
-from crashcart.run.deaths import how_it_ended
 from crashcart.run.environment import job_environment
 from crashcart.run.facts import describe, write_facts
 from crashcart.run.keeper import Keeper, Start, start_keeper, write_exit
@@ -30,6 +30,7 @@ from crashcart.run.notify import Notifier
 from crashcart.run.output import is_foreground, open_streams, raw, restore
 from crashcart.run.pages import Pages
 from crashcart.run.signals import Signals
+from crashcart.run.status import how_it_ended
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.watchers import Watchers
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-    from crashcart.run.hangs import Odd
     from crashcart.run.outside.sampler import Sampler
 
 __all__ = ["Options", "supervise"]
@@ -48,7 +48,7 @@ _TICK = 1.0
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
 _MOST_WATCHED = 256
 MOST_RESTARTS = 3
-CANNOT_START = {2: 127, 13: 126, 8: 126}
+CANNOT_START = {errno.ENOENT: 127, errno.EACCES: 126, errno.ENOEXEC: 126}  # as shells tell it
 
 
 class Options(NamedTuple):
@@ -75,7 +75,6 @@ class Supervisor:
         self.live = live_folder(self.folder or "/tmp")  # noqa: S108 - only where no folder could be made
         self.status: int | None = None
         self.job = 0
-        self.left: list[str] = []
         self._signals = signals
         self._terminal_before: list[object] | None = None
         self._heard = b""
@@ -184,9 +183,8 @@ class Supervisor:
                     command=process.command,
                 )
 
-    def hangs(self, odd: Odd | None) -> None:
+    def hangs(self) -> None:
         """The job was found to hang: it is not touched unless the user asked for it."""
-        del odd
         if self.options.on_hang in {"stop", "restart"}:
             self.stopped_for_hang = True
             self.stopping.pass_on(signal.SIGTERM)
@@ -300,13 +298,14 @@ class Supervisor:
         from crashcart.run.last import finish
 
         self.look(fresh=True)
-        code = os.waitstatus_to_exitcode(self.status or 0)
+        status = self.status or 0
         self._give_terminal_back()
-        finish(self, folder, code)
+        finish(self, folder, status)
         self.writer.close()
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.sendall(b"q")
+        code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
     def _update(self, **facts: object) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.arguments import OUR_OWN_FAILURE
 from crashcart.errors import CommandError
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
-
-OUR_OWN_FAILURE = 125
 
 
 def run(options: argparse.Namespace) -> int:

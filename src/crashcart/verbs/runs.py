@@ -36,9 +36,10 @@ def run(options: argparse.Namespace) -> int:
 def _row(path: str) -> dict[str, Any]:
     facts, findings = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "findings.json"))
     exit_status = read_json(os.path.join(path, "exit.json"))
-    ended = facts.get("ended") or exit_status.get("time")
-    started = facts.get("started") or 0.0
-    first: dict[str, Any] = next(iter(findings.get("findings") or []), {})
+    ended = _number(facts.get("ended")) or _number(exit_status.get("time"))
+    started = _number(facts.get("started"))
+    told = findings.get("findings")
+    first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
     return {
         "run": os.path.basename(path),
         "path": path,
@@ -62,3 +63,8 @@ def _outcome(facts: dict[str, Any], exit_status: dict[str, Any]) -> str:
         state = "finished" if exit_status.get("code") == 0 else "failed"
     detail = facts.get("signal") or exit_status.get("signal") or facts.get("code", exit_status.get("code"))
     return str(state) if state in {"finished", "running"} or detail is None else f"{state} ({detail})"
+
+
+def _number(value: object) -> float:
+    """A time of ours, or nothing where the file was damaged."""
+    return float(value) if isinstance(value, (int, float)) else 0.0

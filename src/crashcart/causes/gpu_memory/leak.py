@@ -38,7 +38,7 @@ MANY = 8
 # A column of a step line, a column of a table ("38/299  15.3G"), or a line of its own ("nvidia-smi GPU-0 memory (MB) 2796").
 COLUMN = (
     r"(?P<name>(?:gpu|cuda|max|peak|vram)?[ _]?mem(?:ory)?(?:[ _](?:allocated|reserved|usage|"
-    r"used))?(?: \(\w+\))?(?: \| allocated)?)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
+    r"used))?(?: \(\w+\))?|allocated)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
 )
 TABLE = r"^\s*\d+/\d+\s+(?P<value>\d+(?:\.\d+)?)G\b(?P<name>)"
 DEVICE = r"gpu|cuda|vram|allocated.*reserved|nvidia|hip|\bmem(?:ory)?:|\d/\d+\s+[\d.]+G"

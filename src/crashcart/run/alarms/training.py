@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from math import isfinite, isnan
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from crashcart.flight import median
 from crashcart.recording.tables import GPU
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from math import isnan
-from statistics import median
 from typing import NamedTuple
+
+from crashcart.flight import median
 
 __all__ = ["Rise", "Series"]
 

@@ -1,4 +1,4 @@
-"""How a process ended that is not our child: the ranks are children of their launcher.
+"""How a process ended, in words; also one that is not our child: the ranks are children of their launcher.
 
 A zombie's ``/proc/PID/stat`` tells its status to its own user, until the parent has collected it. Since Linux 6.15 the
 descriptor of a process (``pidfd_open``) tells it afterwards. Where neither does, nothing is said.
@@ -12,7 +12,7 @@ import os
 import signal
 import struct
 
-__all__ = ["how_it_ended"]
+__all__ = ["decoded", "how_it_ended"]
 
 _INFO = struct.Struct("=QQ11Ii")  # mask, control group, eleven ids, exit status: struct pidfd_info of Linux 6.15
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
@@ -29,16 +29,22 @@ def how_it_ended(descriptor: int, pid: int) -> dict[str, int | str]:
         status = _collected(descriptor)
     if status is None:
         return {}
+    code, name = decoded(status)
+    return {"signal": name} if name is not None else {"code": code} if code is not None else {}
+
+
+def decoded(status: int) -> tuple[int | None, str | None]:
+    """Exit code or name of the signal, from the status that a wait gives; real-time signals have numbers only."""
     try:
         code = os.waitstatus_to_exitcode(status)
     except ValueError:
-        return {}
+        return None, None
     if code >= 0:
-        return {"code": code}
+        return code, None
     try:
-        return {"signal": signal.Signals(-code).name}
+        return None, signal.Signals(-code).name
     except ValueError:
-        return {"signal": f"signal {-code}"}
+        return None, f"signal {-code}"
 
 
 def _collected(descriptor: int) -> int | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.redact import clean
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Frame
 
-__all__ = ["Call", "at_prompt", "call_of", "source_line"]
+__all__ = ["Call", "at_prompt", "call_of", "source_line", "spied"]
 
 _X86 = {
     0: "read", 1: "write", 2: "open", 7: "poll", 19: "readv", 23: "select", 35: "nanosleep", 42: "connect", 43: "accept",
@@ -37,6 +39,7 @@ _TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
 _TTY_WAITS = ("n_tty_read", "tty_read")
 _ASKS = ("/pdb.py", "/bdb.py", "/cmd.py", "/getpass.py", "/code.py", "/IPython/terminal/", "/prompt_toolkit/", "/_pyrepl/")
 _LONGEST_LINE = 160
+_PATIENCE = 5
 
 
 class Call(NamedTuple):
@@ -75,6 +78,22 @@ def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:
         return False
     asks = any(part in frame.file for frame in frames[:6] for part in _ASKS)
     return asks or (call.name in {"select", "poll"} and "input(" in source_line(frames[0]))
+
+
+def spied(pid: int) -> tuple[str, str]:
+    """The stacks that py-spy reads without stopping the process, or why there are none; both empty where it is not installed."""
+    spy = shutil.which("py-spy")
+    if spy is None:
+        return "", ""
+    try:
+        done = subprocess.run(  # noqa: S603 - a tool the user has installed
+            [spy, "dump", "--nonblocking", "--pid", str(pid)], capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.SubprocessError) as problem:
+        return "", clean(str(problem))
+    if done.returncode == 0 and "Thread" in done.stdout:
+        return done.stdout, ""
+    return "", clean((done.stderr.strip().splitlines() or ["py-spy failed"])[-1])
 
 
 def source_line(frame: Frame | None) -> str:
