@@ -7,11 +7,13 @@ import signal
 import pytest
 
 from crashcart import engine
+from crashcart.readers import code
 
 
 @pytest.fixture(autouse=True)
 def _our_errors_fail_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "RAISE_OUR_ERRORS", True)
+    monkeypatch.setattr(code, "RAISE_OUR_ERRORS", True)
 
 
 def pytest_configure() -> None:

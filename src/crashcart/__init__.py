@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from crashcart.version import __version__
 
 if TYPE_CHECKING:
+    from crashcart.verbs.check import check
     from crashcart.verbs.why import why
 
-__all__ = ["__version__", "why"]
+__all__ = ["__version__", "check", "why"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
@@ -17,4 +18,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands fo
         from crashcart.verbs.why import why
 
         return why
+    if name == "check":
+        from crashcart.verbs.check import check
+
+        return check
     raise AttributeError(f"module 'crashcart' has no attribute {name!r}")

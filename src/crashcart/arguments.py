@@ -33,6 +33,13 @@ examples:
   crashcart run --notify 'mail -s crashcart me@example.org' --on-hang stop -- accelerate launch train.py
   nohup crashcart run -- python train.py > train.out 2>&1 &
 """,
+    "check": """\
+examples:
+  crashcart check train.sh                    a launch script, the program it starts, the config that this one reads
+  crashcart check configs/train.yaml          a config, and the code in its project that reads it
+  crashcart check -- torchrun --nproc-per-node 8 train.py --lr 1e-4
+  crashcart check .                           every job of a project
+""",
     "runs": """\
 examples:
   crashcart runs                              newest first, with how each ended and why
@@ -62,13 +69,23 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A wrong flag of ``run`` has an exit code of its own: 2 could be the job's."""
+    """A wrong flag of ``run`` has an exit code of its own: 2 could be the job's.
+
+    Where a verb takes a job, what follows ``--`` is its command, word for word, and flags may stand after paths.
+    """
 
     usage_code = 2
+    takes_job = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # noqa: ANN401 - as argparse has it
         """Refuse what no flag of this verb is, with the verb's own usage."""
+        command: list[str] = []
+        if self.takes_job and "--" in args:
+            at = args.index("--")
+            args, command = args[:at], args[at + 1 :]
         known, rest = super().parse_known_args(args, namespace)
+        if self.takes_job:
+            known.command = command
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return known, rest
@@ -133,6 +150,17 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--notify", metavar="CMD", help="a shell command that gets the verdict on its standard input")
     run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")
     run.add_argument("--quiet", action="store_true", help="say nothing, only record")
+
+    check = verb("check", "what will kill a job, before it is started; nothing of it is run or imported")
+    check.takes_job = True
+    check.add_argument(
+        "paths", nargs="*", metavar="JOB", help="a launch script, a config, a program, a folder, or -- CMD ... (default: .)"
+    )
+    check.add_argument("--against", metavar="VERSION", help="tell only what is new against a folder or a git revision")
+    check.add_argument("--fix", action="store_true", help="show and apply the patches that leave the training as it is")
+    check.add_argument("--fix-all", action="store_true", help="also those that change the training")
+    check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
 
     runs = verb("runs", "the runs that were recorded, newest first")
     runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")

@@ -48,7 +48,12 @@ class ExitStatus:
 
 @record
 class Case:
-    """Everything known about one run, each item with its evidence; ``step`` is the last one known from any source."""
+    """Everything known about one run, each item with its evidence; ``step`` is the last one known from any source.
+
+    ``before`` is True for a job that has not been started: then a decisive sign says that it *will* die of a cause, a strong
+    one that it *can*, a weak one is a note. ``seen`` holds what was found in many places (code, data, machine), by name;
+    ``ignored`` the places where the user wants a cause to be silent.
+    """
 
     log: Log = field(default_factory=Log)
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -59,6 +64,13 @@ class Case:
     not_looked: list[NotLooked] = field(default_factory=list)
     notes: list[Evidence] = field(default_factory=list)
     step: int | None = None
+    before: bool = False
+    seen: dict[str, list[Fact]] = field(default_factory=dict)
+    ignored: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def all(self, name: str) -> list[Fact]:
+        """Every fact of that name that code, data or machine gave."""
+        return self.seen.get(name, [])
 
     def need(self, name: str) -> Fact:
         """The fact of that canonical name; raises ``Missing`` where nothing is known of it."""

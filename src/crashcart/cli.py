@@ -46,6 +46,8 @@ def _run(options: argparse.Namespace) -> int:
         from crashcart.verbs import why as verb
     elif options.verb == "run":
         from crashcart.verbs import run as verb  # type: ignore[no-redef]
+    elif options.verb == "check":
+        from crashcart.verbs import check as verb  # type: ignore[no-redef]
     elif options.verb == "runs":
         from crashcart.verbs import runs as verb  # type: ignore[no-redef]
     elif options.verb == "explain":

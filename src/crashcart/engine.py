@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Level, Role, Strength
 
-__all__ = ["examine"]
+__all__ = ["CONTRIBUTING", "WEIGHT", "asked", "examine"]
 
 WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
 TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
@@ -121,16 +121,11 @@ class _Asked:
                 yield cause, [self._survived(cause, sign) for sign in signs]
 
     def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
-        signs: list[Sign] = []
         try:
-            signs.extend(ask(self.case))
+            return asked(cause, ask, self.case)
         except Missing as missing:
             self._missing.setdefault(missing.name, []).append(f"{cause.id} ({part})")
-        except Exception as problem:  # one cause that is wrong about one case must not cost the others' answer
-            if RAISE_OUR_ERRORS:
-                raise
-            self.case.not_looked.append(NotLooked(cause.id, f"crashcart's own error: {problem!r}", "please report it"))
-        return signs
+            return []
 
     def _survived(self, cause: Cause, sign: Sign) -> Sign:
         """A fatal line in a run that reached its end, or went on with its steps, did not end it.
@@ -158,6 +153,20 @@ class _Asked:
             NotLooked(name, "nothing that was given tells it", f"would be asked by {', '.join(asked[:3])}")
             for name, asked in sorted(self._missing.items())
         ]
+
+
+def asked(cause: Cause, ask: Callable[[Case], Iterable[Sign]], case: Case) -> list[Sign]:
+    """What one part of a cause says; one cause that is wrong about one case must not cost the others' answer."""
+    signs: list[Sign] = []
+    try:
+        signs.extend(ask(case))
+    except Missing:
+        raise
+    except Exception as problem:
+        if RAISE_OUR_ERRORS:
+            raise
+        case.not_looked.append(NotLooked(cause.id, f"crashcart's own error: {problem!r}", "please report it"))
+    return signs
 
 
 class _Lines:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
 
-__all__ = ["apply", "resolve"]
+__all__ = ["apply", "difference", "resolve"]
 
 RELATIVE = {"half": 0.5, "quarter": 0.25, "double": 2, "zero": 0}
 NOTHING = object()
@@ -52,7 +52,7 @@ def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
             usual = [spelling.split(" ")[0] for spelling in spellings(name)]
             spelling = fact.spelling if fact and fact.spelling else next(iter(usual), "")
             arguments.update({spelling: _shell_text(value)} if spelling else {})
-    diff = _diff(edits) if edits else fix.diff
+    diff = difference(edits) if edits else fix.diff
     return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
 
 
@@ -184,7 +184,7 @@ def _shell_text(value: Any, old: str = "", before: str = "") -> str:  # noqa: AN
     return str(value)
 
 
-def _diff(edits: Iterable[Edit]) -> str:
+def difference(edits: Iterable[Edit]) -> str:
     """One unified diff over all files; paths below the current folder get the a/ and b/ that ``git apply`` expects."""
     parts: list[str] = []
     for path, new in apply(edits).items():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, Sign
 
-__all__ = ["headline", "how_it_ended", "main_finding", "text", "unresolved", "write"]
+__all__ = ["headline", "how_it_ended", "main_finding", "printed", "text", "unresolved", "write"]
 
 WIDTH = 80
 GENERAL = "code/bug"
@@ -43,7 +43,11 @@ _SAFETY = {
 
 def write(diagnosis: Diagnosis) -> None:
     """Print the diagnosis on standard output."""
-    lines = list(_lines(diagnosis))
+    printed(list(_lines(diagnosis)))
+
+
+def printed(lines: list[tuple[str, str]]) -> None:
+    """Print lines with their styles, which are shown where standard output is a terminal that wants them."""
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb":
         from rich.console import Console
 

@@ -51,6 +51,8 @@ NUMERIC = (
     "eval.batch_size", "eval.period", "sample.batch_size", "sample.period", "save.period", "log.period", "loader.workers",
     "loader.prefetch", "data.chunk",
 )  # fmt: skip
+FALSE = frozenset({"false", "0", "no", "off", "none", "f", "n"})
+TRUTH = 'lambda text: text.lower() in ("1", "true", "yes", "on", "y", "t")'
 
 phrases = (
     decisive(
@@ -124,6 +126,18 @@ def in_config(case: Case) -> Iterator[Sign]:
         yield Sign("strong", says_so, (fact.evidence,))
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A flag that takes every text for true: deadly for what the command says, else worth knowing."""
+    for fact in case.all("code.bool_flag"):
+        given = next((one for one in case.facts.values() if one.spelling in fact.value and one.origin == "flag"), None)
+        if given is not None and str(given.value).lower() in FALSE:
+            told = f"{given.spelling} {given.value} turns it on: type=bool takes every text for true"
+            yield Sign("decisive", told, (given.evidence, fact.evidence))
+        else:
+            told = f"{fact.value[0]} is declared with type=bool, so that `{fact.value[0]} False` turns it on"
+            yield Sign("weak", told, (fact.evidence,), fatal=False)
+
+
 def _texts(case: Case) -> Iterator[Fact]:
     for name in NUMERIC:
         fact = case.facts.get(name)
@@ -137,7 +151,16 @@ def _texts(case: Case) -> Iterator[Fact]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """The number written so that every YAML loader reads a number."""
+    """The number written so that every YAML loader reads a number; a flag that reads its text."""
+    flags = tuple(Edit(fact.span, TRUTH) for fact in case.all("code.bool_flag") if fact.span is not None)
+    if flags:
+        why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
+        yield Fix("Let the flag read its text", "exact", why, edits=flags)
+    if not flags or any(True for _ in _texts(case)):
+        yield from _as_numbers(case)
+
+
+def _as_numbers(case: Case) -> Iterator[Fix]:
     edits = tuple(Edit(fact.span, _as_number(str(fact.value))) for fact in _texts(case) if fact.span is not None)
     why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"
     yield Fix("Write the value as a number", "exact" if edits else "by-hand", why, edits=edits)

@@ -1,0 +1,161 @@
+"""The program: its entry file and what it imports of its own folder, in the order in which Python would find it.
+
+Nothing is imported or run. A module belongs to the program when its file lies beside the entry file, in the working folder
+or below the project's root (``src/`` too). Installed packages are not the user's code and are left alone. Files that cannot
+be parsed, that are too large or too many are named, and the rest is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from crashcart.model import NotLooked
+from crashcart.readers.code.source import Source
+from crashcart.record import field, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Program", "read_program"]
+
+_MOST_FILES = 3000
+_LARGEST = 2_000_000
+# What no rule would look at twice is not walked: most of a large project has nothing to do with training.
+_OF_INTEREST = re.compile(
+    r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
+    r"|draccus|tyro|pydantic|dataclass|click|fire|absl"
+)
+
+
+@record
+class Program:
+    """The files of a job's own code, the entry first where it is known."""
+
+    sources: list[Source] = field(default_factory=list)
+    entry: str | None = None
+    not_looked: list[NotLooked] = field(default_factory=list)
+    lines: int = 0
+
+    def imports(self, *packages: str) -> bool:
+        """Whether any file imports one of these packages."""
+        return any(
+            name == package or name.startswith(f"{package}.")
+            for source in self.sources
+            for name in source.names.values()
+            for package in packages
+        )
+
+
+def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
+    """Read the entry files and, through their imports, everything of their own project."""
+    listed = [os.path.normpath(entry) for entry in entries]
+    reading = _Reading([os.path.normpath(root) for root in roots])
+    for entry in listed:
+        reading.follow(entry)
+    program = reading.program
+    program.entry = listed[0] if listed else None
+    return program
+
+
+class _Reading:
+    def __init__(self, roots: list[str]) -> None:
+        self.roots = roots
+        self.program = Program()
+        self.seen: set[str] = set()
+
+    def follow(self, entry: str) -> None:
+        places = list(dict.fromkeys([os.path.dirname(entry) or ".", *self.roots]))
+        places += [os.path.join(root, "src") for root in self.roots if os.path.isdir(os.path.join(root, "src"))]
+        waiting = [entry]
+        while waiting:
+            path = waiting.pop(0)
+            real = os.path.realpath(path)
+            if real in self.seen:
+                continue
+            if len(self.seen) == _MOST_FILES:
+                self.miss(path, f"more than {_MOST_FILES} files: the rest was not read")
+            self.seen.add(real)
+            if len(self.seen) <= _MOST_FILES:
+                waiting += self.read(path, places)
+
+    def read(self, path: str, places: list[str]) -> list[str]:
+        """Read one file; the files that it imports."""
+        try:
+            if os.path.getsize(path) > _LARGEST:
+                return self.miss(path, "it is larger than 2 MB, which is no hand-written code")
+            with open(path, "rb") as file:
+                data = file.read()
+            text = data.decode("utf-8-sig")
+            self.program.lines += text.count("\n")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an odd escape in somebody's string is not our news
+                if not _OF_INTEREST.search(text):
+                    tree = ast.parse(text)
+                    return list(_files(_wanted(tree), path, places))
+                source = Source(path, text)
+        except OSError as problem:
+            return self.miss(path, f"cannot be read: {problem.strerror or problem}")
+        except UnicodeDecodeError:
+            return self.miss(path, "is not UTF-8 text")
+        except SyntaxError as problem:
+            return self.miss(path, f"line {problem.lineno}: {problem.msg}")
+        except (ValueError, RecursionError, MemoryError):
+            return self.miss(path, "cannot be parsed")
+        self.program.sources.append(source)
+        return list(_files(_wanted(source.tree), path, places))
+
+    def miss(self, path: str, why: str) -> list[str]:
+        self.program.not_looked.append(NotLooked(path, why))
+        return []
+
+
+def _wanted(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The modules that a file may import, with the dots before their names."""
+    for node in _statements(tree.body):
+        if isinstance(node, ast.Import):
+            yield from ((0, one.name) for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield node.level, module
+            yield from ((node.level, f"{module}.{one.name}".strip(".")) for one in node.names)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement at any depth, without the expressions in them, which are most of a tree."""
+    waiting = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody"):
+            waiting.extend(getattr(node, part, ()))
+        for branch in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            waiting.extend(branch.body)
+
+
+def _files(wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> Iterator[str]:
+    for level, name in wanted:
+        parts = name.split(".") if name else []
+        starts = places
+        if level:
+            start = os.path.dirname(path)
+            for _ in range(level - 1):
+                start = os.path.dirname(start)
+            starts = [start or "."]
+        for start in starts:
+            found = [one for one in _candidates(start, parts) if os.path.isfile(one)]
+            if found:
+                yield from found
+                break
+
+
+def _candidates(start: str, parts: list[str]) -> Iterator[str]:
+    """A module, a package, and the packages above it, whose ``__init__`` runs first."""
+    for length in range(1, len(parts)):
+        yield os.path.join(start, *parts[:length], "__init__.py")
+    if parts:
+        yield os.path.join(start, *parts) + ".py"
+    yield os.path.join(start, *parts, "__init__.py")

@@ -1,0 +1,159 @@
+"""One Python file: its tree, what its names stand for, and the place of everything in it.
+
+``name_of`` gives what an expression is called, with imports followed: ``nn.DataParallel`` is ``torch.nn.DataParallel`` where
+the file says ``import torch.nn as nn``, and ``self.scaler.step`` stays as written. Every node knows its ``parent``.
+"""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from crashcart.model import Evidence, Fact, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["FUNCTIONS", "Function", "Source", "inside", "keyword", "name_of", "parent", "parents"]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+Node = TypeVar("Node", bound=ast.AST)
+_PARTS = 12
+
+
+class Source:
+    """A parsed file; ``nodes(kind)`` lists its nodes of a kind in the order in which they are written."""
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self.text = text
+        self.tree = ast.parse(text)
+        self._kinds: dict[type, list[Any]] = {}
+        self._starts = [0]
+        for line in text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._walk()
+        self.names = self._imported()
+
+    def _walk(self) -> None:
+        """Give every node its parent, and file it under its kind."""
+        kinds = self._kinds
+        waiting: list[ast.AST] = [self.tree]
+        while waiting:
+            node = waiting.pop()
+            kinds.setdefault(type(node), []).append(node)
+            children = list(ast.iter_child_nodes(node))
+            for child in children:
+                child.parent = node  # type: ignore[attr-defined]
+            waiting.extend(reversed(children))
+
+    def nodes(self, *kinds: type[Node]) -> list[Node]:
+        """Every node of these kinds."""
+        return [node for kind in kinds for node in self._kinds.get(kind, ())]
+
+    def _imported(self) -> dict[str, str]:
+        """What each imported name stands for; relative imports keep their dots."""
+        names: dict[str, str] = {}
+        for node in self.nodes(ast.Import):
+            for one in node.names:
+                names[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
+        for found in self.nodes(ast.ImportFrom):
+            module = "." * found.level + (found.module or "")
+            for one in found.names:
+                names[one.asname or one.name] = f"{module}.{one.name}" if module.strip(".") else f"{module}{one.name}"
+        return names
+
+    def called(self, node: ast.expr) -> str:
+        """What an expression is called, imports followed; empty where it has no name."""
+        name = name_of(node)
+        first, dot, rest = name.partition(".")
+        return f"{self.names[first]}{dot}{rest}" if first in self.names else name
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """The calls whose name, imports followed, is one of these or ends with ``.`` and one of these."""
+        ends = tuple(f".{name}" for name in names)
+        for call in self.nodes(ast.Call):
+            found = self.called(call.func)
+            if found in names or found.endswith(ends):
+                yield call
+
+    def offset(self, line: int, column: int) -> int:
+        """The character at a line and a column in bytes, as a tree counts them."""
+        start = self._starts[line - 1]
+        text = self.text[start : self._starts[line]]
+        return start + (column if text.isascii() else len(text.encode()[:column].decode(errors="ignore")))
+
+    def span(self, node: ast.expr | ast.stmt) -> Span:
+        """Where a node stands."""
+        end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return Span(self.path, self.offset(node.lineno, node.col_offset), end, node.lineno)
+
+    def line(self, number: int) -> str:
+        """The text of a line."""
+        return self.text[self._starts[number - 1] : self._starts[number]].rstrip("\r\n")
+
+    def line_of(self, offset: int) -> int:
+        """The line in which a character stands."""
+        return bisect_right(self._starts, offset)
+
+    def written(self, node: ast.expr | ast.stmt) -> str:
+        """The text of a node."""
+        span = self.span(node)
+        return self.text[span.start : span.end]
+
+    def evidence(self, node: ast.expr | ast.stmt | ast.ExceptHandler) -> Evidence:
+        """The line of a node, to be looked up again."""
+        return Evidence("code", self.line(node.lineno).strip(), f"{self.path}:{node.lineno}")
+
+    def fact(self, name: str, value: Any, node: ast.expr | ast.stmt) -> Fact:  # noqa: ANN401 - data of any kind
+        """A fact of the code, at a node."""
+        return Fact(name, value, self.evidence(node), "code", span=self.span(node))
+
+
+def name_of(node: ast.AST) -> str:
+    """A name with its dots as written; calls and indices within it lose their arguments: ``a.b()[0].c`` is ``a.b.c``."""
+    parts: list[str] = []
+    at: ast.AST = node
+    for _ in range(_PARTS):
+        if isinstance(at, ast.Attribute):
+            parts.append(at.attr)
+            at = at.value
+        elif isinstance(at, ast.Call):
+            at = at.func
+        elif isinstance(at, ast.Subscript):
+            at = at.value
+        else:
+            break
+    if not isinstance(at, ast.Name):
+        return ""
+    return ".".join([at.id, *reversed(parts)])
+
+
+def parent(node: ast.AST) -> ast.AST | None:
+    """The node above."""
+    return getattr(node, "parent", None)
+
+
+def parents(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes above, from the nearest."""
+    above = parent(node)
+    while above is not None:
+        yield above
+        above = parent(above)
+
+
+def inside(node: ast.AST, *kinds: type[Node]) -> Node | None:
+    """The nearest node above of these kinds."""
+    return next((one for one in parents(node) if isinstance(one, kinds)), None)
+
+
+def keyword(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """An argument of a call, by its name or its position."""
+    for one in call.keywords:
+        if one.arg == name:
+            return one.value
+    if position is not None and position < len(call.args) and not any(isinstance(one, ast.Starred) for one in call.args):
+        return call.args[position]
+    return None

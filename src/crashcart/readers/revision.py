@@ -1,0 +1,69 @@
+"""Another version of the same project: a folder, or a revision of the git repository unpacked into a folder of its own.
+
+``git archive`` only writes the stored files: no hook, no filter and no code of the project runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import tarfile
+import tempfile
+from typing import TYPE_CHECKING
+
+from crashcart.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["working_in"]
+
+_SECONDS = 120
+
+
+@contextlib.contextmanager
+def working_in(version: str) -> Iterator[None]:
+    """Work for a while in another version of the folder that we are in."""
+    here = os.getcwd()
+    with contextlib.ExitStack() as stack:
+        folder = version
+        if not os.path.isdir(version):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crashcart-"))
+            inner = _unpack(version, folder)
+            folder = os.path.join(folder, inner)
+        try:
+            os.chdir(folder)
+            yield
+        finally:
+            os.chdir(here)
+
+
+def _unpack(revision: str, folder: str) -> str:
+    """Unpack a revision; where in it we are."""
+    inner = _git("rev-parse", "--show-prefix").decode().strip()
+    top = _git("rev-parse", "--show-toplevel").decode().strip()
+    found = _git("-C", top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=revision)
+    packed = _git("-C", top, "archive", "--format=tar", found.decode().strip())
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        members = [
+            one for one in archive if one.isfile() and not one.name.startswith("/") and ".." not in one.name.split("/")
+        ]
+        archive.extractall(folder, members=members)  # noqa: S202 - plain files below the folder only
+    if not os.path.isdir(os.path.join(folder, inner)):
+        raise CommandError(f"{revision} holds no folder {inner}.")
+    return inner
+
+
+def _git(*words: str, what: str = "") -> bytes:
+    try:
+        done = subprocess.run(["git", *words], capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603, S607 - read only
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise CommandError(f"git could not be asked: {problem}.") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise CommandError(
+            f"{what or 'git'} is neither a folder nor a git revision here. {said[-1] if said else ''}".strip()
+        )
+    return done.stdout

@@ -1,0 +1,96 @@
+"""`crashcart check`: what will kill a job, before it costs a night. Nothing of the job is started or imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from crashcart.foresight import foresee, merged, news
+from crashcart.readers.plan import Asked, plans
+from crashcart.record import replace
+from crashcart.redact import clean_all
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from crashcart.case import Case
+    from crashcart.model import Diagnosis, Finding, Fix
+    from crashcart.readers.plan import Plan
+
+__all__ = ["check", "run"]
+
+KILLED, FIT = 1, 0
+
+
+def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), against: str | None = None) -> Diagnosis:
+    """What will, can or might go wrong in a job: a launch script, a config, a folder, or a command in words.
+
+    ``against`` names another version of it, a folder or a git revision; then only what is new against that is told.
+    """
+    asked = Asked(command, [paths] if isinstance(paths, str) else list(paths))
+    return clean_all(_compared(asked, _foreseen(plans(asked), asked), against)[0])
+
+
+def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
+    told = [foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case)) for plan in found]
+    return merged(told, " ".join(asked.command or asked.paths) or ".")
+
+
+def _resolver(case: Case) -> Callable[[Fix], Fix]:
+    from crashcart.patch import resolve
+
+    return lambda fix: resolve(fix, case.facts)
+
+
+def _compared(asked: Asked, now: Diagnosis, against: str | None) -> tuple[Diagnosis, list[Finding]]:
+    """What is new against another version, and what that one had and this has not."""
+    if against is None:
+        return now, []
+    from crashcart.readers.revision import working_in
+
+    with working_in(against):
+        before = _foreseen(plans(asked), asked)
+    return replace(now, findings=tuple(news(now, before))), list(news(before, now))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what was foreseen; 1 where something will kill the job."""
+    asked = Asked(options.command, options.paths)
+    found = plans(asked)
+    diagnosis, gone = _compared(asked, _foreseen(found, asked), options.against)
+    if (options.fix or options.fix_all) and _repaired(diagnosis, everything=options.fix_all):
+        diagnosis = _foreseen(plans(asked), asked)
+    told = clean_all(diagnosis)
+    if options.json:
+        import json
+
+        from crashcart.report.data import plain
+
+        json.dump(plain(told), sys.stdout, ensure_ascii=False, default=str)
+        sys.stdout.write("\n")
+    else:
+        from crashcart.report.foreseen import write
+
+        write(told, against=options.against, gone=clean_all(gone))
+    fatal = {"will", "can"} if options.strict else {"will"}
+    return KILLED if any(finding.level in fatal for finding in diagnosis.findings) else FIT
+
+
+def _repaired(diagnosis: Diagnosis, *, everything: bool) -> bool:
+    """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
+    from crashcart.redact import clean
+    from crashcart.repair import HARMLESS, repairs, write
+
+    repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
+    if not repair.edits:
+        sys.stderr.write("crashcart: nothing here can be patched without a person.\n")
+        return False
+    sys.stderr.write(clean(repair.diff))
+    done, left = write(repair)
+    for title in repair.titles:
+        sys.stderr.write(f"crashcart: {clean(title)}\n")
+    for path in left:
+        sys.stderr.write(f"crashcart: {path} changed meanwhile and was left alone.\n")
+    sys.stderr.write(f"crashcart: wrote {', '.join(done) or 'nothing'}.\n\n")
+    return bool(done)
