@@ -56,6 +56,7 @@ phrases = (
         pattern=r"state_dict|parameter group|world size|checkpoint|copying|param_groups|jit\.load|FileFormat|deserialize|"
                 r"mesh|global|WeightsUnpickler|Unsupported class",
     ),
+    decisive("in create_default_local_load_plan", says="a sharded checkpoint lacks a tensor that the program wants to load"),
     weak("size mismatch for", says="a weight has another shape than in the checkpoint",
          pattern=r"size mismatch for [\w.]+: copying a param"),
     decisive("value from checkpoint", says="the arguments differ from those that were saved",

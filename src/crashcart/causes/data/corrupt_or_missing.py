@@ -55,7 +55,7 @@ UNREADABLE = (
     "image does not exist", "pickled data when allow_pickle=false",
     "decompressionbomberror", "lz4.frame", "incorrect data check", "invalid stored block", "libsndfileerror",
     "unable to open image", "not enough image data", "failed to interpret file", "premature end of jpeg",
-    "corrupt jpeg data: premature",
+    "corrupt jpeg data: premature", "can't open input file", "cannot open input file",
 )  # fmt: skip
 DATA_FILE = (
     r"\.(?:jpe?g|png|bmp|tiff?|webp|gif|npy|npz|wav|flac|mp3|ogg|m4a|mp4|avi|mkv|webm|xml|txt|csv|tsv|jsonl?|parquet|arrow|"

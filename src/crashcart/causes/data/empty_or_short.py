@@ -61,7 +61,7 @@ LOOP = (
 phrases = (
     decisive(
         "num_samples=0", "found 0 files in subfolders", "found 0 images in", "found no valid file for the classes",
-        "couldn't find any class folder", "no labels found in", "corresponds to no data", "returned 0 length",
+        "couldn't find any class folder", "no labels found in", "train without labels", "corresponds to no data", "returned 0 length",
         "can not be larger than number of episodes", "out of bounds for size 0",
         "last epoch number of samples exceeded max value", "no sample to consume", "no longer able to sample",
         "no valid data found in", "bigger than number of samples", "larger than the number of samples",

@@ -44,6 +44,7 @@ phrases = (
     decisive(
         "class values must be smaller than num_classes", "class values must be non-negative", "index out of range in self",
         "exceeds dataset class count", "label indices should be", "all elements of target should be between 0 and 1",
+        "possible class labels are 0-", "exceeds the number of classes", "exceeds number of classes",
         "labels out of range", "label out of range", "token id out of range", "out of vocabulary range",
         says="an index is outside of what the model has room for",
     ),

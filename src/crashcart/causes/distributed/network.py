@@ -47,6 +47,8 @@ phrases = (
     decisive("net/ofi", "net/gib", "net/ucx", pattern=r"completed with error|UNDELIVERABLE|RC: -?\d+.*rror",
              says="the network plug-in failed",
              any_level=True),
+    strong("failed to open cuda ipc handle", "peer access is not supported between", says="two cards cannot reach each other directly",
+           any_level=True, unless=r"NCCL INFO|disabling"),
     decisive("transport retry count exceeded", "remote access error on mlx", says="UCX gave up on a transfer",
              any_level=True),
     decisive(

@@ -91,7 +91,10 @@ def _at_guard(case: Case) -> Iterator[Sign]:
     for raised in case.log.raised:
         places = [f"{frame.file}:{frame.function}" for frame in raised.frames]
         guard = next((at for at, place in enumerate(places) if compiled(GUARD).search(place)), None)
-        if guard is None or raised.survivable or not any(compiled(r":barrier$").search(place) for place in places[guard:]):
+        if guard is None or raised.survivable:
+            continue
+        waits = any(compiled(r":barrier$").search(place) for place in places[guard:])
+        if not waits and not compiled(r"\bbarrier\(|wait_for_everyone\(").search(raised.frames[guard].code):
             continue
         if raised.stack_only or compiled(r"[Tt]imed? ?out|[Tt]ime-out").search(raised.message):
             says = "the others waited in the barrier of a guard while one rank prepared alone"

@@ -28,7 +28,7 @@ LOADING = frozenset({
 EVALUATING = (
     r"^(?:torch_pad_and_concatenate|numpy_pad_and_concatenate|nested_(?:concat|numpify|truncate|detach)|distributed_concat|"
     r"_?pad_across_processes|gather_for_metrics|compute_metrics|preprocess_logits_for_metrics|_?evaluat\w*|"
-    r"_?validat\w*(?<!args)|"
+    r"_?validat\w*(?<!args)|_*(?:val|eval)|"
     r"do_(?:eval|valid|test)\w*|run_(?:eval|valid|val|test|inference)\w*|eval_\w+|val_(?:step|epoch|loop|one_epoch|"
     r"model)\w*|"
     r"test_(?:epoch|step|model|loop|one_epoch)\w*|prediction_(?:step|loop)|predict_step|single_gpu_test|multi_gpu_test|"

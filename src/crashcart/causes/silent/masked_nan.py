@@ -37,6 +37,9 @@ lasting = True
 alike = ("numerics/diverged", "silent/not-learning")
 FINE = r"\btrain_loss\W{1,40}\d"
 LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"
+MEAN_ZERO = r"\btrain_loss\W{1,40}0\.0(?![\d.])"
+TOOK = r"\btrain_runtime\W{1,40}([\d:.]+)"
+AT_END = 60
 ALIKE = 6  # two lines of one program begin alike
 FAR_FROM_ZERO = 0.05
 SEVERAL = 3
@@ -58,6 +61,19 @@ def in_log(case: Case) -> Iterator[Sign]:
     yield from _shown_by_evaluation(case)
     yield from _zero_beside_nan(case)
     yield from _zero_lines(case)
+    yield from _zero_at_the_end(case)
+
+
+def _zero_at_the_end(case: Case) -> Iterator[Sign]:
+    """A summary whose mean loss over all steps is exactly 0, though the steps took their time."""
+    for line in case.log.lines[-AT_END:]:
+        if "train_loss" in line.lowered and compiled(MEAN_ZERO).search(line.text):
+            near = " ".join(other.text for other in case.log.around(line, before=4, after=4))
+            took = compiled(TOOK).search(near)
+            if took is not None and not compiled(r"^(?:0:00:0[0-4]|[0-4]\.)").match(took[1]):
+                says = "the mean loss over the whole training is exactly 0, which only a loss that was never a number gives"
+                yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
+            return
 
 
 def _shown_by_evaluation(case: Case) -> Iterator[Sign]:

@@ -65,7 +65,7 @@ phrases = (
 )  # fmt: skip
 REFUSED = r"W&B API|permission|api.?key|not found|denied|abnormal|login|timed? ?out|invalid"
 HARMLESS = r"failed to (?:sample|serialize) metric|Dropped streaming|Failed to detect|Unable to log|resolved|retry"
-OTHER_CAUSE = r"No space left|quota|out of memory|Too many open files|No module named|cannot import"
+OTHER_CAUSE = r"No space left|quota|out of memory|Too many open files|No module named|cannot import|histogram is empty"
 INNERMOST = 12  # frames: below the tracker's are those of web libraries
 WEB = frozenset(
     {

@@ -253,11 +253,29 @@ def _frame(text: str) -> Frame | None:
     return Frame(match["file"], int(match["line"] or 0), match["function"]) if match else None
 
 
+_PROMISES = (  # words without which no line is an exception
+    "error",
+    "exception",
+    "interrupt",
+    "exit",
+    "timeout",
+    "stopiteration",
+    "fault",
+    "fail",
+    "badzipfile",
+    "notfound",
+    "queue.empty",
+    "queue.full",
+    "gatedrepo",
+    "missing",
+    "exceeded",
+    "notimplemented",
+)
+
+
 def _promising(line: Line) -> bool:
     lowered = line.lowered
-    return any(
-        word in lowered for word in ("error", "exception", "interrupt", "exit", "timeout", "stopiteration", "fault", "fail")
-    )
+    return any(word in lowered for word in _PROMISES)
 
 
 def _plausible(text: str, match: re.Match[str], *, open_stack: bool) -> bool:
