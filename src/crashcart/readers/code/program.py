@@ -8,6 +8,8 @@ be parsed, that are too large or too many are named, and the rest is read.
 from __future__ import annotations
 
 import ast
+import contextlib
+import gc
 import os
 import re
 import warnings
@@ -54,11 +56,24 @@ def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
     """Read the entry files and, through their imports, everything of their own project."""
     listed = [os.path.normpath(entry) for entry in entries]
     reading = _Reading([os.path.normpath(root) for root in roots])
-    for entry in listed:
-        reading.follow(entry)
+    with _without_collecting():
+        for entry in listed:
+            reading.follow(entry)
     program = reading.program
     program.entry = listed[0] if listed else None
     return program
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Trees are many small objects without cycles: looking for garbage among them takes half of the time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class _Reading:

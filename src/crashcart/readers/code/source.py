@@ -21,6 +21,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Node = TypeVar("Node", bound=ast.AST)
 _PARTS = 12
+# What holds no node that anybody asks for: two thirds of a tree are contexts and operators.
+_BARE = frozenset({"ctx", "op", "ops", "type_comment", "kind", "id", "attr", "arg"})
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a kind of node that are worth walking, the last first."""
+    _FIELDS[kind] = tuple(name for name in reversed(kind._fields) if name not in _BARE)
+    return _FIELDS[kind]
 
 
 class Source:
@@ -43,11 +52,19 @@ class Source:
         waiting: list[ast.AST] = [self.tree]
         while waiting:
             node = waiting.pop()
-            kinds.setdefault(type(node), []).append(node)
-            children = list(ast.iter_child_nodes(node))
-            for child in children:
-                child.parent = node  # type: ignore[attr-defined]
-            waiting.extend(reversed(children))
+            kind = node.__class__
+            kinds.setdefault(kind, []).append(node)
+            for name in _FIELDS.get(kind) or _fields(kind):
+                value = getattr(node, name, None)
+                if value.__class__ is list:
+                    children = [child for child in reversed(value) if isinstance(child, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    children = [value]
+                else:
+                    continue
+                for child in children:
+                    child.parent = node  # type: ignore[attr-defined]
+                waiting += children
 
     def nodes(self, *kinds: type[Node]) -> list[Node]:
         """Every node of these kinds."""
