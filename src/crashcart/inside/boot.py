@@ -65,7 +65,7 @@ def start() -> None:
 
 
 def _start(folder: str) -> None:
-    from . import after_import, page, stacks, uncaught
+    from . import after_import, own_output, page, stacks, uncaught
     from .mistakes import ours
 
     def attempt(what: object, *arguments: object) -> None:
@@ -82,6 +82,7 @@ def _start(folder: str) -> None:
         attempt(_hello, "fork")
 
     attempt(page.open_page, folder)
+    attempt(own_output.ask, folder)  # before anything is printed
     attempt(stacks.register)
     attempt(uncaught.watch)
     attempt(after_import.hook, HOOKS)

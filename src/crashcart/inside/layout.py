@@ -27,3 +27,7 @@ SIGNAL = "CRASHCART_SIGNAL"
 NCCL = "CRASHCART_NCCL"
 # The mark by which processes that leave the tree of the job are found again; it asks for nothing.
 JOB = "CRASHCART_JOB"
+# In that folder: which streams are the job's own, and beside it the socket on which a rank asks for a channel of its own.
+OUTPUT = "output"
+RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "LOCAL_RANK")
+SIZE_NAMES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "LOCAL_WORLD_SIZE")

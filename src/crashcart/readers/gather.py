@@ -94,6 +94,7 @@ class _Gathering:
     def _read_run(self, folder: str, scripts: list[str]) -> list[str]:
         """A folder that ``crashcart run`` made: its recording, its ending and its logs."""
         from crashcart.readers.flight import read_flight
+        from crashcart.readers.run_logs import logs_of_run
         from crashcart.recording.folder import read_json
 
         flight = read_flight(folder)
@@ -119,7 +120,8 @@ class _Gathering:
         if ending.get("code") is not None or ending.get("signal"):
             quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
             self.case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
-        return [path for path in _files(os.path.join(folder, "logs")) if os.path.getsize(path)]
+        told = facts.get("logs")
+        return logs_of_run(os.path.join(folder, "logs"), told if isinstance(told, list) else ())
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
         from crashcart.readers.traces.survivors import survivors

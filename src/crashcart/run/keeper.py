@@ -20,42 +20,42 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.inside.layout import JOB
-from crashcart.run.keep import Kept, Shown
+from crashcart.recording.folder import read_json
+from crashcart.run.channels import Channels, Held
 from crashcart.run.output import copy_size, restore
 from crashcart.run.pages import clean_event
+from crashcart.run.rank_output import identity, open_ends, read_request
 from crashcart.run.status import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from crashcart.run.output import Streams
 
-__all__ = ["Keeper", "Start", "start_keeper", "write_exit"]
+__all__ = ["Keeper", "Start", "read_exit", "rescue", "start_keeper", "write_exit"]
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
-_PIECE = 1 << 16
 _SUBREAPER = 36
 _LAST_WORDS = 0.3  # seconds of silence after the job's end that end the wait for its last words
 _SETTLE = 2.0
 
 
 class Keeper:
-    """The loop of the keeper process; ``folder`` is the run's, ``control`` the socket to the supervisor."""
+    """The loop of the keeper process; ``held`` are the channels it begins with, ``control`` is the socket to the supervisor."""
 
-    def __init__(self, folder: str, streams: Streams, control: socket.socket, terminal_before: list[object] | None) -> None:
-        self.folder = folder
-        self.streams = streams
+    def __init__(self, start: Start, control: socket.socket, held: Mapping[int, Held]) -> None:
+        self.start = start
+        self.folder = start.folder
+        self.streams = start.streams
         self.control: socket.socket | None = control
-        self.before = terminal_before
-        logs = {name: Kept(os.path.join(folder, "logs", name)) for name in {one.log for one in streams.outputs}}
-        self.outputs = {one.read: (logs[one.log], Shown(one.user)) for one in streams.outputs}
+        control.setblocking(False)  # a supervisor that was stopped must not stop the job
+        self.channels = Channels(start.folder, start.streams, held)
         self.job = 0
         self.status: int | None = None
         self.ended = 0.0
-        self.last_word = 0.0
         self._told = False
+        self._asking: dict[int, socket.socket] = {}
         self.alone = False  # the supervisor is gone without a good-bye
-        self.live = ""
 
     def run(self, job: int) -> None:
         """Copy until the job has ended and nothing more comes."""
@@ -66,56 +66,75 @@ class Keeper:
         signal.set_wakeup_fd(waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._collect()
-        while self.outputs or self.status is None:
+        while self.channels.open or self.status is None:
             readable = self._wait(wake)
             if wake in readable:
                 os.read(wake, 4096)
                 self._collect()
-            if self.control is not None and self.control.fileno() in readable:
-                self._obey()
-            if self.streams.keyboard is not None and self.streams.keyboard in readable:
-                self._type()
-            for read in [one for one in self.outputs if one in readable]:
-                self._copy(read)
+            self._hear(readable)
+            self._copy(readable)
             self._finish()
         self._finish()
-        for log, shown in self.outputs.values():
-            shown.close()
-            log.close()
-        if self.alone and self.live:
-            rescue(self.live, os.path.join(self.folder, "recording", "inside"))
+        self.channels.close()
+        if self.alone:
+            rescue(self.start.live, os.path.join(self.folder, "recording", "inside"))
 
     def _wait(self, wake: int) -> set[int]:
-        watched = [read for read, (_, shown) in self.outputs.items() if shown.has_room]
-        watched.append(wake)
+        waits = [self.channels.pass_late()]
+        watched = [*self.channels.watched, wake, *self._asking]
         if self.control is not None:
             watched.append(self.control.fileno())
         if self.streams.keyboard is not None and self.status is None:
             watched.append(self.streams.keyboard)
-        behind = any(not shown.has_room for _, shown in self.outputs.values())
-        timeout = 0.05 if behind or (self.status is not None and not self._told) else None
+        if self.start.listener is not None:
+            watched.append(self.start.listener.fileno())
+        if self.channels.behind or (self.status is not None and not self._told):
+            waits.append(0.05)
+        timeout = min((wait for wait in waits if wait is not None), default=None)
         poll = select.poll()
         for one in watched:
             poll.register(one, select.POLLIN)
-        return {number for number, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        return {number for number, _ in poll.poll(None if timeout is None else timeout * 1000 + 1)}
 
-    def _copy(self, read: int) -> None:
-        log, shown = self.outputs[read]
-        try:
-            piece = os.read(read, _PIECE)
-        except OSError:  # EIO: nobody holds the other side of the pseudo-terminal any more
-            piece = b""
-        if not piece:
-            del self.outputs[read]
-            shown.close()
-            log.close()
-            return
-        self.last_word = time.monotonic()
-        log.write(piece)
-        shown.write(piece)
+    def _hear(self, readable: set[int]) -> None:
+        """The supervisor, the user's keys, and ranks that ask for a channel."""
+        if self.control is not None and self.control.fileno() in readable:
+            self._obey()
+        if self.streams.keyboard is not None and self.streams.keyboard in readable:
+            self._type()
+        for number in [number for number in self._asking if number in readable]:
+            self._answer(self._asking.pop(number))
+        if self.start.listener is not None and self.start.listener.fileno() in readable:
+            with contextlib.suppress(OSError):
+                asks, _ = self.start.listener.accept()
+                asks.setblocking(False)
+                self._asking[asks.fileno()] = asks
+
+    def _copy(self, readable: Iterable[int]) -> None:
+        for number in self.channels.copy(readable):
+            self._say({"closed": number})
+
+    def _answer(self, line: socket.socket) -> None:
+        """Give a rank its own channels, once the supervisor holds our ends of them too."""
+        with contextlib.closing(line), contextlib.suppress(OSError):
+            asked = read_request(line.recv(256), identity(self.start.environment), len(self.streams.outputs))
+            if asked is None:
+                return
+            attempt = self.channels.attempt(asked.rank, asked.restarts)
+            theirs = []
+            try:
+                for stream in asked.streams:
+                    read, write = open_ends(self.streams, stream, self.start.terminal_before)
+                    theirs.append(write)
+                    number, held = self.channels.new(read, stream, asked.rank, attempt)
+                    self._say({"channel": number, "held": held[1:]}, read)
+                socket.send_fds(line, [b"1"], theirs)
+            finally:
+                for end in theirs:
+                    os.close(end)
 
     def _type(self) -> None:
-        """The user's keys, to the job."""
+        """The user's keys, to the job; what the terminal shows of them comes before what the job answers."""
         keyboard, master = self.streams.keyboard, self.streams.master
         try:
             keys = os.read(keyboard, 1024) if keyboard is not None else b""
@@ -124,6 +143,8 @@ class Keeper:
         if keys and master is not None:
             with contextlib.suppress(OSError):
                 os.write(master, keys)
+            if select.select([master], [], [], 0)[0]:
+                self._copy((master,))
         else:
             self.streams = self.streams._replace(keyboard=None)
 
@@ -133,16 +154,26 @@ class Keeper:
             words = self.control.recv(64) if self.control is not None else b""
         except OSError:
             words = b""
-        if b"w" in words and self.streams.master is not None and self.streams.keyboard is not None:
-            copy_size(self.streams.keyboard, self.streams.master)
+        if b"w" in words:
+            self._resize()
+        if b"e" in words:  # the supervisor has collected the job: the keeper that started it was killed
+            self._ended(0)
         if not words or b"q" in words:
             self.alone = not words
             if not words and self.streams.keyboard is not None:
-                restore(self.streams.keyboard, self.before)
+                restore(self.streams.keyboard, self.start.terminal_before)
             self.streams = self.streams._replace(keyboard=None)
             if self.control is not None:
                 self.control.close()
             self.control = None
+
+    def _resize(self) -> None:
+        terminal, master = self.streams.keyboard, self.streams.master
+        if terminal is not None and master is not None:
+            copy_size(terminal, master)
+            for channel in self.channels.open.values():
+                if self.streams.outputs[channel.held.stream].read == master != channel.held.read:
+                    copy_size(terminal, channel.held.read)
 
     def _collect(self) -> None:
         """Wait for the job, and for whatever of it was left to us."""
@@ -154,30 +185,40 @@ class Keeper:
             if not pid:
                 return
             if pid == self.job:
-                self.status = status
-                self.ended = self.last_word = time.monotonic()
                 write_exit(self.folder, status)
+                self._ended(status)
+
+    def _ended(self, status: int) -> None:
+        self.status = status
+        self.ended = self.channels.last_word = time.monotonic()
 
     def _finish(self) -> None:
         """Tell the supervisor once the last words are written; what outlives the job may go on writing."""
         if self.status is None or self._told:
             return
         now = time.monotonic()
-        if not self.outputs or now - self.last_word > _LAST_WORDS or now - self.ended > _SETTLE:
-            for _, shown in self.outputs.values():
-                shown.flush(_SETTLE)
+        if not self.channels.open or now - self.channels.last_word > _LAST_WORDS or now - self.ended > _SETTLE:
+            self.channels.flush(_SETTLE)
             self._told = True
             self._say({"status": self.status})
 
-    def _say(self, message: dict[str, int]) -> None:
-        if self.control is not None:
-            with contextlib.suppress(OSError):
-                self.control.sendall(json.dumps(message).encode() + b"\n")
+    def _say(self, message: dict[str, object], descriptor: int | None = None) -> None:
+        """A line for the supervisor; one that comes with a descriptor must reach it where there is one."""
+        if self.control is None:
+            return
+        line = json.dumps(message).encode() + b"\n"
+        if descriptor is not None:
+            socket.send_fds(self.control, [line], [descriptor])
+            return
+        with contextlib.suppress(OSError):
+            self.control.sendall(line)
 
 
 def rescue(live: str, kept: str) -> None:
     """Keep what the job's processes said about themselves, and give the memory it lay in back."""
     with contextlib.suppress(OSError):
+        if not live:
+            return
         os.makedirs(kept, mode=0o700, exist_ok=True)
         for name in os.listdir(live):
             if name.endswith(".events"):
@@ -199,6 +240,13 @@ def write_exit(folder: str, status: int) -> None:
         os.replace(path + ".new", path)
 
 
+def read_exit(folder: str) -> int:
+    """The wait status that was written there."""
+    told = read_json(os.path.join(folder, "exit.json"))
+    name = str(told.get("signal"))
+    return int(signal.Signals[name]) if name in signal.Signals.__members__ else int(told.get("code") or 0) << 8
+
+
 class Start(NamedTuple):
     """All that is needed to start a job."""
 
@@ -207,6 +255,17 @@ class Start(NamedTuple):
     environment: dict[str, str]
     streams: Streams
     terminal_before: list[object] | None
+    listener: socket.socket | None = None
+
+    @property
+    def live(self) -> str:
+        """The folder in which the job's processes write about themselves."""
+        return self.environment.get(JOB, "")
+
+    @property
+    def held(self) -> dict[int, Held]:
+        """The channels that a job begins with: its own streams."""
+        return {number: Held(one.read, number) for number, one in enumerate(self.streams.outputs)}
 
 
 def start_keeper(start: Start) -> tuple[int, socket.socket, OSError | None]:
@@ -239,9 +298,7 @@ def _be_keeper(start: Start, control: socket.socket, tell: int) -> None:
     os.close(tell)
     for end in start.streams.job_ends:
         os.close(end)
-    keeper = Keeper(start.folder, start.streams, control, start.terminal_before)
-    keeper.live = start.environment.get(JOB, "")
-    keeper.run(job)
+    Keeper(start, control, start.held).run(job)
 
 
 def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int) -> None:

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.flight import took
+from crashcart.readers.run_logs import by_last_word
 from crashcart.recording.folder import write_json
 from crashcart.run.status import decoded
 
@@ -36,7 +37,8 @@ def finish(job: Supervisor, folder: str, status: int) -> None:
         _keep_kernel_log(job)
     asked = job.stopping.asked
     state = "finished" if not status else "stopped" if asked else "killed" if name else "failed"
-    job.facts |= {"state": state, "code": code, "signal": name, "ended": time.time(), "left": left}
+    logs = by_last_word(os.path.join(folder, "logs"))
+    job.facts |= {"state": state, "code": code, "signal": name, "ended": time.time(), "left": left, "logs": logs}
     if job.folder is not None:
         write_json(os.path.join(job.folder, "run.json"), job.facts)
     verdict = _verdict(job, folder) if job.folder is not None else {}

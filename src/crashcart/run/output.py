@@ -43,6 +43,10 @@ class Streams(NamedTuple):
         """Our copies of what belongs to the job, to be closed once it has started."""
         return {end for end in self.job if end > 2}  # noqa: PLR2004 - the user's own three stay
 
+    def place(self, number: int) -> int:
+        """Which of the outputs the job's descriptor 1 or 2 is."""
+        return next((place for place, one in enumerate(self.outputs) if one.user == number), 0)
+
 
 def open_streams() -> Streams:
     """Pipes and pseudo-terminals that stand for the user's own streams."""

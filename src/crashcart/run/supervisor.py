@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import json
 import os
 import select
 import signal
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,17 +23,18 @@ from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
 from crashcart.run.environment import job_environment
 from crashcart.run.facts import describe, write_facts
-from crashcart.run.keeper import Keeper, Start, start_keeper, write_exit
+from crashcart.run.keeper import Start
+from crashcart.run.link import Link
 from crashcart.run.notify import Notifier
 from crashcart.run.output import is_foreground, open_streams, raw, restore
 from crashcart.run.pages import Pages
+from crashcart.run.rank_output import listen
 from crashcart.run.signals import Signals
 from crashcart.run.status import how_it_ended
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.watchers import Watchers
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Sequence
 
     from crashcart.run.outside.sampler import Sampler
@@ -77,8 +76,6 @@ class Supervisor:
         self.job = 0
         self._signals = signals
         self._terminal_before: list[object] | None = None
-        self._heard = b""
-        self.control: socket.socket | None = None
         self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
 
@@ -106,13 +103,14 @@ class Supervisor:
         self.streams = streams
         self._signals.block()
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-        start = Start(folder, options.command, environment, streams, self._terminal_before)
-        self.keeper, self.control, problem = start_keeper(start)
+        listener = listen(self.live if options.inject else None, streams)
+        start = Start(folder, options.command, environment, streams, self._terminal_before, listener)
+        self.link = Link(start, self._signals.waker)
         for end in streams.job_ends:
             os.close(end)
-        if problem is not None:
+        if self.link.problem is not None:
             self._give_terminal_back()
-            return self._not_started(problem)
+            return self._not_started(self.link.problem)
         self._signals.start()
         try:
             return self._watch(folder)
@@ -127,7 +125,7 @@ class Supervisor:
         self.pages = Pages(self.live or folder, os.path.join(folder, "recording", "inside"))
         self.sampler = self._sampler()
         self.watchers = Watchers(self)
-        self._update(pid=os.getpid(), keeper=self.keeper, job=self.job)
+        self._update(pid=os.getpid(), keeper=self.link.keeper, job=self.job)
         self.writer.event("started", job=self.job, command=self.facts["command"])
         due = time.monotonic()
         while self.status is None:
@@ -203,7 +201,7 @@ class Supervisor:
 
         mark = f"{JOB}={self.live}"
         self.cards = Cards()
-        return Sampler(Tree(self.job, mark, without=(self.keeper,)), os.getcwd(), cards=self.cards)
+        return Sampler(Tree(self.job, mark, without=(self.link.keeper,)), os.getcwd(), cards=self.cards)
 
     def held_by(self, pid: int) -> float:
         """Bytes of GPU memory that a process holds, on all cards."""
@@ -212,13 +210,14 @@ class Supervisor:
     def _wait(self, seconds: float) -> None:
         poll = select.poll()
         poll.register(self._signals.wake, select.POLLIN)
-        if self.control is not None:
-            poll.register(self.control.fileno(), select.POLLIN)
+        if self.link.number is not None:
+            poll.register(self.link.number, select.POLLIN)
         for ends in self._ends:
             poll.register(ends, select.POLLIN)
         for number, _ in poll.poll(seconds * 1000):
             if number == self._signals.wake:
                 os.read(number, 4096)
+                self.link.collect()
             elif number in self._ends:
                 pid = self._ends.pop(number)  # to the millisecond: who was first matters
                 self.writer.event("gone", pid=pid, **how_it_ended(number, pid))
@@ -227,61 +226,19 @@ class Supervisor:
                 self._hear_keeper()
 
     def _hear_keeper(self) -> None:
-        try:
-            words = self.control.recv(4096) if self.control is not None else b""
-        except OSError:
-            words = b""
-        if not words:
-            self._keeper_is_gone()
-            return
-        self._heard += words
-        *lines, self._heard = self._heard.split(b"\n")
-        for line in lines:
-            message: dict[str, Any] = json.loads(line)
-            self.job = message.get("job", self.job)
+        for message in self.link.hear():
             self.status = message.get("status", self.status)
+        if self.status is None and self.link.replace():
+            self.writer.event("keeper", pid=self.link.keeper, note="the keeper was killed; another took over")
 
     def _learn_pid(self) -> None:
-        while not self.job and self.status is None and self.control is not None:
+        while not self.link.job and self.status is None and self.link.number is not None:
             self._hear_keeper()
-
-    def _keeper_is_gone(self) -> None:
-        """Somebody killed the keeper: another takes over its descriptors, and the job, now our child, goes on."""
-        if self.control is not None:
-            self.control.close()
-        self.control = None
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.keeper, 0)
-        if self.job:
-            threading.Thread(target=self._collect, daemon=True).start()
-            import socket as sockets
-
-            ours, theirs = sockets.socketpair()
-            self.keeper = os.fork()
-            if self.keeper == 0:
-                with contextlib.suppress(BaseException):
-                    ours.close()
-                    os.setsid()
-                    keeper = Keeper(self.folder or self.live or "", self.streams, theirs, self._terminal_before)
-                    keeper.status = 0  # the supervisor collects it
-                    keeper.run(self.job)
-                os._exit(0)
-            theirs.close()
-            self.writer.event("keeper", note="the first keeper was killed; another took over")
-
-    def _collect(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            _, status = os.waitpid(self.job, 0)
-            write_exit(self.folder or self.live or "", status)
-            time.sleep(_TICK / 2)
-            self.status = status
-        os.write(self._signals.waker, b"c")
+        self.job = self.link.job
 
     def _signalled(self, number: int, sender: int, name: str) -> None:
         if number == signal.SIGWINCH:
-            if self.control is not None:
-                with contextlib.suppress(OSError):
-                    self.control.sendall(b"w")
+            self.link.say(b"w")
             return
         self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
         if number == signal.SIGHUP:  # a closed terminal is none of the job's business
@@ -302,9 +259,7 @@ class Supervisor:
         self._give_terminal_back()
         finish(self, folder, status)
         self.writer.close()
-        if self.control is not None:
-            with contextlib.suppress(OSError):
-                self.control.sendall(b"q")
+        self.link.say(b"q")
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
