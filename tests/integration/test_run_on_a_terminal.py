@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
@@ -84,6 +85,20 @@ def test_control_c_reaches_a_job_with_one_stream_in_a_file(tmp_path: Path, redir
         assert on_a_terminal(STOPPED, b"\x03", b"ready", **{redirected: file})[0] == 9
 
 
+def facts(folder: Path) -> dict[str, int]:
+    for path in folder.glob("crashcart_runs/*/run.json"):
+        told: dict[str, int] = json.loads(path.read_text())
+        return told
+    return {}
+
+
+def until(condition: object, seconds: float = 40.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
 SEVERAL = 'for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" <&0 & done; wait'
 
 
@@ -157,3 +172,126 @@ def test_keys_reach_the_job_after_the_keeper_was_killed(tmp_path: Path) -> None:
     terminal.type(b"Ada\r")
     terminal.see(b">Ada")
     assert terminal.close() == 0
+
+
+COUNTS = (
+    "import os, time\n"
+    "for i in range(3000):\n"
+    "    print('count', i, flush=True)\n"
+    "    time.sleep(0.02)\n"
+    "    if os.path.exists('end'):\n        break\n"
+    "print('name?', end=' ', flush=True)\n"
+    "print('>' + input())\n"
+)
+
+
+def shell() -> Terminal:
+    """An interactive shell: who gives a stopped job its terminal again."""
+    terminal = Terminal(["bash", "--norc", "--noprofile", "--noediting", "-i"])
+    terminal.type(b"PS1='shell\\076 '\r")
+    terminal.see(b"shell> ")
+    return terminal
+
+
+def state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize("redirected", ["", " > out 2>&1", " | cat"])
+def test_control_z_suspends_the_job_and_fg_resumes_it(tmp_path: Path, redirected: str) -> None:
+    (tmp_path / "job.py").write_text(COUNTS)
+    terminal = shell()
+    line = " ".join(shlex.quote(word) for word in [*CRASHCART[:-1], "job.py"])
+    terminal.type(f"{line}{redirected}\r".encode())
+    until(lambda: "job" in facts(tmp_path))
+    job = facts(tmp_path)["job"]
+    until(lambda: next(tmp_path.glob("crashcart_runs/*/logs/output.log")).stat().st_size > 50)
+    terminal.type(b"\x1a")
+    terminal.see(b"Stopped")
+    terminal.see(b"shell> ")
+    assert state(job) == "T"
+    terminal.type(b"echo $((6*7))\r")
+    terminal.see(b"42\r\n")
+    terminal.see(b"shell> ")
+    assert terminal.echoes
+    terminal.type(b"fg\r")
+    until(lambda: state(job) != "T")
+    (tmp_path / "end").touch()
+    until(lambda: b"name? " in next(tmp_path.glob("crashcart_runs/*/logs/output.log")).read_bytes())
+    if redirected == " | cat":
+        terminal.see(b"name? ")
+    terminal.type(b"Ada\r")
+    terminal.see(b"shell> ")
+    log = next(tmp_path.glob("crashcart_runs/*/logs/output.log")).read_bytes()
+    assert b">Ada" in log
+    assert terminal.echoes
+    terminal.type(b"exit\r")
+    terminal.close()
+
+
+def test_a_job_sent_to_the_background_leaves_the_keys_to_the_shell(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(COUNTS.replace("print('count', i, flush=True)", "pass"))
+    terminal = shell()
+    terminal.type(" ".join(shlex.quote(word) for word in [*CRASHCART[:-1], "job.py"]).encode() + b" &\r")
+    until(lambda: "job" in facts(tmp_path))
+    terminal.type(b"echo $((6*7))\r")
+    terminal.see(b"42\r\n")
+    assert terminal.echoes
+    terminal.type(b"fg\r")
+    until(lambda: not terminal.echoes)
+    terminal.type(b"\x1a")
+    terminal.see(b"Stopped")
+    terminal.type(b"bg\r")
+    until(lambda: state(facts(tmp_path)["job"]) != "T")
+    terminal.type(b"echo $((7*7))\r")
+    terminal.see(b"49\r\n")
+    terminal.type(b"fg\r")
+    until(lambda: not terminal.echoes)
+    (tmp_path / "end").touch()
+    terminal.see(b"name? ")
+    terminal.type(b"Ada\r")
+    terminal.see(b">Ada")
+    terminal.see(b"shell> ")
+    terminal.type(b"exit\r")
+    terminal.close()
+
+
+def test_control_z_where_no_shell_could_resume_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "end").touch()
+    terminal = Terminal([*CRASHCART, COUNTS])
+    terminal.see(b"name? ")
+    terminal.type(b"\x1a")
+    terminal.type(b"Ada\r")
+    terminal.see(b">Ada")
+    assert terminal.close() == 0
+
+
+def test_a_suspended_time_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRASHCART_HANG_SECONDS", "1")
+    (tmp_path / "job.py").write_text(
+        "import os, time, torch\n"
+        "model = torch.nn.Linear(2, 2)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for i in range(3000):\n"
+        "    optimizer.step()\n    time.sleep(0.02)\n"
+        "    open('begun', 'w').close() if i == 100 else None\n"
+        "    if os.path.exists('end'):\n        break\n"
+    )
+    terminal = shell()
+    terminal.type(" ".join(shlex.quote(word) for word in [*CRASHCART[:-1], "job.py"]).encode() + b"\r")
+    until((tmp_path / "begun").exists)
+    terminal.type(b"\x1a")
+    terminal.see(b"Stopped")
+    terminal.see(b"shell> ")
+    time.sleep(7)
+    terminal.type(b"fg\r")
+    time.sleep(3)
+    (tmp_path / "end").touch()
+    terminal.see(b"shell> ")
+    terminal.type(b"exit\r")
+    terminal.close()
+    (events,) = tmp_path.glob("crashcart_runs/*/recording/events.jsonl")
+    kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()]
+    assert "suspended" in kinds
+    assert "hang" not in kinds[kinds.index("suspended") :]

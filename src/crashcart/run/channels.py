@@ -24,6 +24,7 @@ __all__ = ["Channels", "Held"]
 
 _PIECE = 1 << 16
 _MOMENT = 0.03  # seconds that the rest of a line has to come
+_ECHOED = 0.2  # seconds after a key in which what is shown of it comes before what the job answers
 _LONGEST = 1 << 16
 _EARLIER = 64 << 20  # bytes of what was said before the first rank spoke that are copied
 
@@ -85,7 +86,7 @@ class Channels:
         self._joint = [one.log for one in streams.outputs]
         self.shown = [Shown(one.user) for one in streams.outputs]
         self.open: dict[int, _Channel] = {}
-        self.last_word = 0.0
+        self.last_word = self.typed = 0.0
         self._attempts: dict[int, int] = {}
         self._next = 1 + max(held, default=0)
         self.several = any(one.rank is not None for one in held.values()) or os.path.exists(
@@ -144,9 +145,14 @@ class Channels:
         return any(not channel.shown.has_room for channel in self.open.values())
 
     def copy(self, readable: Iterable[int]) -> list[int]:
-        """Pass on what has come, ranks first: a launcher speaks about what they said before. The numbers of those that ended."""
+        """Pass on what has come; the numbers of those that ended.
+
+        Ranks first, since a launcher speaks about what they said before; but after a key the job's own terminal, which shows it.
+        """
+        shows_keys = time.monotonic() - self.typed < _ECHOED
         found = [self.open[read] for read in readable if read in self.open]
-        return [one.number for one in sorted(found, key=lambda one: one.held.rank is None) if not self._copy(one)]
+        found.sort(key=lambda one: (one.held.rank is None) != shows_keys)
+        return [one.number for one in found if not self._copy(one)]
 
     def _copy(self, channel: _Channel) -> bool:
         try:

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import termios
@@ -20,19 +19,18 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.inside.layout import JOB
-from crashcart.recording.folder import read_json
 from crashcart.run.channels import Channels, Held
-from crashcart.run.output import copy_size, restore
-from crashcart.run.pages import clean_event
+from crashcart.run.exit import rescue, write_exit
+from crashcart.run.output import copy_size
 from crashcart.run.rank_output import identity, open_ends, read_request
-from crashcart.run.status import decoded
+from crashcart.run.terminal import restore, special_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from crashcart.run.output import Streams
 
-__all__ = ["Keeper", "Start", "read_exit", "rescue", "start_keeper", "write_exit"]
+__all__ = ["Keeper", "Start", "start_keeper"]
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 _SUBREAPER = 36
@@ -54,6 +52,7 @@ class Keeper:
         self.status: int | None = None
         self.ended = 0.0
         self._told = False
+        self.typing = start.typing
         self._asking: dict[int, socket.socket] = {}
         self.alone = False  # the supervisor is gone without a good-bye
 
@@ -84,7 +83,7 @@ class Keeper:
         watched = [*self.channels.watched, wake, *self._asking]
         if self.control is not None:
             watched.append(self.control.fileno())
-        if self.streams.keyboard is not None and self.status is None:
+        if self.streams.keyboard is not None and self.typing and self.status is None:
             watched.append(self.streams.keyboard)
         if self.start.listener is not None:
             watched.append(self.start.listener.fileno())
@@ -134,19 +133,21 @@ class Keeper:
                     os.close(end)
 
     def _type(self) -> None:
-        """The user's keys, to the job; what the terminal shows of them comes before what the job answers."""
+        """The user's keys, to the job."""
         keyboard, master = self.streams.keyboard, self.streams.master
         try:
             keys = os.read(keyboard, 1024) if keyboard is not None else b""
         except OSError:
             keys = b""
         if keys and master is not None:
+            for name in special_keys(keys, master, self.job):
+                self.typing = self.typing and name != "suspend"
+                self._say({name: True})
             with contextlib.suppress(OSError):
                 os.write(master, keys)
-            if select.select([master], [], [], 0)[0]:
-                self._copy((master,))
+            self.channels.typed = time.monotonic()
         else:
-            self.streams = self.streams._replace(keyboard=None)
+            self.typing = False
 
     def _obey(self) -> None:
         """The supervisor speaks, or is gone: then the terminal is given back, and everything else goes on."""
@@ -154,15 +155,20 @@ class Keeper:
             words = self.control.recv(64) if self.control is not None else b""
         except OSError:
             words = b""
-        if b"w" in words:
+        if b"n" in words or b"k" in words:
+            self.typing = words.rfind(b"k") > words.rfind(b"n")
+        if b"w" in words or b"k" in words:
             self._resize()
         if b"e" in words:  # the supervisor has collected the job: the keeper that started it was killed
             self._ended(0)
         if not words or b"q" in words:
             self.alone = not words
-            if not words and self.streams.keyboard is not None:
+            if self.alone and self.typing and self.streams.keyboard is not None:
                 restore(self.streams.keyboard, self.start.terminal_before)
-            self.streams = self.streams._replace(keyboard=None)
+            elif self.alone:
+                with contextlib.suppress(OSError):
+                    os.killpg(self.job, signal.SIGCONT)  # whoever stopped it can no longer continue it
+            self.typing = False
             if self.control is not None:
                 self.control.close()
             self.control = None
@@ -214,39 +220,6 @@ class Keeper:
             self.control.sendall(line)
 
 
-def rescue(live: str, kept: str) -> None:
-    """Keep what the job's processes said about themselves, and give the memory it lay in back."""
-    with contextlib.suppress(OSError):
-        if not live:
-            return
-        os.makedirs(kept, mode=0o700, exist_ok=True)
-        for name in os.listdir(live):
-            if name.endswith(".events"):
-                with contextlib.suppress(OSError), open(os.path.join(live, name), "rb") as file:
-                    lines = [event for line in file if (event := clean_event(line)) is not None]
-                    with open(os.path.join(kept, name), "wb") as out:
-                        out.write(b"".join(json.dumps(event).encode() + b"\n" for event in lines))
-        shutil.rmtree(live, ignore_errors=True)
-
-
-def write_exit(folder: str, status: int) -> None:
-    """How the job ended, for everybody who comes later."""
-    code, name = decoded(status)
-    told = {"code": code, "signal": name, "time": time.time()}
-    with contextlib.suppress(OSError):
-        path = os.path.join(folder, "exit.json")
-        with open(path + ".new", "w", encoding="utf-8") as file:
-            json.dump(told, file)
-        os.replace(path + ".new", path)
-
-
-def read_exit(folder: str) -> int:
-    """The wait status that was written there."""
-    told = read_json(os.path.join(folder, "exit.json"))
-    name = str(told.get("signal"))
-    return int(signal.Signals[name]) if name in signal.Signals.__members__ else int(told.get("code") or 0) << 8
-
-
 class Start(NamedTuple):
     """All that is needed to start a job."""
 
@@ -256,6 +229,7 @@ class Start(NamedTuple):
     streams: Streams
     terminal_before: list[object] | None
     listener: socket.socket | None = None
+    typing: bool = False  # whether the user's keys are the job's
 
     @property
     def live(self) -> str:

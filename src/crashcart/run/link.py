@@ -14,7 +14,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from crashcart.run.channels import Held
-from crashcart.run.keeper import Keeper, Start, read_exit, start_keeper, write_exit
+from crashcart.run.exit import read_exit, write_exit
+from crashcart.run.keeper import Keeper, Start, start_keeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,7 @@ class Link:
         self.control: socket.socket | None = control
         self.job = 0
         self.collected: int | None = None
+        self.typing = start.typing
         self._waker = waker
         self._collecting = False
         self._heard = b""
@@ -50,6 +52,11 @@ class Link:
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.sendall(word)
+
+    def let_type(self, *, allowed: bool) -> None:
+        """Whether the user's keys go to the job from here on."""
+        self.typing = allowed
+        self.say(b"k" if allowed else b"n")
 
     def hear(self) -> Iterator[dict[str, Any]]:
         """What the keeper says that is not about its channels; nothing where it is gone."""
@@ -108,7 +115,7 @@ class Link:
             with contextlib.suppress(BaseException):
                 ours.close()
                 os.setsid()
-                Keeper(self.start, theirs, self.held).run(self.job)
+                Keeper(self.start._replace(typing=self.typing), theirs, self.held).run(self.job)
             os._exit(0)
         theirs.close()
         self.control = ours

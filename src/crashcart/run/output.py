@@ -13,10 +13,9 @@ import os
 import pty
 import struct
 import termios
-import tty
 from typing import NamedTuple
 
-__all__ = ["Stream", "Streams", "copy_size", "is_foreground", "open_streams", "raw", "restore"]
+__all__ = ["Stream", "Streams", "copy_size", "open_streams"]
 
 _WINDOW = struct.Struct("HHHH")
 
@@ -73,31 +72,6 @@ def open_streams() -> Streams:
     keyboard = 0 if slave is not None and _terminal(0) else None
     stdin = slave if keyboard is not None and slave is not None else 0
     return Streams((stdin, ends[1], ends[2]), tuple(outputs), master, slave, keyboard)
-
-
-def is_foreground(terminal: int) -> bool:
-    """Whether we may use the keyboard: a job in the background of a shell may not."""
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-
-
-def raw(terminal: int) -> list[object] | None:
-    """Let every key through; the state before, to be restored."""
-    try:
-        before = termios.tcgetattr(terminal)
-        tty.setraw(terminal, termios.TCSADRAIN)
-    except termios.error:
-        return None
-    return before
-
-
-def restore(terminal: int, before: list[object] | None) -> None:
-    """Give the terminal back as it was."""
-    if before is not None:
-        with contextlib.suppress(termios.error, OSError):
-            termios.tcsetattr(terminal, termios.TCSADRAIN, before)  # type: ignore[arg-type]
 
 
 def copy_size(terminal: int, master: int) -> None:

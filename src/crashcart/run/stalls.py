@@ -59,6 +59,12 @@ class Stalls:
         else:
             self._look_outside(now)
 
+    def resumed(self) -> None:
+        """The job was stopped by its user, and goes on: that time is none without progress."""
+        now = time.monotonic()
+        self._start_anew(now)
+        self.movement.logged = now if self.movement.logged else 0.0
+
     def names(self) -> dict[int, tuple[str, int | None]]:
         """Role and rank of each process as the tree knows them."""
         return {process.pid: (process.role, process.rank) for process in self._tree.values()}

@@ -26,12 +26,14 @@ from crashcart.run.facts import describe, write_facts
 from crashcart.run.keeper import Start
 from crashcart.run.link import Link
 from crashcart.run.notify import Notifier
-from crashcart.run.output import is_foreground, open_streams, raw, restore
+from crashcart.run.output import open_streams
 from crashcart.run.pages import Pages
 from crashcart.run.rank_output import listen
 from crashcart.run.signals import Signals
 from crashcart.run.status import how_it_ended
 from crashcart.run.stopping import Stopping, sent_to_all
+from crashcart.run.suspending import can_be_resumed, suspend
+from crashcart.run.terminal import Terminal
 from crashcart.run.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -41,7 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "supervise"]
 
-_PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGQUIT)
+_PASSED = (
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGQUIT,
+    signal.SIGTSTP,
+)  # fmt: skip
 _SUBREAPER = 36
 _TICK = 1.0
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
@@ -75,7 +80,7 @@ class Supervisor:
         self.status: int | None = None
         self.job = 0
         self._signals = signals
-        self._terminal_before: list[object] | None = None
+        self.terminal = Terminal(None)
         self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
 
@@ -95,27 +100,24 @@ class Supervisor:
         os.makedirs(os.path.join(folder, "logs"), exist_ok=True)
         self._greet(added)
         streams = open_streams()
-        if streams.keyboard is not None:
-            if is_foreground(streams.keyboard):
-                self._terminal_before = raw(streams.keyboard)
-            else:
-                streams = streams._replace(keyboard=None)
+        self.terminal = Terminal(streams.keyboard)
+        self.terminal.take()
         self.streams = streams
         self._signals.block()
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         listener = listen(self.live if options.inject else None, streams)
-        start = Start(folder, options.command, environment, streams, self._terminal_before, listener)
+        start = Start(folder, options.command, environment, streams, self.terminal.modes, listener, self.terminal.taken)
         self.link = Link(start, self._signals.waker)
         for end in streams.job_ends:
             os.close(end)
         if self.link.problem is not None:
-            self._give_terminal_back()
+            self.terminal.give_back()
             return self._not_started(self.link.problem)
         self._signals.start()
         try:
             return self._watch(folder)
         finally:
-            self._give_terminal_back()
+            self.terminal.give_back()
 
     def _watch(self, folder: str) -> int:
         self._learn_pid()
@@ -133,6 +135,7 @@ class Supervisor:
             for number, sender, name in self._signals.heard():
                 self._signalled(number, sender, name)
             if time.monotonic() >= due:
+                self.take_terminal()
                 self.look()
                 due = max(due + _TICK, time.monotonic() + _TICK / 2)
         return self._end(folder)
@@ -190,7 +193,7 @@ class Supervisor:
     def say(self, sentence: str) -> None:
         """One line for the user, on standard error, whole also where a terminal is raw."""
         if not self.options.quiet:
-            end = "\r\n" if self._terminal_before is not None else "\n"
+            end = "\r\n" if self.terminal.taken else "\n"
             with contextlib.suppress(OSError):
                 os.write(2, f"crashcart: {sentence}{end}".encode())
 
@@ -228,6 +231,10 @@ class Supervisor:
     def _hear_keeper(self) -> None:
         for message in self.link.hear():
             self.status = message.get("status", self.status)
+            if "suspend" in message and can_be_resumed():
+                os.killpg(os.getpgrp(), signal.SIGTSTP)  # ourselves, and whoever stands beside us in a pipeline
+            elif "suspend" in message:
+                self.link.let_type(allowed=True)
         if self.status is None and self.link.replace():
             self.writer.event("keeper", pid=self.link.keeper, note="the keeper was killed; another took over")
 
@@ -240,11 +247,19 @@ class Supervisor:
         if number == signal.SIGWINCH:
             self.link.say(b"w")
             return
+        if number == signal.SIGTSTP:
+            suspend(self)
+            return
         self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
         if number == signal.SIGHUP:  # a closed terminal is none of the job's business
             return
         everybody = sent_to_all(name)
         self.stopping.pass_on(signal.Signals(number), everybody_has_it=everybody)
+
+    def take_terminal(self) -> None:
+        """Let the job have the keys, once we are in the foreground."""
+        if self.terminal.take():
+            self.link.let_type(allowed=True)
 
     def _before_kill(self) -> list[int]:
         self.watchers.take_stacks("before it is killed")
@@ -256,7 +271,7 @@ class Supervisor:
 
         self.look(fresh=True)
         status = self.status or 0
-        self._give_terminal_back()
+        self.terminal.give_back()
         finish(self, folder, status)
         self.writer.close()
         self.link.say(b"q")
@@ -281,17 +296,11 @@ class Supervisor:
             self.say("it is there because " + "; ".join(self.refused))
 
     def _not_started(self, problem: OSError) -> int:
-        self._terminal_before = None
         self.say(f"{self.options.command[0]}: {problem.strerror}")
         code = CANNOT_START.get(problem.errno or 0, 125)
         if self.folder:
             write_json(os.path.join(self.folder, "run.json"), self.facts | {"state": "not started", "code": code})
         return code
-
-    def _give_terminal_back(self) -> None:
-        if self._terminal_before is not None and self.streams.keyboard is not None:
-            restore(self.streams.keyboard, self._terminal_before)
-            self._terminal_before = None
 
 
 def supervise(options: Options) -> int:

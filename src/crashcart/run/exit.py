@@ -1,0 +1,49 @@
+"""What must outlast a job and everybody who watched it: how it ended, and what its processes said about themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+
+from crashcart.recording.folder import read_json
+from crashcart.run.pages import clean_event
+from crashcart.run.status import decoded
+
+__all__ = ["read_exit", "rescue", "write_exit"]
+
+
+def rescue(live: str, kept: str) -> None:
+    """Keep what the job's processes said about themselves, and give the memory it lay in back."""
+    with contextlib.suppress(OSError):
+        if not live:
+            return
+        os.makedirs(kept, mode=0o700, exist_ok=True)
+        for name in os.listdir(live):
+            if name.endswith(".events"):
+                with contextlib.suppress(OSError), open(os.path.join(live, name), "rb") as file:
+                    lines = [event for line in file if (event := clean_event(line)) is not None]
+                    with open(os.path.join(kept, name), "wb") as out:
+                        out.write(b"".join(json.dumps(event).encode() + b"\n" for event in lines))
+        shutil.rmtree(live, ignore_errors=True)
+
+
+def write_exit(folder: str, status: int) -> None:
+    """How the job ended, for everybody who comes later."""
+    code, name = decoded(status)
+    told = {"code": code, "signal": name, "time": time.time()}
+    with contextlib.suppress(OSError):
+        path = os.path.join(folder, "exit.json")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(told, file)
+        os.replace(path + ".new", path)
+
+
+def read_exit(folder: str) -> int:
+    """The wait status that was written there."""
+    told = read_json(os.path.join(folder, "exit.json"))
+    name = str(told.get("signal"))
+    return int(signal.Signals[name]) if name in signal.Signals.__members__ else int(told.get("code") or 0) << 8
