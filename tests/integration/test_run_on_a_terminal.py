@@ -15,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from terminal import Terminal
@@ -85,9 +85,9 @@ def test_control_c_reaches_a_job_with_one_stream_in_a_file(tmp_path: Path, redir
         assert on_a_terminal(STOPPED, b"\x03", b"ready", **{redirected: file})[0] == 9
 
 
-def facts(folder: Path) -> dict[str, int]:
+def facts(folder: Path) -> dict[str, Any]:
     for path in folder.glob("crashcart_runs/*/run.json"):
-        told: dict[str, int] = json.loads(path.read_text())
+        told: dict[str, Any] = json.loads(path.read_text())
         return told
     return {}
 
@@ -295,3 +295,25 @@ def test_a_suspended_time_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()]
     assert "suspended" in kinds
     assert "hang" not in kinds[kinds.index("suspended") :]
+
+
+@pytest.mark.parametrize("redirected", ["", " > out 2>&1"])
+def test_control_c_ends_the_loop_of_a_shell(tmp_path: Path, redirected: str) -> None:
+    """A shell goes on with its loop unless the program itself died of the interrupt."""
+    (tmp_path / "job.py").write_text("import time\nopen('begun', 'w').close()\ntime.sleep(60)\n")
+    line = " ".join(shlex.quote(word) for word in [*CRASHCART[:-1], "job.py"])
+    terminal = Terminal(["bash", "-c", f"for i in 1 2; do {line}{redirected}; echo went on; done; echo after"])
+    until((tmp_path / "begun").exists)
+    until(lambda: "job" in facts(tmp_path))
+    terminal.type(b"\x03")
+    assert terminal.close() == -signal.SIGINT
+    assert b"went on" not in terminal.shown
+    assert (facts(tmp_path)["state"], facts(tmp_path)["signal"]) == ("stopped", "SIGINT")
+
+
+def test_an_interrupt_that_was_sent_is_told_as_a_code() -> None:
+    job = subprocess.Popen([*CRASHCART, "import time; print('ready', flush=True); time.sleep(60)"], stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"ready\n"
+    job.send_signal(signal.SIGINT)
+    assert job.wait(40) == 128 + signal.SIGINT

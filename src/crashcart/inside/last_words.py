@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
 from . import events, layout, page, phases
 from .shapes import describe
 
+# Not from typing: it makes named tuples by `eval`, and CPython then forgets that an interrupt is to end it by SIGINT.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any
 
 _MESSAGE = 2000
 _FRAMES = 60

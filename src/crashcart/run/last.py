@@ -35,7 +35,7 @@ def finish(job: Supervisor, folder: str, status: int) -> None:
     _keep_fatal_stacks(job)
     if status:
         _keep_kernel_log(job)
-    asked = job.stopping.asked
+    asked = job.stopping.asked or (job.interrupted and name == "SIGINT")
     state = "finished" if not status else "stopped" if asked else "killed" if name else "failed"
     logs = by_last_word(os.path.join(folder, "logs"))
     job.facts |= {"state": state, "code": code, "signal": name, "ended": time.time(), "left": left, "logs": logs}

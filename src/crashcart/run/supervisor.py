@@ -33,7 +33,7 @@ from crashcart.run.signals import Signals
 from crashcart.run.status import how_it_ended
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.suspending import can_be_resumed, suspend
-from crashcart.run.terminal import Terminal
+from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
 from crashcart.run.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Supervisor:
         self.job = 0
         self._signals = signals
         self.terminal = Terminal(None)
+        self.interrupted = False  # from the keyboard
         self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
 
@@ -231,6 +232,9 @@ class Supervisor:
     def _hear_keeper(self) -> None:
         for message in self.link.hear():
             self.status = message.get("status", self.status)
+            if "interrupt" in message:  # the job has it; a terminal gives it to whoever stands beside us too
+                self.interrupted = True
+                os.killpg(os.getpgrp(), signal.SIGINT)
             if "suspend" in message and can_be_resumed():
                 os.killpg(os.getpgrp(), signal.SIGTSTP)  # ourselves, and whoever stands beside us in a pipeline
             elif "suspend" in message:
@@ -250,9 +254,12 @@ class Supervisor:
         if number == signal.SIGTSTP:
             suspend(self)
             return
+        if number == signal.SIGINT and sender == os.getpid():  # a key that the job's own terminal has given it
+            return
         self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
         if number == signal.SIGHUP:  # a closed terminal is none of the job's business
             return
+        self.interrupted |= number == signal.SIGINT and is_from_terminal(sender)
         everybody = sent_to_all(name)
         self.stopping.pass_on(signal.Signals(number), everybody_has_it=everybody)
 
@@ -313,6 +320,8 @@ def supervise(options: Options) -> int:
         attempt = Supervisor(options, signals, before)
         code = attempt.run()
         if options.on_hang != "restart" or not attempt.stopped_for_hang or len(before) >= MOST_RESTARTS:
+            if attempt.interrupted and attempt.status == signal.SIGINT:
+                die_of_interrupt()
             return code
         before.append(attempt.folder or "")
         attempt.say(f"it hung and is started again (attempt {len(before) + 1})")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import termios
+import threading
 import tty
 
-__all__ = ["Terminal", "restore", "special_keys"]
+__all__ = ["Terminal", "die_of_interrupt", "is_from_terminal", "restore", "special_keys"]
 
 _LETTERS = {"suspend": termios.VSUSP, "interrupt": termios.VINTR}
 
@@ -70,3 +72,23 @@ def special_keys(keys: bytes, master: int, job: int) -> list[str]:
         return []
     found = [name for name, letter in _LETTERS.items() if modes[6][letter] in keys and modes[6][letter] != b"\0"]
     return [name for name in found if name != "suspend" or own]
+
+
+def is_from_terminal(sender: int) -> bool:
+    """Whether an interrupt came from the keyboard: from the kernel, while our terminal has us in the foreground."""
+    if sender:
+        return False
+    with contextlib.suppress(OSError):
+        handle = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            return _is_foreground(handle)
+        finally:
+            os.close(handle)
+    return False
+
+
+def die_of_interrupt() -> None:
+    """As a program that was interrupted does: so a loop of the user's shell ends too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: another one waits for signals
