@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -321,6 +322,55 @@ def test_a_slow_reader_gets_everything(folder: Path) -> None:
     assert job.stdout.read().count(b"\n") == 100_000
     assert job.wait(20) == 0
     assert (the_run(folder) / "logs" / "output.log").read_bytes().count(b"\n") == 100_000
+
+
+def piped(command: tuple[str, ...], folder: Path) -> tuple[list[int], str]:
+    """The exit codes of ``crashcart run -- command | head -3``, and what was said on standard error."""
+    words = shlex.join([*CRASHCART, "--", *command])
+    line = f"{words} | head -3 > shown; echo ${{PIPESTATUS[@]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    assert (folder / "shown").read_text().count("\n") == 3
+    return [int(code) for code in done.stdout.split()], done.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_job_as_without_us(folder: Path) -> None:
+    code = "import time\nfor i in range(1000):\n    print('line', i, flush=True)\n    time.sleep(0.05)"
+    codes, said = piped(python(code), folder)
+    assert codes == [1, 0]
+    assert "BrokenPipeError" in said
+    assert "the reader of its standard output had gone" in said
+    *log, _ = (the_run(folder) / "logs" / "output.log").read_text().split("\n")  # the last may be without its end
+    assert log == [f"line {i}" for i in range(len(log))]
+    assert 3 <= len(log) < 900
+
+
+def test_a_reader_that_goes_away_is_a_signal_to_other_programs(folder: Path) -> None:
+    assert piped(("bash", "-c", "while sleep 0.05; do echo line; done"), folder)[0] == [128 + signal.SIGPIPE, 0]
+
+
+def test_ranks_get_to_know_that_nobody_reads_on(folder: Path) -> None:
+    (folder / "job.sh").write_text(
+        'for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 "$@" & done; wait; ls ended0 ended1 > /dev/null'
+    )
+    code = (
+        "import os, time\n"
+        "try:\n    for i in range(1000):\n        print('line', i, flush=True)\n        time.sleep(0.05)\n"
+        "except BrokenPipeError:\n    open('ended' + os.environ['RANK'], 'w').close()\n    os._exit(0)"
+    )
+    assert piped(("bash", "job.sh", *python(code)), folder)[0] == [0, 0]
+
+
+def test_a_slow_reader_is_no_reader_that_went_away(folder: Path) -> None:
+    line = shlex.join([*CRASHCART, "--quiet", "--", "bash", "-c", "echo one; sleep 1; echo two"])
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | (sleep 3; cat); echo ${{PIPESTATUS[0]}}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "one\ntwo\n0\n"
+    assert the_run(folder).exists()
 
 
 def test_a_segmentation_fault_leaves_its_stack(folder: Path) -> None:

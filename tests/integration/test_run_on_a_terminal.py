@@ -317,3 +317,17 @@ def test_an_interrupt_that_was_sent_is_told_as_a_code() -> None:
     assert job.stdout.readline() == b"ready\n"
     job.send_signal(signal.SIGINT)
     assert job.wait(40) == 128 + signal.SIGINT
+
+
+def test_a_closed_terminal_that_takes_the_reader_with_it_does_not_end_the_job(tmp_path: Path) -> None:
+    code = (
+        "import time\nopen('begun', 'w').close()\n"
+        "for i in range(100):\n    print('line', i, flush=True)\n    time.sleep(0.02)\nopen('done', 'w').close()"
+    )
+    terminal = Terminal(["bash", "-c", shlex.join([*CRASHCART, code]) + " | tee seen"])
+    until((tmp_path / "begun").exists)
+    until(lambda: "job" in facts(tmp_path))
+    os.close(terminal.master)
+    until((tmp_path / "done").exists)
+    until(lambda: b"line 99" in next(tmp_path.glob("crashcart_runs/*/logs/output.log")).read_bytes())
+    terminal.program.wait(40)

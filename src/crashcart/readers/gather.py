@@ -102,6 +102,9 @@ class _Gathering:
         facts, ending = flight.facts, flight.ending
         who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
         self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
+        for event in flight.of_kind("unread"):
+            quote = f"the reader of its {event.details.get('stream')} had gone, as `head` does"
+            self.case.notes.append(Evidence("recorder", quote, event.evidence.where))
         kernel = os.path.join(folder, "kernel.log")
         self.kernel = kernel if os.path.isfile(kernel) else None
         for before in facts.get("before") or ():

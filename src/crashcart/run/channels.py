@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crashcart.run.keep import Kept, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from crashcart.run.output import Streams
 
@@ -80,11 +80,13 @@ class _Channel:
 class Channels:
     """All channels of one job, by the descriptor that is read."""
 
-    def __init__(self, folder: str, streams: Streams, held: Mapping[int, Held]) -> None:
+    def __init__(
+        self, folder: str, streams: Streams, held: Mapping[int, Held], wake: Callable[[], None] = lambda: None
+    ) -> None:
         self.folder = os.path.join(folder, "logs")
         self._logs: dict[str, Kept] = {}
         self._joint = [one.log for one in streams.outputs]
-        self.shown = [Shown(one.user) for one in streams.outputs]
+        self.shown = [Shown(one.user, wake) for one in streams.outputs]
         self.open: dict[int, _Channel] = {}
         self.last_word = self.typed = 0.0
         self._attempts: dict[int, int] = {}
@@ -190,6 +192,19 @@ class Channels:
         for log in channel.logs:
             if all(log not in other.logs for other in self.open.values()):
                 log.close()
+
+    def break_off(self, stream: int) -> list[int]:
+        """Nobody reads a stream of the user's: keep what was said up to now, and let go, so that the job gets to know."""
+        ended = [one for one in self.open.values() if one.held.stream == stream]
+        for channel in ended:
+            os.set_blocking(channel.held.read, False)
+            with contextlib.suppress(OSError):
+                while piece := os.read(channel.held.read, _PIECE):
+                    channel.take(piece, 0.0)
+            self._end(channel)
+            if channel.held.rank is None:
+                os.close(channel.held.read)
+        return [channel.number for channel in ended]
 
     def flush(self, seconds: float) -> None:
         """Let the user have everything, but not for ever."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import select
 import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Kept", "Shown"]
 
 _ROOM = 4 << 20  # bytes that wait for a slow reader before the job has to wait, as it would without us
 _HELD = 256 << 10
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Kept:
@@ -61,8 +67,14 @@ class Kept:
 class Shown:
     """The user's own stream, written by a thread: a terminal that was stopped must not stop the log."""
 
-    def __init__(self, user: int) -> None:
-        self._user = user
+    def __init__(self, user: int, wake: Callable[[], None] = lambda: None) -> None:
+        """``wake`` is called, in a thread, when the reader is found gone."""
+        self.user = user
+        self.broken = False  # a pipe whose reader has gone: without us the job would get to know
+        self._wake = wake
+        self._nameless = False
+        with contextlib.suppress(OSError):
+            self._nameless = os.readlink(f"/proc/self/fd/{user}").startswith("pipe:")
         self._handed = self._written = 0  # bytes; each has one writer, so that no lock is needed
         self._pieces: queue.Queue[bytes | None] = queue.Queue()
         self._gone = False
@@ -91,12 +103,28 @@ class Shown:
 
     def _put(self, view: memoryview) -> int:
         try:
-            return os.write(self._user, view)
+            return os.write(self.user, view)
         except BlockingIOError:
-            select.select([], [self._user], [])
-        except OSError:  # the reader or the terminal is gone; the log goes on
-            self._gone = True
+            select.select([], [self.user], [])
+        except (BrokenPipeError, ConnectionResetError):
+            self.break_off()
+            self._wake()
+        except OSError as problem:
+            if (
+                problem.errno in _NO_ROOM
+            ):  # of the user's own file: what finds none is left out, what comes later may find some
+                return len(view)
+            self._gone = True  # the terminal; the log goes on
         return 0
+
+    def break_off(self) -> None:
+        """Nobody reads any more."""
+        self.broken = self._gone = True
+
+    @property
+    def tells(self) -> bool:
+        """Whether the kernel tells us at once when the reader goes: of a pipe without a name, to which none can come again."""
+        return self._nameless and not self._gone
 
     def flush(self, seconds: float) -> None:
         """Wait until the user has everything, but not for ever."""

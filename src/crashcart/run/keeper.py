@@ -36,6 +36,7 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal
 _SUBREAPER = 36
 _LAST_WORDS = 0.3  # seconds of silence after the job's end that end the wait for its last words
 _SETTLE = 2.0
+_HANG_UP = 0.2  # seconds in which a closed terminal, which takes readers with it, is heard of
 
 
 class Keeper:
@@ -47,7 +48,11 @@ class Keeper:
         self.streams = start.streams
         self.control: socket.socket | None = control
         control.setblocking(False)  # a supervisor that was stopped must not stop the job
-        self.channels = Channels(start.folder, start.streams, held)
+        self._wake, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self.channels = Channels(start.folder, start.streams, held, self._wake_up)
+        self.hung_up = False  # the user's terminal was closed
+        self._broken: dict[int, float] = {}  # since when nobody reads a stream
         self.job = 0
         self.status: int | None = None
         self.ended = 0.0
@@ -60,39 +65,45 @@ class Keeper:
         """Copy until the job has ended and nothing more comes."""
         self.job = job
         self._say({"job": job})
-        wake, waker = os.pipe()
-        os.set_blocking(waker, False)
-        signal.set_wakeup_fd(waker)
+        signal.set_wakeup_fd(self._waker)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._collect()
         while self.channels.open or self.status is None:
-            readable = self._wait(wake)
-            if wake in readable:
-                os.read(wake, 4096)
+            readable = self._wait()
+            if self._wake in readable:
+                os.read(self._wake, 4096)
                 self._collect()
             self._hear(readable)
             self._copy(readable)
+            self._break(readable)
             self._finish()
         self._finish()
         self.channels.close()
         if self.alone:
             rescue(self.start.live, os.path.join(self.folder, "recording", "inside"))
 
-    def _wait(self, wake: int) -> set[int]:
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._waker, b"b")
+
+    def _wait(self) -> set[int]:
         waits = [self.channels.pass_late()]
-        watched = [*self.channels.watched, wake, *self._asking]
+        watched = [*self.channels.watched, self._wake, *self._asking]
         if self.control is not None:
             watched.append(self.control.fileno())
         if self.streams.keyboard is not None and self.typing and self.status is None:
             watched.append(self.streams.keyboard)
         if self.start.listener is not None:
             watched.append(self.start.listener.fileno())
-        if self.channels.behind or (self.status is not None and not self._told):
+        if self.channels.behind or any(self._broken.values()) or (self.status is not None and not self._told):
             waits.append(0.05)
         timeout = min((wait for wait in waits if wait is not None), default=None)
         poll = select.poll()
         for one in watched:
             poll.register(one, select.POLLIN)
+        for shown in self.channels.shown:
+            if shown.tells:
+                poll.register(shown.user, 0)  # that its reader is gone is told unasked
         return {number for number, _ in poll.poll(None if timeout is None else timeout * 1000 + 1)}
 
     def _hear(self, readable: set[int]) -> None:
@@ -112,6 +123,20 @@ class Keeper:
     def _copy(self, readable: Iterable[int]) -> None:
         for number in self.channels.copy(readable):
             self._say({"closed": number})
+
+    def _break(self, ready: set[int]) -> None:
+        """Let the job know that nobody reads on, as it would without us; not where the terminal was closed: then it goes on."""
+        now = time.monotonic()
+        for stream, shown in enumerate(self.channels.shown):
+            if shown.user in ready and shown.tells:
+                shown.break_off()
+            if shown.broken and self.control is not None and not self.hung_up and self.status is None:
+                since = self._broken.setdefault(stream, now)
+                if since and now - since > _HANG_UP:
+                    self._broken[stream] = 0.0
+                    for number in self.channels.break_off(stream):
+                        self._say({"closed": number})
+                    self._say({"broken": shown.user})
 
     def _answer(self, line: socket.socket) -> None:
         """Give a rank its own channels, once the supervisor holds our ends of them too."""
@@ -157,6 +182,7 @@ class Keeper:
             words = b""
         if b"n" in words or b"k" in words:
             self.typing = words.rfind(b"k") > words.rfind(b"n")
+        self.hung_up = self.hung_up or b"h" in words
         if b"w" in words or b"k" in words:
             self._resize()
         if b"e" in words:  # the supervisor has collected the job: the keeper that started it was killed

@@ -120,7 +120,9 @@ def _summary(
     job.say(
         f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
     )
-    if verdict:
+    if job.unread:
+        job.say(f"the reader of its {job.unread} had gone, as `head` does, and the job got to know, as it would without us.")
+    elif verdict:
         job.say(f"{verdict['says']} ({verdict['cause']}) The whole answer: crashcart why")
     for one in left:
         held = f" and holds {one['gpu'] / (1 << 30):.1f} GB of GPU memory" if one["gpu"] else ""

@@ -37,6 +37,7 @@ class Link:
         self.job = 0
         self.collected: int | None = None
         self.typing = start.typing
+        self._hung_up = False
         self._waker = waker
         self._collecting = False
         self._heard = b""
@@ -52,6 +53,11 @@ class Link:
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.sendall(word)
+
+    def hang_up(self) -> None:
+        """The user's terminal was closed."""
+        self._hung_up = True
+        self.say(b"h")
 
     def let_type(self, *, allowed: bool) -> None:
         """Whether the user's keys go to the job from here on."""
@@ -119,7 +125,7 @@ class Link:
             os._exit(0)
         theirs.close()
         self.control = ours
-        self.say(b"w")  # the window may have changed meanwhile
+        self.say(b"hw" if self._hung_up else b"w")  # the window may have changed meanwhile
         if not self._collecting:
             self._collecting = True
             threading.Thread(target=self._wait_for_job, daemon=True).start()

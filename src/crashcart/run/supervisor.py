@@ -82,6 +82,7 @@ class Supervisor:
         self._signals = signals
         self.terminal = Terminal(None)
         self.interrupted = False  # from the keyboard
+        self.unread = ""  # the stream whose reader went away
         self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
 
@@ -235,6 +236,9 @@ class Supervisor:
             if "interrupt" in message:  # the job has it; a terminal gives it to whoever stands beside us too
                 self.interrupted = True
                 os.killpg(os.getpgrp(), signal.SIGINT)
+            if "broken" in message:
+                self.unread = "standard output" if message["broken"] == 1 else "standard error"
+                self.writer.event("unread", stream=self.unread)
             if "suspend" in message and can_be_resumed():
                 os.killpg(os.getpgrp(), signal.SIGTSTP)  # ourselves, and whoever stands beside us in a pipeline
             elif "suspend" in message:
@@ -258,6 +262,7 @@ class Supervisor:
             return
         self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
         if number == signal.SIGHUP:  # a closed terminal is none of the job's business
+            self.link.hang_up()
             return
         self.interrupted |= number == signal.SIGINT and is_from_terminal(sender)
         everybody = sent_to_all(name)
