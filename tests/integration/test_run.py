@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import subprocess
@@ -19,6 +20,8 @@ import crashcart
 from crashcart.readers.flight import read_flight
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.flight import Flight
 
 CRASHCART = [sys.executable, "-m", "crashcart.cli", "run"]
@@ -296,22 +299,59 @@ def test_what_an_exception_says_is_kept_without_its_secrets(folder: Path) -> Non
         assert path.is_dir() or b"A" * 34 not in path.read_bytes()
 
 
-def test_a_full_disk_costs_lines_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = folder / "small"
-    small.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=600k", "none", str(small)], capture_output=True, check=False
-    )
-    if mounted.returncode:
+@pytest.fixture
+def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A disk of 800 KB for the runs."""
+    place = folder / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=800k", "none", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a small disk needs the right to mount one")
-    try:
-        monkeypatch.setenv("CRASHCART_RUNS", str(small))
-        done = run(*python("for i in range(40000): print('line', i, 'of a job that writes more than the disk can hold')"))
-        lines = done.stdout.splitlines()
-        assert (done.returncode, len(lines)) == (0, 40000)
-        assert "Traceback" not in done.stderr
-    finally:
-        subprocess.run(["umount", str(small)], check=False)
+    monkeypatch.setenv("CRASHCART_RUNS", str(place))
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=False)
+
+
+def test_a_full_disk_costs_lines_and_nothing_else(small: Path) -> None:
+    code = (
+        "for i in range(40000): print('line', i, 'of a job that writes more than the disk can hold')\n"
+        "raise ValueError('what it died of')"
+    )
+    done = run(*python(code))
+    lines = done.stdout.splitlines()
+    assert (done.returncode, len(lines)) == (1, 40000)
+    assert done.stderr.count("Traceback") == 1
+    assert len(re.findall(r"the recording is incomplete: \d{6,} bytes of the log", done.stderr)) == 1
+    (kept,) = small.glob("*/exit.json")
+    assert json.loads(kept.read_text())["code"] == 1
+    facts = json.loads((kept.parent / "run.json").read_text())
+    assert (facts["state"], facts["code"]) == ("failed", 1)
+    assert facts["lost"] > 100_000
+    log = (kept.parent / "logs" / "output.log").read_text()
+    assert log.endswith("line 39999 of a job that writes more than the disk can hold\n")
+    assert "found no room on the disk" in log
+    assert json.loads((kept.parent / "findings.json").read_text())["findings"][0]["cause"] == "code/bug"
+    assert not (kept.parent / "reserve").exists()
+
+
+def test_a_disk_that_the_job_itself_has_filled_does_not_lose_its_end(small: Path) -> None:
+    code = (
+        "import os\n"
+        f"with open({str(small / 'model.pt')!r}, 'wb', buffering=0) as file:\n"
+        "    while True:\n        file.write(bytes(4096))\n"
+    )
+    done = run(*python(code))
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    (kept,) = small.glob("*/exit.json")
+    assert json.loads(kept.read_text())["code"] == 1
+    assert json.loads((kept.parent / "run.json").read_text())["state"] == "failed"
+    assert "No space left" in (kept.parent / "logs" / "errors.log").read_text()
+
+
+def test_no_room_is_taken_once_a_run_has_ended(folder: Path) -> None:
+    assert "incomplete" not in run("true").stderr
+    assert not (the_run(folder) / "reserve").exists()
 
 
 def test_a_slow_reader_gets_everything(folder: Path) -> None:

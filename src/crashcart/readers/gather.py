@@ -123,6 +123,10 @@ class _Gathering:
         if ending.get("code") is not None or ending.get("signal"):
             quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
             self.case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
+        if facts.get("lost"):
+            self.case.not_looked.append(
+                NotLooked("all of the log", f"{facts['lost']} bytes of it found no room on the disk")
+            )
         told = facts.get("logs")
         return logs_of_run(os.path.join(folder, "logs"), told if isinstance(told, list) else ())
 

@@ -26,6 +26,8 @@ _PIECE = 1 << 16
 _MOMENT = 0.03  # seconds that the rest of a line has to come
 _ECHOED = 0.2  # seconds after a key in which what is shown of it comes before what the job answers
 _LONGEST = 1 << 16
+_LAST_WORDS = 256 << 10  # bytes of all logs that are written when room was made for the end
+_SHARE = 4  # of that room; the rest is for the answer
 _EARLIER = 64 << 20  # bytes of what was said before the first rank spoke that are copied
 
 
@@ -190,7 +192,7 @@ class Channels:
         if all(other.held.stream != channel.held.stream for other in self.open.values()):
             channel.shown.close()
         for log in channel.logs:
-            if all(log not in other.logs for other in self.open.values()):
+            if not log.full and all(log not in other.logs for other in self.open.values()):
                 log.close()
 
     def break_off(self, stream: int) -> list[int]:
@@ -210,6 +212,22 @@ class Channels:
         """Let the user have everything, but not for ever."""
         for stream in {channel.held.stream for channel in self.open.values()}:
             self.shown[stream].flush(seconds)
+
+    def settle(self) -> int:
+        """Write the last words where the disk was full; how many bytes of the log found no room in all."""
+        full = [log for log in self._logs.values() if log.full]
+        for log in full:
+            log.settle(min(_LAST_WORDS, self._room() // _SHARE) // len(full))
+        lost = {name: log.lost_in_all for name, log in self._logs.items()}
+        joint = sum(lost.pop(name, 0) for name in set(self._joint))
+        return max(joint, sum(lost.values()))
+
+    def _room(self) -> int:
+        try:
+            found = os.statvfs(self.folder)
+        except OSError:
+            return 0
+        return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
         """Nothing more will come."""

@@ -1,4 +1,8 @@
-"""What must outlast a job and everybody who watched it: how it ended, and what its processes said about themselves."""
+"""What must outlast a job and everybody who watched it: how it ended, and what its processes said about themselves.
+
+A job often ends because its disk is full, and just then there is no room to write it down. So a file of no use is written at the
+start, and removed at the end.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,26 @@ from crashcart.recording.folder import read_json
 from crashcart.run.pages import clean_event
 from crashcart.run.status import decoded
 
-__all__ = ["read_exit", "rescue", "write_exit"]
+__all__ = ["free_reserve", "make_reserve", "read_exit", "rescue", "write_exit"]
+
+_RESERVE = "reserve"
+_ROOM = 1 << 20
+_SHARE = 8  # of the room that is left, where it is little
+
+
+def make_reserve(folder: str) -> None:
+    """Take the room that the end will need; of bytes that no file system can make smaller."""
+    with contextlib.suppress(OSError):
+        found = os.statvfs(folder)
+        size = min(_ROOM, found.f_bavail * found.f_frsize // _SHARE)
+        with open(os.path.join(folder, _RESERVE), "wb") as file:
+            file.write(os.urandom(size))
+
+
+def free_reserve(folder: str) -> None:
+    """The end has come: whoever writes about it has room."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, _RESERVE))
 
 
 def rescue(live: str, kept: str) -> None:
@@ -33,6 +56,7 @@ def rescue(live: str, kept: str) -> None:
 
 def write_exit(folder: str, status: int) -> None:
     """How the job ended, for everybody who comes later."""
+    free_reserve(folder)
     code, name = decoded(status)
     told = {"code": code, "signal": name, "time": time.time()}
     with contextlib.suppress(OSError):

@@ -25,7 +25,8 @@ class Kept:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.lost = 0
+        self.lost = 0  # since the last mark
+        self.lost_in_all = 0
         self._held = b""
         self._file: int | None = None
         with contextlib.suppress(OSError):
@@ -52,8 +53,26 @@ class Kept:
         return bytes(view)
 
     def _hold(self, rest: bytes) -> None:
-        self.lost += max(0, len(rest) - _HELD)
+        self._lose(max(0, len(rest) - _HELD))
         self._held = rest[-_HELD:]
+
+    def _lose(self, count: int) -> None:
+        self.lost += count
+        self.lost_in_all += count
+
+    @property
+    def full(self) -> bool:
+        """Whether something waits for room."""
+        return bool(self._held or self.lost)
+
+    def settle(self, most: int) -> None:
+        """The end: write the last words into the room that was freed for them, and no more than that."""
+        if self.full:
+            self._lose(max(0, len(self._held) - most))
+            self._held = self._held[-most:] if most else b""
+            self.write(b"")
+            self._lose(len(self._held))
+            self._held = b""
 
     def close(self) -> None:
         """Write what is still held, if there is room now."""

@@ -232,7 +232,7 @@ class Keeper:
         if not self.channels.open or now - self.channels.last_word > _LAST_WORDS or now - self.ended > _SETTLE:
             self.channels.flush(_SETTLE)
             self._told = True
-            self._say({"status": self.status})
+            self._say({"status": self.status, "lost": self.channels.settle()})
 
     def _say(self, message: dict[str, object], descriptor: int | None = None) -> None:
         """A line for the supervisor; one that comes with a descriptor must reach it where there is one."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.flight import took
 from crashcart.readers.run_logs import by_last_word
 from crashcart.recording.folder import write_json
+from crashcart.run.exit import free_reserve
 from crashcart.run.status import decoded
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["finish"]
 
 _FATAL = b"Fatal Python error"
 _LONGEST = 1 << 20
+_SHORT = 1 << 16
 _EARLIER = 60  # seconds before the start that may still matter
 _PATIENCE = 3.0
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
@@ -30,17 +32,26 @@ def finish(job: Supervisor, folder: str, status: int) -> None:
     """Write down how it ended and tell it; after a death the answer of ``why`` is already there."""
     code, name = decoded(status)
     left = _left_behind(job)
+    free_reserve(folder)
     job.writer.event("end", code=code, signal=name, left=left)
     job.pages.look()
     _keep_fatal_stacks(job)
-    if status:
-        _keep_kernel_log(job)
     asked = job.stopping.asked or (job.interrupted and name == "SIGINT")
     state = "finished" if not status else "stopped" if asked else "killed" if name else "failed"
     logs = by_last_word(os.path.join(folder, "logs"))
-    job.facts |= {"state": state, "code": code, "signal": name, "ended": time.time(), "left": left, "logs": logs}
+    job.facts |= {
+        "state": state,
+        "code": code,
+        "signal": name,
+        "ended": time.time(),
+        "left": left,
+        "logs": logs,
+        "lost": job.lost,
+    }
     if job.folder is not None:
         write_json(os.path.join(job.folder, "run.json"), job.facts)
+    if status:
+        _keep_kernel_log(job)
     verdict = _verdict(job, folder) if job.folder is not None else {}
     _summary(job, code, name, verdict, left)
     job.notifier.tell("death" if status else "end", {"code": code, "signal": name, **verdict})
@@ -78,7 +89,12 @@ def _keep_kernel_log(job: Supervisor) -> None:
         )
         if done.returncode == 0 and done.stdout.strip() and job.folder is not None:
             with open(os.path.join(job.folder, "kernel.log"), "wb") as file:
-                file.write(done.stdout[-_LONGEST:])
+                file.write(done.stdout[-(_LONGEST if not _incomplete(job) else _SHORT) :])
+
+
+def _incomplete(job: Supervisor) -> bool:
+    """Whether the disk had no room for all that was to be kept."""
+    return bool(job.lost or job.writer.lost)
 
 
 def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
@@ -120,6 +136,10 @@ def _summary(
     job.say(
         f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
     )
+    if _incomplete(job):
+        job.say(
+            f"the recording is incomplete: {job.lost} bytes of the log and {job.writer.lost} records found no room on the disk."
+        )
     if job.unread:
         job.say(f"the reader of its {job.unread} had gone, as `head` does, and the job got to know, as it would without us.")
     elif verdict:

@@ -22,6 +22,7 @@ from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
 from crashcart.run.environment import job_environment
+from crashcart.run.exit import make_reserve
 from crashcart.run.facts import describe, write_facts
 from crashcart.run.keeper import Start
 from crashcart.run.link import Link
@@ -82,6 +83,7 @@ class Supervisor:
         self._signals = signals
         self.terminal = Terminal(None)
         self.interrupted = False  # from the keyboard
+        self.lost = 0  # bytes of the log that found no room
         self.unread = ""  # the stream whose reader went away
         self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
@@ -99,6 +101,7 @@ class Supervisor:
         if self.folder:
             os.makedirs(os.path.join(self.folder, "nccl"), exist_ok=True)
             write_facts(self.folder, self.facts, options.command)
+            make_reserve(self.folder)
         os.makedirs(os.path.join(folder, "logs"), exist_ok=True)
         self._greet(added)
         streams = open_streams()
@@ -233,6 +236,7 @@ class Supervisor:
     def _hear_keeper(self) -> None:
         for message in self.link.hear():
             self.status = message.get("status", self.status)
+            self.lost = message.get("lost", self.lost)
             if "interrupt" in message:  # the job has it; a terminal gives it to whoever stands beside us too
                 self.interrupted = True
                 os.killpg(os.getpgrp(), signal.SIGINT)
