@@ -1,6 +1,6 @@
 """What the inside part costs: start-up of `python -c pass`, and thread CPU of a training step.
 
-    python benchmarks/inside.py [--starts 200] [--steps 20000]
+    python benchmarks/inside.py [--starts 200] [--blocks 40] [--pairs 2] [SHAPE ...]
 
 With and without take turns, in one order and then the other, so that a busy machine is busy for both. Promised: at most 5 ms a
 start, at most 20 microseconds a step.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import json
 import os
 import resource
 import statistics
@@ -22,60 +21,32 @@ from pathlib import Path
 
 SITE = Path(__file__).resolve().parent.parent / "src" / "crashcart" / "inside" / "site"
 
-# The hooks take hold while torch is executed, so a step with and one without need a process each; both run the same blocks at
-# the same time of day, since they wait for their turn on standard input.
-STEPS = """
-import json, sys, time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, Dataset
-
-class Samples(Dataset):
-    def __len__(self): return 1 << 30
-    def __getitem__(self, index): return torch.zeros(4), torch.zeros(1)
-    def __getitems__(self, indices): return BATCH
-
-torch.set_num_threads(1)
-BATCH = (torch.ones(8, 4), torch.ones(8, 1))
-if sys.argv[1] == "small":
-    model = nn.Linear(4, 1)
-else:  # as Hugging Face's trainer does: train() before every step, here of 300 modules
-    model = nn.Sequential(nn.Linear(4, 1), *[nn.Identity() for _ in range(300)])
-optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-loader = iter(DataLoader(Samples(), batch_sampler=([0] for _ in range(1 << 30)), collate_fn=lambda batch: batch))
-
-def block(steps):
-    begin = time.thread_time()
-    for _ in range(steps):
-        if sys.argv[1] == "train()":
-            model.train()
-        inputs, targets = next(loader)
-        loss = (model[0] if sys.argv[1] == "train()" else model)(inputs).sub(targets).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return (time.thread_time() - begin) / steps
-
-block(200)
-print("ready", flush=True)
-for line in sys.stdin:
-    print(json.dumps(block(int(line))), flush=True)
-"""
+# The hooks take hold while torch is executed, so a step with and one without need a process each.
+SHAPES = Path(__file__).resolve().parent / "step_shapes.py"
+BLOCKS = {"small": 500, "modes": 200, "full": 200, "accelerate": 200, "trainer": 50, "lightning": 100}
 
 
 def main() -> int:
     """Measure both and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=200)
-    parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--blocks", type=int, default=40, help="blocks of steps that each process of a pair runs")
+    parser.add_argument(
+        "--pairs", type=int, default=2, help="pairs of processes, since two processes never lie alike in memory"
+    )
+    parser.add_argument("shapes", nargs="*", default=[*BLOCKS], help="of " + ", ".join(BLOCKS))
     options = parser.parse_args()
     compileall.compile_dir(SITE.parent, quiet=2)  # as pip does when it installs
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as live:  # noqa: S108
-        wall, bare, cpu = start_up(live, options.starts)
-        print(f"start-up: +{wall * 1e3:.2f} ms over {bare * 1e3:.1f} ms; CPU +{cpu * 1e3:.2f} ms")
-        for kind in ("small", "train()"):
-            added, bare = per_step(live, options.steps, kind)
-            print(f"step, {kind}: +{added * 1e6:.1f} us of thread CPU over {bare * 1e6:.0f} us")
+        if options.starts:
+            wall, bare, cpu = start_up(live, options.starts)
+            print(f"start-up: +{wall * 1e3:.2f} ms over {bare * 1e3:.1f} ms; CPU +{cpu * 1e3:.2f} ms", flush=True)
+        for shape in options.shapes:
+            rows = [row for _ in range(options.pairs) for row in per_step(live, shape, options.blocks)]
+            added, bare = (statistics.median(column) for column in zip(*rows, strict=True))
+            ratio = statistics.median(1 + more / without for more, without in rows)
+            told = f"+{added * 1e6:.1f} us of thread CPU over {bare * 1e6:.0f} us, ratio {ratio:.3f}"
+            print(f"step, {shape}: {told}", flush=True)
     return 0
 
 
@@ -104,32 +75,44 @@ def start_up(live: str, times: int) -> tuple[float, float, float]:
     return wall, bare, cpu_added
 
 
-def per_step(live: str, steps: int, kind: str) -> tuple[float, float]:
-    """Median of the differences of neighbouring blocks of 500 steps: seconds of thread CPU added, and without."""
-    command = [sys.executable, "-c", STEPS, kind]
+def per_step(live: str, shape: str, blocks: int) -> list[tuple[float, float]]:
+    """For neighbouring blocks of steps: seconds of thread CPU of a step that the hooks add, and those without."""
+    command = [sys.executable, str(SHAPES), shape, str(BLOCKS[shape])]
     both = {
-        inside: subprocess.Popen(command, env=environment(inside), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        inside: subprocess.Popen(
+            command,
+            env=environment(inside),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         for inside in (None, live)
     }
     for process in both.values():
-        assert process.stdout is not None  # noqa: S101
-        process.stdout.readline()
+        _block(process)
     rows = []
-    for turn in range(max(4, steps // 500)):
-        pair = {inside: _block(both[inside], 500) for inside in ((None, live) if turn % 2 else (live, None))}
+    for turn in range(blocks):
+        pair = {inside: _next_block(both[inside]) for inside in ((None, live) if turn % 2 else (live, None))}
         rows.append((pair[live] - pair[None], pair[None]))
     for process in both.values():
         process.communicate()
-    added, bare = (statistics.median(column) for column in zip(*rows, strict=True))
-    return added, bare
+    return rows
 
 
-def _block(process: subprocess.Popen[str], steps: int) -> float:
+def _next_block(process: subprocess.Popen[str]) -> float:
     assert process.stdin is not None  # noqa: S101
-    assert process.stdout is not None  # noqa: S101
-    process.stdin.write(f"{steps}\n")
+    process.stdin.write("\n")
     process.stdin.flush()
-    return float(json.loads(process.stdout.readline()))
+    return _block(process)
+
+
+def _block(process: subprocess.Popen[str]) -> float:
+    assert process.stdout is not None  # noqa: S101
+    for line in process.stdout:  # frameworks print lines of their own
+        if line.startswith("block "):
+            return float(line.split()[1])
+    raise SystemExit(f"{process.args!r} ended with {process.wait()}")
 
 
 if __name__ == "__main__":

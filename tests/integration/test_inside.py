@@ -84,6 +84,64 @@ print(loss.item().hex())
     assert process.phase == "exit"
 
 
+def test_the_end_of_an_evaluation_is_seen_however_it_ends(tmp_path: Path) -> None:
+    """`train()` of the model, flags that a trainer sets back one by one, gradients that are on again; a teacher is no evaluation."""
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+print(nn.Module.train.__module__, hasattr(nn.Module.train, "_crashcart"))
+teacher, averaged = nn.Linear(4, 8), nn.Linear(4, 1)
+loader = DataLoader(data, batch_size=12)
+teacher.eval()
+for batch in loader:
+    step(*batch)
+
+model.eval()  # 1: three batches with gradients on, flags set back by hand
+for inputs, _ in loader:
+    model(inputs)
+for module in model.modules():
+    module.training = True
+for batch in loader:
+    step(*batch)
+    teacher.eval()
+    model[1].eval()
+
+averaged.eval()  # 2: nobody calls eval() of the model
+with torch.no_grad():
+    for inputs, _ in loader:
+        averaged(inputs)
+for batch in loader:
+    step(*batch)
+
+evaluate([])  # 3: the program ends with an evaluation of nothing
+""",
+    )
+    page = job.first.page
+    ends = job.first.of("phase", phase="evaluate", edge="end")
+    assert (page["steps"], page["train_batches"], page["eval_batches"], page["data_waits"]) == (9, 9, 6, 15)
+    assert [(e["by"], e["batches"]) for e in ends] == [("train()", 3), ("gradients", 3), ("train()", 0)]
+    assert job.out.split() == ["torch.nn.modules.module", "False"]
+
+
+def test_a_model_whose_optimizer_holds_other_tensors_is_known_by_its_turns(tmp_path: Path) -> None:
+    """Sharded optimizers hold flat tensors of their own: what goes back to training after `eval()` is evaluated from then on."""
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+model = nn.Linear(4, 1)
+flat = torch.zeros(5, requires_grad=True)
+optimizer = torch.optim.SGD([flat], lr=0.1)
+for epoch in range(3):
+    flat.sum().backward()
+    optimizer.step()
+    evaluate([])
+""",
+    )
+    assert [e["batches"] for e in job.first.of("phase", phase="evaluate", edge="end")] == [0, 0]
+
+
 def test_the_program_computes_the_same_to_the_bit_and_prints_the_same(tmp_path: Path) -> None:
     code = (
         SET_UP

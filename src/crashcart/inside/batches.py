@@ -6,28 +6,33 @@ model is evaluated that way).
 
 from __future__ import annotations
 
-from _struct import Struct
+import time
+from _thread import get_ident
 from typing import Any
 
 from . import memory, page, patching, phases, tracing
 from .mistakes import ours
 
 _LEAVES = 64
-_EVALUATE = phases.EVALUATE
-# train_batches, eval_batches, batch_size, largest_batch, batch_elements, largest_elements, data_wait, data_waits
-_show = Struct("8d").pack_into
-_FROM = page.at("train_batches") * 8
+_TRAIN, _EVALUATE = phases.TRAIN, phases.EVALUATE
+_PHASE, _SINCE, _PROGRESS = page.PHASE, page.PHASE_SINCE, page.PROGRESS
+_TRAINED, _EVALUATED = page.at("train_batches"), page.at("eval_batches")
+_SIZE, _LARGEST = page.at("batch_size"), page.at("largest_batch")
+_ELEMENTS, _MOST = page.at("batch_elements"), page.at("largest_elements")
+_WAITED, _WAITS = page.at("data_wait"), page.at("data_waits")
+_here, _now = page.here, phases.now
+_monotonic = time.monotonic
 
 
 class _Seen:
-    __slots__ = ("elements", "evaluated", "largest", "most", "size", "trained", "waited", "waits")
+    __slots__ = ("elements", "evaluated", "largest", "most", "size", "trained", "waited")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.trained = self.evaluated = self.waits = 0
+        self.trained = self.evaluated = 0
         self.waited = 0.0
         self.size: float = page.NAN
         self.elements: float = page.NAN
@@ -43,27 +48,67 @@ def install(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "__next__", _timed)
 
 
-def _timed(original: Any) -> Any:
+def _timed(original: Any) -> Any:  # noqa: C901 - see below
     phase = phases.DATA
 
+    # One function on purpose, with what `phases.enter` and `leave` do in it: split into five it costs twice as much, since after
+    # a training step each of them has to be fetched from memory again.
     def __next__(self: Any) -> Any:  # noqa: N807
         if tracing.is_compiling():
             return original(self)
-        mark = phases.enter(phase)
+        here, now = _here, _now
+        numbers = here.numbers
+        began = _monotonic()
+        mark = -1
+        if get_ident() == now.thread:
+            if now.lasting == _EVALUATE:
+                phases.settle()
+            mark = here.phase
+            here.phase = phase
+            here.since = numbers[_SINCE] = began
+            numbers[_PHASE] = phase
         try:
             batch = original(self)
-        except StopIteration:
-            _ended(self)
+        except BaseException as error:
+            phases.leave((mark, began))
+            if isinstance(error, StopIteration):
+                _ended(self)
             raise
-        finally:
-            seconds = phases.leave(mark)
         try:
-            _count(batch, seconds, mark[1] + seconds)
+            ended = _monotonic()
+            if mark > _EVALUATE:
+                phases.leave((mark, began))
+            elif mark >= 0:
+                here.phase = numbers[_PHASE] = now.lasting
+                here.since = numbers[_SINCE] = now.since
+                numbers[_PROGRESS] = ended
+            if now.lasting != _TRAIN or not tracing.with_gradients():
+                _weigh()
+            if now.lasting == _EVALUATE:
+                seen.evaluated += 1
+                numbers[_EVALUATED] = seen.evaluated
+            else:
+                seen.trained += 1
+                numbers[_TRAINED] = seen.trained
+            seen.waited = numbers[_WAITED] = seen.waited + (ended - began)
+            numbers[_WAITS] = seen.trained + seen.evaluated
+            _measure(batch)
+            if ended > here.next_look:
+                memory.look(ended)
         except Exception:
             ours("batch")
         return batch
 
     return __next__
+
+
+def _weigh() -> None:
+    """A batch outside of training: gradients that are off begin an evaluation; one that was seen by that ends when they are on."""
+    if not tracing.with_gradients():
+        if _now.lasting == _TRAIN:
+            phases.last(_EVALUATE, "no_grad")
+    elif _now.lasting == _EVALUATE and _now.module is None:
+        phases.last(_TRAIN, "gradients")
 
 
 def _ended(loader: Any) -> None:
@@ -76,52 +121,39 @@ def _ended(loader: Any) -> None:
         ours("loader")
 
 
-def _count(batch: Any, seconds: float, moment: float) -> None:
-    torch = tracing.torch
-    if torch is None:
-        return
-    lasting = phases.now.lasting
-    if lasting == phases.TRAIN and not tracing.with_gradients():
-        phases.last(_EVALUATE, "no_grad")
-        lasting = phases.now.lasting
-    if lasting == _EVALUATE:
-        seen.evaluated += 1
-    else:
-        seen.trained += 1
-    seen.waits += 1
-    seen.waited += seconds
-    size, elements = measure(batch, tracing.tensor)
-    if elements:
-        seen.size, seen.elements = size, elements
-        seen.largest = max(seen.largest, size)
-        seen.most = max(seen.most, elements)
-    here = page.here
-    _show(
-        here.mapping, _FROM, seen.trained, seen.evaluated, seen.size, seen.largest, seen.elements, seen.most, seen.waited, seen.waits
-    )  # fmt: skip
-    if moment > here.next_look:
-        memory.look(moment)
-
-
-def measure(batch: Any, tensor: Any) -> tuple[int, int]:
+def _measure(batch: Any) -> None:
     """The first dimension of the first tensor, and the elements of all; a look at no more than a few leaves."""
+    tensor = tracing.tensor
     size = elements = 0
     waiting: Any = batch if type(batch) in (tuple, list) else (batch,)
     left = _LEAVES
-    deeper: list[Any] = []
+    deeper: list[Any] | None = None
     while True:
         for item in waiting:
             if type(item) is tensor:
-                elements += item.numel()
-                if not size:
+                if not elements:
                     size = item.size(0) if item.dim() else 1
+                elements += item.numel()
             elif isinstance(item, (tuple, list, dict)) or hasattr(item, "keys"):
+                if deeper is None:
+                    deeper = []
                 deeper.append(item)
             left -= 1
             if left <= 0:
-                return size, elements
-        if not deeper:
-            return size, elements
+                break
+        if left <= 0 or not deeper:
+            break
         waiting = deeper.pop(0)
         if not isinstance(waiting, (tuple, list)):
             waiting = list(waiting.values())
+    if elements and (elements != seen.elements or size != seen.size):
+        _other_size(size, elements)
+
+
+def _other_size(size: int, elements: int) -> None:
+    numbers = _here.numbers
+    seen.size, seen.elements = size, elements
+    seen.largest = max(seen.largest, size)
+    seen.most = max(seen.most, elements)
+    numbers[_SIZE], numbers[_ELEMENTS] = size, elements
+    numbers[_LARGEST], numbers[_MOST] = seen.largest, seen.most

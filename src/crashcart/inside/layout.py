@@ -16,8 +16,8 @@ PHASES = (
 )  # fmt: skip
 # Clocks: `started` is Unix time; `phase_since` and `last_progress` are CLOCK_MONOTONIC, the same for all processes of a machine.
 # `step_time` is the seconds between the last two steps, `data_wait` and `tracker_seconds` are sums; `lr` is the first group's,
-# `lr_highest` the highest of the groups now; `loss_step` is the number of steps before that loss. `beats` grows with everything
-# seen. `allocated`, `peak` and `reserved` are bytes of the current device, at most a second old.
+# `lr_highest` the highest of the groups now; `loss_step` is the number of steps before that loss. `beats` grows with each
+# short phase, but for the waits that `data_waits` counts. `allocated`, `peak` and `reserved` are bytes of the current device, at most a second old.
 SIZE = 64 * 8
 VERSION = 1
 # In the environment of every process of a job: the folder for these pages, and the signal that asks for stacks.

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from _struct import Struct
 from typing import Any
 
 from . import events, late, page, patching, phases, steps, tracing
 from .mistakes import ours
 
-_show = Struct("2d").pack_into  # loss and loss_step
-_FROM, _NONFINITE = page.at("loss") * 8, page.at("nonfinite")
-# What a GradScaler made larger, and what it was: (identity of the product, the loss itself).
-unscaled: list[Any] = [0, None]
-_state = {"bad": False}
+_LOSS, _LOSS_STEP, _NONFINITE = page.at("loss"), page.at("loss_step"), page.at("nonfinite")
+_TRAIN = phases.TRAIN
+_here, _now, _shown = page.here, phases.now, steps.shown
+
+
+class _State:
+    __slots__ = ("bad", "scaled")
+
+    def __init__(self) -> None:
+        self.bad = False  # the last one was no number
+        self.scaled = 0  # identity of what a GradScaler made of a loss that was looked at already
+
+
+state = _State()
 
 
 def take(value: float, step: int) -> None:
     """A loss has come: into the page, and an event when it is no number."""
-    _show(page.here.mapping, _FROM, value, step)
+    numbers = _here.numbers
+    numbers[_LOSS] = value
+    numbers[_LOSS_STEP] = step
     if value - value == 0:
-        _state["bad"] = False
+        state.bad = False
         return
-    page.here.numbers[_NONFINITE] += 1
-    if not _state["bad"]:  # told again after a finite one
-        _state["bad"] = True
+    numbers[_NONFINITE] += 1
+    if not state.bad:  # told again after a finite one
+        state.bad = True
         events.write("nonfinite", step=step, what="loss", value=value)
 
 
@@ -52,34 +62,52 @@ class _Looking:
             return self._original
         if not tracing.is_compiling():
             try:
-                _look(loss)
+                if _now.lasting != _TRAIN:
+                    _begins()
+                scaled = state.scaled
+                if scaled:
+                    state.scaled = 0
+                    if scaled == id(loss):
+                        return self._bind(loss, owner)
+                if type(loss) is tracing.tensor and not tracing.watched() and not tracing.modes() and loss.is_cpu:
+                    if loss.numel() == 1:
+                        value = loss.item()
+                        if value - value == 0 and not state.bad:  # as `take`, which costs another microsecond
+                            numbers = _here.numbers
+                            numbers[_LOSS] = value
+                            numbers[_LOSS_STEP] = _shown.steps
+                        else:
+                            take(value, _shown.steps)
+                else:
+                    look(loss)
             except Exception:
                 ours("loss")
         return self._bind(loss, owner)
 
 
-def _look(loss: Any) -> None:
-    if unscaled[0]:
-        if unscaled[0] == id(loss):
-            loss = unscaled[1]
-        unscaled[:] = 0, None
-    page.here.beats += 1
-    if phases.now.lasting == phases.START_UP:
-        phases.last(phases.TRAIN, "backward")
+def _begins() -> None:
+    if _now.lasting == phases.START_UP:
+        phases.last(_TRAIN, "backward")
+    else:
+        phases.settle()
+
+
+def look(loss: Any) -> None:
+    """Read it, or have it copied; nothing that would wait for a device, nothing that the program's own watchers would see."""
     # Subclasses (sharded, fake, functional tensors) have rules of their own; so has a program that watches every operation.
-    if type(loss) is not tracing.tensor or loss.numel() != 1 or tracing.watched():
+    if type(loss) is not tracing.tensor or tracing.watched():
         return
     if tracing.modes():
         with tracing.torch._C.DisableTorchFunction():
             _read(loss)
-    elif loss.is_cpu:
-        take(loss.item(), steps.shown.steps)
     else:
         _read(loss)
 
 
 def _read(loss: Any) -> None:
+    if loss.numel() != 1:
+        return
     if loss.is_cpu:
-        take(loss.item(), steps.shown.steps)
+        take(loss.item(), _shown.steps)
     elif loss.is_cuda:
-        later.put(loss, steps.shown.steps)
+        later.put(loss, _shown.steps)

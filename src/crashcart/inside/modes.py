@@ -1,55 +1,58 @@
-"""Train and evaluate, from `train()` and `eval()` of the module that owns what an optimizer changes.
+"""Evaluation, from `eval()` of the module that owns what an optimizer changes; `phases.settle` notices that it is over.
 
-Only the outermost call counts, and only of a module that holds most of an optimizer's tensors, or that was itself set to train
-before (sharded optimizers hold tensors of their own): a frozen batch norm or a teacher set to `eval()` is no evaluation.
+Only a module counts that holds most of an optimizer's tensors, or that was set back to training after an earlier `eval()`
+(sharded optimizers hold tensors of their own): a frozen batch norm or a teacher set to `eval()` is no evaluation.
 """
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from . import page, patching, phases, steps, tracing
 from .mistakes import ours
 
 _MANY = 1000
-_trained: set[int] = set()
+_evaluated: set[int] = set()
 _owners: dict[tuple[int, int], bool] = {}
-page.after_fork.append(_trained.clear)
+page.after_fork.append(_evaluated.clear)
 
 
 def install(module: Any) -> None:
-    """Wrap `Module.train`; `eval()` calls it."""
-    patching.replace(module.Module, "train", _outermost)
+    """Wrap `Module.eval`; unlike `train` it is called for the outermost module alone."""
+    patching.replace(module.Module, "eval", _noticed)
 
 
-def _outermost(original: Any) -> Any:
-    busy = False  # every module below the outermost one passes here too: no more than a look
-
-    def train(self: Any, mode: bool = True) -> Any:  # noqa: FBT001, FBT002
-        nonlocal busy
-        if busy or tracing.is_compiling():
-            return original(self, mode)
-        busy = True
+def _noticed(original: Any) -> Any:
+    def eval(self: Any) -> Any:  # noqa: A001
+        if tracing.is_compiling():
+            return original(self)
         try:
-            return original(self, mode)
-        finally:
-            busy = False
-            try:
-                _changed(self, mode)
-            except Exception:
-                ours("train or eval")
+            trained = self.training
+            phases.settle()
+        except Exception:
+            trained = False
+            ours("eval")
+        result = original(self)
+        try:
+            _changed(self, trained=trained)
+        except Exception:
+            ours("eval")
+        return result
 
-    return train
+    return eval
 
 
-def _changed(module: Any, mode: Any) -> None:
-    phase = phases.TRAIN if mode else phases.EVALUATE
-    if mode and len(_trained) < _MANY:
-        _trained.add(id(module))
-    if phases.now.lasting == phase or (mode and phases.now.lasting == phases.START_UP):
-        return  # start-up ends with the first backward or step, not with the intention
-    if owns(module) or (id(module) in _trained and not _part(module)):
-        phases.last(phase, "train()" if mode else "eval()")
+def _changed(module: Any, *, trained: bool) -> None:
+    again = trained and id(module) in _evaluated
+    if len(_evaluated) < _MANY:
+        _evaluated.add(id(module))
+    if phases.now.lasting == phases.EVALUATE and phases.now.module is not None:
+        return
+    if owns(module) or (again and not _part(module)):
+        phases.last(phases.EVALUATE, "eval()")
+        if phases.now.lasting == phases.EVALUATE:
+            phases.now.module = weakref.ref(module)
 
 
 def owns(module: Any) -> bool:

@@ -2,27 +2,29 @@
 
 Other threads do not count: a checkpoint that a background thread writes does not stop the training. The training thread is the
 main thread until another one makes an optimizer step.
+
+The page is read while it is written. So a phase is shown after the time since when it lasts, and that of the phase below only
+after its name: whoever reads in between sees a phase that has just begun, never one that seems to last for hours.
 """
 
 from __future__ import annotations
 
 import time
-from _struct import Struct
 from _thread import get_ident
+from typing import Any
 
 from . import events, layout, page
+from .mistakes import ours
 
 START_UP, TRAIN, EVALUATE, SAMPLE, CHECKPOINT, DATA, COLLECTIVE, TRACKER, LOAD, COMPILE, EXIT = range(len(layout.PHASES))
 _EVAL_BATCHES = page.at("eval_batches")
-_PROGRESS = page.PROGRESS
-# beats, phase and phase_since stand side by side in the page: one call writes them.
-show = Struct("3d").pack_into
-_FROM = page.BEATS * 8
+_BEATS, _PHASE, _SINCE, _PROGRESS = page.BEATS, page.PHASE, page.PHASE_SINCE, page.PROGRESS
 _monotonic = time.monotonic
+_here = page.here
 
 
 class _Now:
-    __slots__ = ("batches", "lasting", "since", "thread")
+    __slots__ = ("batches", "lasting", "module", "since", "thread")
 
     def __init__(self) -> None:
         self.renew()
@@ -33,6 +35,7 @@ class _Now:
         self.since = _monotonic()
         self.batches = 0.0
         self.thread = get_ident()
+        self.module: Any = None  # a weak reference to what was set to `eval()`
 
 
 now = _Now()
@@ -41,15 +44,19 @@ page.after_fork.append(now.renew)
 
 def enter(phase: int) -> tuple[int, float]:
     """Begin a short phase; what it gives back goes to `leave`."""
-    here = page.here
+    here = _here
+    numbers = here.numbers
     began = _monotonic()
     here.beats += 1
+    numbers[_BEATS] = here.beats
     if get_ident() != now.thread:
         return (-1, began)
+    if now.lasting == EVALUATE:
+        settle()
     before = here.phase
     here.phase = phase
-    here.since = began
-    show(here.mapping, _FROM, here.beats, phase, began)
+    here.since = numbers[_SINCE] = began
+    numbers[_PHASE] = phase
     return (before, began)
 
 
@@ -58,15 +65,15 @@ def leave(mark: tuple[int, float]) -> float:
     ended = _monotonic()
     before = mark[0]
     if before >= 0:
-        here = page.here
+        here = _here
+        numbers = here.numbers
         if before <= EVALUATE:  # a lasting one may have changed in between
-            here.phase = now.lasting
-            here.since = now.since
+            here.phase = numbers[_PHASE] = now.lasting
+            here.since = numbers[_SINCE] = now.since
         else:
-            here.phase = before
-            here.since = ended
-        show(here.mapping, _FROM, here.beats, here.phase, here.since)
-        here.numbers[_PROGRESS] = ended
+            here.phase = numbers[_PHASE] = before
+            here.since = numbers[_SINCE] = ended
+        numbers[_PROGRESS] = ended
     return ended - mark[1]
 
 
@@ -75,18 +82,37 @@ def last(phase: int, by: str) -> None:
     before = now.lasting
     if before == phase or get_ident() != now.thread:
         return
-    numbers = page.here.numbers
+    numbers = _here.numbers
     moment = _monotonic()
     batches, seconds = numbers[_EVAL_BATCHES] - now.batches, moment - now.since
-    now.lasting, now.since, now.batches = phase, moment, numbers[_EVAL_BATCHES]
-    if page.here.phase <= EVALUATE:
-        page.here.phase, page.here.since = phase, moment
-        show(page.here.mapping, _FROM, page.here.beats, phase, moment)
+    now.lasting, now.since, now.batches, now.module = phase, moment, numbers[_EVAL_BATCHES], None
+    if _here.phase <= EVALUATE:
+        _here.phase, _here.since = phase, moment
+        numbers[_SINCE] = moment
+        numbers[_PHASE] = phase
     numbers[_PROGRESS] = moment
     if before == EVALUATE:
         told(EVALUATE, "end", by=by, seconds=round(seconds, 3), batches=int(batches))
     elif phase == EVALUATE:
         told(EVALUATE, "begin", by=by)
+
+
+def settle() -> None:
+    """Notice that an evaluation is over: what was set to `eval()` is in training again.
+
+    Nobody tells us when that happens: `train()` comes to every module of a model, before every step where a trainer does so,
+    and a wrapper around it would cost more than all other hooks together. So it is looked at when something else happens.
+    """
+    try:
+        if now.lasting == EVALUATE and now.module is not None:
+            module = now.module()
+            if module is not None and module.training:
+                last(TRAIN, "train()")
+    except Exception:
+        ours("settle")
+
+
+page.before_leaving.append(settle)
 
 
 def told(phase: int, edge: str, **fields: object) -> None:
@@ -96,4 +122,5 @@ def told(phase: int, edge: str, **fields: object) -> None:
 
 def name() -> str:
     """The present phase in words."""
+    settle()
     return layout.PHASES[page.here.phase]

@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import events, late, losses, page, patching, tracing
+from . import events, late, losses, page, patching, steps, tracing
 from .mistakes import ours
 
-_last = {"scale": 0.0, "backoff": 0.5}
+_SCALE, _SKIPPED = page.at("scale"), page.at("skipped")
+
+
+class _Last:
+    __slots__ = ("backoff", "scale")
+
+    def __init__(self) -> None:
+        self.scale, self.backoff = 0.0, 0.5
+
+
+_last = _Last()
 
 
 def install(module: Any) -> None:
@@ -22,13 +32,20 @@ def install(module: Any) -> None:
 
 def take(scale: float, step: int) -> None:
     """A scale has come: one that is smaller than before means skipped steps."""
-    before, _last["scale"] = _last["scale"], scale
-    page.put("scale", scale)
+    before, _last.scale = _last.scale, scale
+    numbers = page.here.numbers
+    if scale == before == numbers[_SCALE]:
+        return
+    numbers[_SCALE] = scale
     page.add("skipped", 0)
     if scale - scale != 0 or scale == 0:
         events.write("nonfinite", step=step, what="scale", value=scale)
     elif scale < before:
-        page.add("skipped", max(1, round(math.log(scale / before) / math.log(_last["backoff"]))))
+        page.add("skipped", max(1, round(math.log(scale / before) / math.log(_backoff()))))
+
+
+def _backoff() -> float:
+    return min(0.999, float(_last.backoff) or 0.5)
 
 
 later = late.Later(take)
@@ -38,9 +55,12 @@ page.after_fork.append(later.renew)
 def _scaling(original: Any) -> Any:
     def scale(self: Any, outputs: Any) -> Any:
         result = original(self, outputs)
-        if not tracing.is_compiling():
-            try:
-                _remember(self, outputs, result)
+        if result is not outputs and type(outputs) is tracing.tensor and not tracing.is_compiling():
+            try:  # what `backward()` is then called on is no loss any more: the loss is looked at here
+                losses.look(outputs)
+                losses.state.scaled = id(result)
+                if not _last.scale:
+                    _last.scale = getattr(self, "_init_scale", 0.0) or 0.0
             except Exception:
                 ours("scale")
         return result
@@ -48,19 +68,21 @@ def _scaling(original: Any) -> Any:
     return scale
 
 
-def _remember(scaler: Any, outputs: Any, result: Any) -> None:
-    if result is not outputs and type(outputs) is tracing.torch.Tensor:
-        losses.unscaled[:] = id(result), outputs.detach()
-        if not _last["scale"]:
-            _last["scale"] = getattr(scaler, "_init_scale", 0.0) or 0.0
-
-
 def _updating(original: Any) -> Any:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
         if not tracing.is_compiling():
             try:
-                _look(self, given=bool(args or kwargs))
+                scale = getattr(self, "_scale", None)
+                if type(scale) is tracing.tensor and not tracing.watched():
+                    if args or kwargs:  # a scale that the program sets says nothing about skipped steps
+                        _last.scale = 0.0
+                    _last.backoff = getattr(self, "_backoff_factor", 0.5)
+                    if tracing.modes():
+                        with tracing.torch._C.DisableTorchFunction():
+                            _read(scale)
+                    else:
+                        _read(scale)
             except Exception:
                 ours("scaler update")
         return result
@@ -68,17 +90,8 @@ def _updating(original: Any) -> Any:
     return update
 
 
-def _look(scaler: Any, *, given: bool) -> None:
-    scale = getattr(scaler, "_scale", None)
-    torch = tracing.torch
-    if scale is None or torch is None or type(scale) is not torch.Tensor or tracing.watched():
-        return
-    if given:  # a scale that the program sets says nothing about skipped steps
-        _last["scale"] = 0.0
-    _last["backoff"] = min(0.999, float(getattr(scaler, "_backoff_factor", 0.5)) or 0.5)
-    step = int(page.here.numbers[page.STEPS])
-    with torch._C.DisableTorchFunction():
-        if scale.device.type == "cpu":
-            take(scale.item(), step)
-        elif scale.device.type == "cuda":
-            later.put(scale, step)
+def _read(scale: Any) -> None:
+    if scale.is_cpu:
+        take(scale.item(), steps.shown.steps)
+    elif scale.is_cuda:
+        later.put(scale, steps.shown.steps)

@@ -7,38 +7,38 @@ from __future__ import annotations
 
 import time
 import weakref
-from _struct import Struct
 from _thread import get_ident
 from typing import Any
 
 from . import events, memory, page, patching, phases, tracing
 from .mistakes import ours
 
-_PROGRESS = page.PROGRESS
-# beats, phase, phase_since, steps, step_time, lr, lr_highest
-_show = Struct("7d").pack_into
-_FROM = page.BEATS * 8
+_PROGRESS, _STEPS = page.PROGRESS, page.STEPS
+_STEP_TIME, _RATE, _HIGHEST = page.at("step_time"), page.at("lr"), page.at("lr_highest")
+_TRAIN = phases.TRAIN
 _JUMP = 5.0
 _monotonic = time.monotonic
+_here, _now = page.here, phases.now
 
 
 class Known:
     """An optimizer that was seen: its steps, its rates, its parameters by identity."""
 
-    __slots__ = ("owned", "rates", "reference", "steps", "when")
+    __slots__ = ("numbers", "owned", "rates", "reference", "steps", "when")
 
     def __init__(self, optimizer: Any) -> None:
         self.reference = weakref.ref(optimizer)
         self.steps = 0
         self.when = 0.0
-        self.rates: list[Any] = []
+        self.rates: list[Any] = []  # as they stand in the groups, and as numbers
+        self.numbers: list[Any] = []
         self.owned: set[int] = set()
 
 
 class _Shown:
-    """What stands in the page; of several optimizers the one with most steps counts."""
+    """The steps that stand in the page; of several optimizers the one with most steps counts."""
 
-    __slots__ = ("highest", "rate", "seconds", "steps")
+    __slots__ = ("steps",)
 
     def __init__(self) -> None:
         self.renew()
@@ -46,7 +46,6 @@ class _Shown:
     def renew(self) -> None:
         """As before the first step."""
         self.steps = 0
-        self.seconds = self.rate = self.highest = page.NAN
         known.clear()
 
 
@@ -100,46 +99,63 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
     if tracing.is_compiling():
         return
     try:
-        _count(optimizer)
+        here = _here
+        numbers = here.numbers
+        entry = known.get(id(optimizer))
+        if entry is None or entry.reference() is not optimizer:
+            entry = note(optimizer)
+        moment = _monotonic()
+        entry.steps = count = entry.steps + 1
+        if count >= shown.steps:
+            shown.steps = numbers[_STEPS] = count
+            if entry.when:
+                numbers[_STEP_TIME] = moment - entry.when
+        entry.when = numbers[_PROGRESS] = moment
+        groups = optimizer.param_groups
+        rates = entry.rates
+        if len(groups) != len(rates):
+            _new_rates(entry, groups)
+        else:
+            for group, rate in zip(groups, rates):
+                if group.get("lr") is not rate:
+                    _new_rates(entry, groups)
+                    break
+        if _now.lasting != _TRAIN:
+            _now.thread = get_ident()
+            phases.last(_TRAIN, "step")
+        if moment > here.next_look:
+            memory.look(moment)
     except Exception:
         ours("optimizer step")
 
 
-def _count(optimizer: Any) -> None:
-    entry = known.get(id(optimizer))
-    if entry is None or entry.reference() is not optimizer:
-        entry = note(optimizer)
-    here = page.here
-    moment = _monotonic()
-    entry.steps += 1
-    if entry.steps >= shown.steps:
-        shown.steps = entry.steps
-        if entry.when:
-            shown.seconds = moment - entry.when
-    entry.when = moment
-    rates = [group.get("lr") for group in optimizer.param_groups]
-    if rates != entry.rates:
-        _new_rates(entry, rates)
-    if phases.now.lasting != phases.TRAIN:
-        phases.now.thread = get_ident()
-        phases.last(phases.TRAIN, "step")
-    here.beats += 1
-    _show(here.mapping, _FROM, here.beats, here.phase, here.since, shown.steps, shown.seconds, shown.rate, shown.highest)
-    here.numbers[_PROGRESS] = moment
-    if moment > here.next_look:
-        memory.look(moment)
-
-
-def _new_rates(entry: Known, given: list[Any]) -> None:
-    before, entry.rates = entry.rates, list(given)
-    rates = [_plain(rate) for rate in given]
-    seen = [rate for rate in rates if rate is not None]
-    if not seen:
+def _new_rates(entry: Known, groups: Any) -> None:
+    """Compare as numbers what is no longer the same object; a rate that a schedule changes comes here every step."""
+    before, rates, numbers = entry.numbers, [], []
+    first = highest = None
+    jumped = not before
+    for place, group in enumerate(groups):
+        rate = group.get("lr")
+        number = rate if type(rate) is float else _plain(rate)
+        rates.append(rate)
+        numbers.append(number)
+        if number is not None:
+            if first is None or highest is None:
+                first = highest = number
+            elif number > highest:
+                highest = number
+            if place < len(before):
+                was = before[place]
+                if was is not None and was > 0 < number and (number > was * _JUMP or was > number * _JUMP):
+                    jumped = True
+    entry.rates, entry.numbers = rates, numbers
+    if highest is None:
         return
-    shown.rate, shown.highest = seen[0], max(seen)
-    old = [_plain(rate) for rate in before]
-    if not before or any(_jumped(was, rate) for was, rate in zip(old, rates)):
-        events.write("lr", step=entry.steps, before=old[:16], rates=rates[:16], groups=len(rates))
+    page_numbers = _here.numbers
+    page_numbers[_RATE] = first
+    page_numbers[_HIGHEST] = highest
+    if jumped:
+        events.write("lr", step=entry.steps, before=before[:16], rates=numbers[:16], groups=len(numbers))
 
 
 def _plain(rate: Any) -> Any:
@@ -149,9 +165,3 @@ def _plain(rate: Any) -> Any:
     if rate is not None and getattr(getattr(rate, "device", None), "type", "") == "cpu" and rate.numel() == 1:
         return float(rate.item())
     return None
-
-
-def _jumped(before: Any, after: Any) -> bool:
-    if before is None or after is None or before <= 0 or after <= 0:
-        return False
-    return bool(after > before * _JUMP or before > after * _JUMP)

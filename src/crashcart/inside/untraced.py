@@ -19,7 +19,8 @@ _marked: set[int] = set()
 def install(_module: Any) -> None:
     """Mark all of our functions; again whenever more of them were loaded."""
     compiler = sys.modules.get("torch.compiler")
-    tracing.is_compiling = getattr(compiler, "is_compiling", None) or tracing.is_compiling
+    known = getattr(compiler, "is_dynamo_compiling", None) or getattr(compiler, "is_compiling", None)
+    tracing.is_compiling = known or tracing.is_compiling
     skip = getattr(sys.modules.get("torch._dynamo.eval_frame"), "skip_code", None)
     if skip is None:
         return
