@@ -62,7 +62,8 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
         ruled_out=tuple(_ruled_out(weighed, findings)),
         not_looked=(*case.not_looked, *asked.missing()),
         notes=tuple(case.notes),
-        run=case.flight.name if case.flight is not None else None,
+        run=(case.flight.name or None) if case.flight is not None else None,
+        says=case.flight.says if case.flight is not None else "",
     )
 
 

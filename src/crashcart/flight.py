@@ -31,6 +31,7 @@ __all__ = [
 
 MINUTE, HOUR = 60, 3600
 _FRAME = Pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
+_SPY_HEAD = Pattern(r"^Process (\d+): ")
 _SPY_FRAME = Pattern(r"^\s+(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
 
 
@@ -130,6 +131,7 @@ class Flight:
     stacks: list[StackDump] = field(default_factory=list)
     waits: list[str] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
+    says: str = ""  # of a job that was looked at while it runs: how it moves
 
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         """Events of these kinds, in order."""
@@ -194,12 +196,15 @@ def frames_of(text: str) -> tuple[Frame, ...]:
     """Frames of the main thread, innermost first: Python writes it last, py-spy names it."""
     threads: list[list[Frame]] = [[]]
     main = None
+    spied = _SPY_HEAD.search(text)
+    thread = f"Thread {spied[1]} " if spied is not None else '"MainThread"'
     for line in text.splitlines():
         if line.startswith(("Current thread ", "Thread ")):
             threads.append([])
-            if '"MainThread"' in line:
+            if thread in line or '"MainThread"' in line:
                 main = len(threads) - 1
         elif match := _FRAME.search(line) or _SPY_FRAME.search(line):
-            threads[-1].append(Frame(match["file"], int(match["line"]), match["function"]))
+            name = match["function"] if spied is None else match["function"].rpartition(".")[2]  # it tells the class too
+            threads[-1].append(Frame(match["file"], int(match["line"]), name))
     named = threads[main] if main is not None else []
     return tuple(named or next((frames for frames in reversed(threads) if frames), []))

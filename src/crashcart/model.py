@@ -194,3 +194,4 @@ class Diagnosis:
     not_looked: tuple[NotLooked, ...] = ()
     notes: tuple[Evidence, ...] = ()
     run: str | None = None
+    says: str = ""  # the first line where nothing is blamed

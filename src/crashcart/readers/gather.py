@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from crashcart.case import Case, ExitStatus
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
-from crashcart.readers.logs import read_logs, read_text
+from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
 from crashcart.record import record
 
@@ -44,7 +44,6 @@ class Given:
     exit_code: int | None = None
     kernel_log: str | None = None
     look_around: bool = True
-    pid: int | None = None
 
 
 def gather(given: Given, progress: Callable[[int], None] | None = None) -> Case:
@@ -59,9 +58,6 @@ class _Gathering:
         self.step: int | None = None
         self.command = ""
         self.kernel: str | None = None
-        if given.pid is not None:
-            self._look_at(given.pid)
-            return
         paths = list(given.paths) or ["."]
         folders = [path for path in paths if path != "-" and os.path.isdir(path)]
         logs = [path for path in paths if path not in folders]
@@ -80,16 +76,6 @@ class _Gathering:
             self._read_traces()
         self._read_checkpoints([folder for folder in folders if not _is_run(folder)])
         self._describe()
-
-    def _look_at(self, pid: int) -> None:
-        """A job that runs now, without us."""
-        from crashcart.readers.live import look_at
-
-        live = look_at(pid)
-        self.case.notes += live.notes
-        self.case.not_looked += live.not_looked
-        if live.text:
-            self.case.log = read_text(live.text, f"py-spy of process {pid}")
 
     def _read_run(self, folder: str, scripts: list[str]) -> list[str]:
         """A folder that ``crashcart run`` made: its recording, its ending and its logs."""

@@ -11,6 +11,7 @@ import linecache
 import os
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.redact import clean
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Frame
 
-__all__ = ["Call", "at_prompt", "call_of", "source_line", "spied"]
+__all__ = ["Call", "at_prompt", "call_of", "source_line", "spied", "spy"]
 
 _X86 = {
     0: "read", 1: "write", 2: "open", 7: "poll", 19: "readv", 23: "select", 35: "nanosleep", 42: "connect", 43: "accept",
@@ -58,6 +59,8 @@ def call_of(pid: int) -> Call:
     if not words or not words[0].isdigit():
         return Call(channel=channel)
     name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    if name == "select" and len(words) > 1 and not int(words[1], 16):  # of no file: Python's sleep before 3.11
+        name = "nanosleep"
     file = ""
     if name in _ON_FILE and len(words) > 1:
         with contextlib.suppress(OSError, ValueError):
@@ -80,15 +83,21 @@ def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:
     return asks or (call.name in {"select", "poll"} and "input(" in source_line(frames[0]))
 
 
+def spy() -> str | None:
+    """Where py-spy is: on the path, or beside the interpreter where its environment was not activated."""
+    return shutil.which("py-spy") or shutil.which("py-spy", path=os.path.dirname(sys.executable))
+
+
 def spied(pid: int) -> tuple[str, str]:
     """The stacks that py-spy reads without stopping the process, or why there are none; both empty where it is not installed."""
-    spy = shutil.which("py-spy")
-    if spy is None:
+    tool = spy()
+    if tool is None:
         return "", ""
     try:
         done = subprocess.run(  # noqa: S603 - a tool the user has installed
-            [spy, "dump", "--nonblocking", "--pid", str(pid)], capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
+            [tool, "dump", "--nonblocking", "--full-filenames", "--pid", str(pid)],
+            capture_output=True, text=True, timeout=_PATIENCE, check=False,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as problem:
         return "", clean(str(problem))
     if done.returncode == 0 and "Thread" in done.stdout:

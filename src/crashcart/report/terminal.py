@@ -100,12 +100,14 @@ def headline(diagnosis: Diagnosis) -> str:
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
         return f"{_SURE[main.level]}{main.signs[0].says}."
-    if main is not None and main.cause.startswith("unknown/"):
-        return f"{main.title}."
     if main is not None and diagnosis.ending.state == "hung" and _recorded(main):
         return f"{_SURE[main.level]}{main.signs[0].says}."  # the place says more than the name
+    if main is not None and main.cause.startswith("unknown/"):
+        return f"{main.title}."
     if main is not None:
         return f"{_SURE[main.level]}{main.title}."
+    if diagnosis.says:
+        return diagnosis.says
     if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
         return "There is nothing to read: no log, no launch script, no config, no checkpoint."
     if diagnosis.ending.state == "finished":
@@ -116,8 +118,8 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def _recorded(finding: Finding) -> bool:
-    """Whether its first sign was seen by the recorder, which names the rank and the line."""
-    return bool(finding.signs) and any(item.source == "recorder" for item in finding.signs[0].evidence)
+    """Whether its first sign was seen by the recorder or a look at the job, which name the rank and the line."""
+    return bool(finding.signs) and any(item.source in {"recorder", "live"} for item in finding.signs[0].evidence)
 
 
 def how_it_ended(ending: Ending) -> str:

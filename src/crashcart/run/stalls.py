@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crashcart.run.stacks import Stack
     from crashcart.run.supervisor import Supervisor
 
-__all__ = ["Stalls"]
+__all__ = ["Stalls", "floor_of"]
 
 VARIABLE = "CRASHCART_HANG_SECONDS"  # for tests: the floor below which nothing is a hang
 _COUNTED = ("steps", "train_batches", "eval_batches", "checkpoints")
@@ -36,7 +36,7 @@ class Stalls:
 
     def __init__(self, job: Supervisor) -> None:
         self.job = job
-        self.floor = _floor()
+        self.floor = floor_of()
         self.progress: dict[int, Progress] = {}
         self.movement = Movement(os.path.join(job.folder, "logs") if job.folder else None)
         self.hung: Odd | None = None
@@ -194,7 +194,8 @@ def _trainers(ranks: list[Page], progress: dict[int, Progress]) -> list[Page]:
     return [page for page in ranks if page in begun or page.whole("rank") is not None] if begun else ranks
 
 
-def _floor() -> float:
+def floor_of() -> float:
+    """Seconds without progress that are no hang."""
     text = os.environ.get(VARIABLE, "")
     try:
         return max(1.0, float(text)) if text else FLOOR

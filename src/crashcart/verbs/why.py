@@ -43,11 +43,19 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
 
         run_folder = newest()
         listed = [run_folder] if run_folder else []
-    given = Given(listed, command, configs, scripts, exit_code, kernel_log, look_around, pid)
-    case = gather(given, progress)
-    return clean_all(
-        examine(case, subject=" ".join(listed) or (f"process {pid}" if pid is not None else "."), resolve=_resolver(case))
-    )
+    if pid is not None:
+        from crashcart.live.look_at import look_at
+
+        case = look_at(pid)
+    else:
+        case = gather(Given(listed, command, configs, scripts, exit_code, kernel_log, look_around), progress)
+    subject = f"process {pid}" if pid is not None else " ".join(listed) or "."
+    diagnosis = examine(case, subject=subject, resolve=_resolver(case))
+    if pid is not None and diagnosis.run is None:
+        from crashcart.live.look_at import as_seen
+
+        diagnosis = as_seen(diagnosis)
+    return clean_all(diagnosis)
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
@@ -71,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
             pid=options.pid,
             progress=bar.add if bar.shown else None,
         )
-    _complete(options.paths, diagnosis)
+    if options.pid is None:
+        _complete(options.paths, diagnosis)
     if options.html:
         from crashcart.report.html import html
 

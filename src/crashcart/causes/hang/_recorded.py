@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.causes.hang._outside import from_outside
 from crashcart.deaths import finished, hung
 from crashcart.flight import clock, took
 from crashcart.model import Evidence
@@ -84,7 +85,9 @@ class _Told:
         pid = event.details.get("pid")
         self.odd = next((one for one in self.stood if one.pid == pid), None)
         self.ranks = [one for one in self.stood if one.role == "rank"]
-        self.waiting = [one for one in self.ranks if in_collective(one)]
+        told = event.details.get("waiting") if event.details.get("stacks") is False else ()
+        known = {*told} if isinstance(told, (list, tuple)) else set()
+        self.waiting = [one for one in self.ranks if in_collective(one) or (not one.frames and one.rank in known)]
 
     @staticmethod
     def _dump(flight: Flight, event: Event) -> tuple[Stood, ...]:
@@ -93,6 +96,10 @@ class _Told:
 
     def stall(self) -> Stall | None:
         """The first of the explanations that fits."""
+        others = [one for one in self.waiting if self.odd is not None and one.pid != self.odd.pid]
+        seen = from_outside(self.details, self._who, self._long, _wait(others) if others else "")
+        if seen is not None:
+            return self._found(*seen, *([self.odd] if self.odd is not None else []), *others[:1])
         if self.odd is not None and not in_collective(self.odd):
             return self._alone(self.odd)
         return self._together()
@@ -204,7 +211,9 @@ class _Told:
         return f"{self.details.get('call') or 'a system call'} {self.details.get('file') or ''}".strip()
 
     def _found(self, cause: str, says: str, strength: Strength, *stood: Stood) -> Stall:
-        seen = tuple(_shown(one, self.event.time, self.rank) for one in stood)
+        seen = tuple(_shown(one, self.event.time, self.rank) for one in stood if one.frames)
+        if self.details.get("sure") is False and strength == "decisive" and cause != "outside/user":
+            strength = "strong"  # it has stood still for less than what some phases take
         at = clock(self.event.time)
         return Stall(cause, says, strength, (Evidence("recorder", self._quote, f"recorder {at}", self.rank, at), *seen))
 
@@ -212,7 +221,9 @@ class _Told:
     def _quote(self) -> str:
         since = self.details.get("since")
         begun = f" since {clock(since)}" if isinstance(since, (int, float)) else ""
-        told = [f"no progress for {self._long}{begun}", f"phase {self.details.get('phase')}"]
+        told = [f"no progress for {self._long}{begun}"]
+        if self.details.get("phase") != "unknown":
+            told.append(f"phase {self.details.get('phase')}")
         if self.details.get("where"):
             told.append(f"{self._who} stands at {self._where}")
         if self.details.get("line"):

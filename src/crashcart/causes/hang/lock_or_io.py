@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.hang._outside import asks
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import frame_in, standing
 from crashcart.deaths import order
@@ -26,7 +27,7 @@ from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crashcart.case import Case
 
@@ -135,6 +136,18 @@ fixes = (
         environment={"TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions", "TRITON_CACHE_DIR": "/tmp/triton_cache"},
     ),
 )
+ANSWER = Fix(
+    "Answer it, or take the question out",
+    "by-hand",
+    "a breakpoint() or an input() that was left in; only one rank has the terminal, and the others wait for it",
+)
+
+
+def fix(case: Case) -> Iterable[Fix]:
+    """A question needs an answer, no other folder."""
+    return (ANSWER,) if asks(case) else fixes
+
+
 experiment = Experiment(
     title="Start once with an empty cache folder on a local disk",
     start_from="the beginning",

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.hang._recorded import stall
 from crashcart.causes.host_memory._recorded import ample, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
@@ -28,7 +29,7 @@ from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crashcart.case import Case
     from crashcart.deaths import Death
@@ -109,6 +110,9 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Who interrupted the job; or a SIGKILL that none of those who send it for a reason sent."""
+    found = stall(case)
+    if found is not None and found.cause == "outside/user":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
     asked = stopped_first(case)
     if asked is not None:
         if asked[0] != "SIGTERM":
@@ -140,6 +144,17 @@ fixes = (
         "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
     ),
 )
+GO_ON = Fix(
+    "Let it go on", "exact", "`kill -CONT PID` for each process that is stopped; `fg` in the shell that was left by Ctrl-Z"
+)
+
+
+def fix(case: Case) -> Iterable[Fix]:
+    """What was only stopped can go on."""
+    found = stall(case)
+    return (GO_ON,) if found is not None and found.cause == "outside/user" else fixes
+
+
 experiment = Experiment(
     title="Start it in tmux, detach, close the terminal and look again after some minutes",
     start_from="the newest whole checkpoint",

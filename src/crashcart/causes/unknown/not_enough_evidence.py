@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +45,16 @@ def in_log(case: Case) -> Iterator[Sign]:
     if log.lines and not log.deaths:
         last = log.lines[-1]
         yield Sign("weak", "the last line that was written", (evidence(last),), fatal=False, order=last.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A job that was looked at while it stood still, where no cause fits: who waits for whom."""
+    hangs = [*case.flight.of_kind("hang")] if case.flight is not None else []
+    if hangs and isinstance(hangs[-1].details.get("says"), str):
+        seen = Evidence(
+            "recorder", hangs[-1].details["says"], f"recorder {clock(hangs[-1].time)}", time=clock(hangs[-1].time)
+        )
+        yield Sign("weak", hangs[-1].details["says"], (seen,))
 
 
 fixes = (

@@ -1,0 +1,91 @@
+"""What was seen of a job, as a ``Flight``: processes, samples, stacks, and where it stands still the ``hang`` event of the supervisor."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from crashcart.flight import Event, Flight, Process, StackDump, Stood
+from crashcart.live.words import IDLE, moving, waiting_words
+from crashcart.readers.standing import source_line
+from crashcart.recording.tables import TABLES
+from crashcart.run.hangs import place_of
+from crashcart.run.outside.files import once
+from crashcart.run.outside.roles import LOADER
+
+if TYPE_CHECKING:
+    from crashcart.live.judge import Verdict
+    from crashcart.live.looks import Watch
+    from crashcart.live.pace import Pace
+
+__all__ = ["add_to", "as_flight"]
+
+_MOST_TOLD = 8
+
+
+def as_flight(watch: Watch, verdict: Verdict, floor: float) -> Flight:
+    """The recording that these few seconds make."""
+    flight = Flight(alive=True, columns={name: list(columns) for name, columns in TABLES.items()})
+    flight.samples = [(look.time, look.tables) for look in watch.looks]
+    flight.waits = list(watch.sampler.waits)
+    boot = time.time() - float(once("/proc/uptime", 64).split()[0])
+    for one in watch.tree.processes.values():
+        known = Process(one.pid, one.role, one.rank, one.parent_pid, one.command)
+        known.born = boot + one.start / os.sysconf("SC_CLK_TCK")
+        flight.processes[one.pid] = known
+    add_to(flight, watch, verdict, floor)
+    return flight
+
+
+def add_to(flight: Flight, watch: Watch, verdict: Verdict, floor: float) -> None:
+    """Put stacks and verdict at the end of a recording."""
+    look = watch.looks[-1]
+    stood = []
+    for pid, seen in look.seen.items():
+        process = watch.tree.processes.get(pid)
+        if process is not None:
+            stood.append(Stood(pid, process.role, process.rank, seen.stack.frames, seen.stack.text))
+    flight.stacks.append(StackDump(look.time, "why --pid", tuple(stood)))
+    if verdict.hung:
+        flight.events.append(_hang(watch, verdict, floor))
+    else:
+        flight.says = moving(watch, verdict)
+
+
+def _hang(watch: Watch, verdict: Verdict, floor: float) -> Event:
+    """The event that the supervisor writes, with what only a look from outside can add."""
+    look = watch.looks[-1]
+    ranks = [one for one in verdict.paces if one.process in watch.ranks]
+    details: dict[str, Any] = {
+        "seconds": round(verdict.seconds, 1),
+        "phase": "unknown",
+        "since": look.time - verdict.seconds,
+        "sure": verdict.seconds >= floor,
+        "waiting": [one.process.rank for one in ranks if one.collective][:_MOST_TOLD],
+        "stopped": [one.process.rank for one in ranks if one.last.state in "Tt"],
+        "ranks": len(ranks),
+        "says": waiting_words(watch, verdict),
+    }
+    odd = verdict.odd
+    mine = next((one for one in verdict.paces if odd is not None and one.process.pid == odd.pid), None)
+    if odd is not None and mine is not None:
+        wait = mine.last.wait
+        details |= {"rank": odd.rank, "pid": odd.pid, "where": odd.where, "why": odd.why, "works": verdict.works}
+        details |= {"call": wait.call.name, "file": wait.about or wait.call.file, "channel": wait.call.channel}
+        details |= {"line": source_line(place_of(mine.last.stack)), "prompt": verdict.prompt, "words": wait.words}
+        details |= {"state": mine.last.state, "stacks": bool(mine.last.stack.frames), "workers": _workers(verdict, mine)}
+        details["tracker"] = any(watch.ends.tracker(mine.process.pid, one) for one in wait.descriptors)
+    return Event(look.time, "hang", details)
+
+
+def _workers(verdict: Verdict, mine: Pace) -> list[str]:
+    """Loader workers of the rank that stand still and do not wait for their next order, in words."""
+    found = []
+    for one in verdict.paces:
+        if one.process.role == LOADER and one.process.rank == mine.process.rank and not one.moves:
+            if one.last.state in "Tt":
+                found.append(f"worker {one.process.pid} is stopped")
+            elif one.last.wait.call.name not in IDLE:
+                found.append(f"worker {one.process.pid} {one.last.wait.words}")
+    return found[:_MOST_TOLD]

@@ -1,0 +1,134 @@
+"""What the main thread of a process waits for, from the kernel alone: no stack of the program is needed.
+
+``/proc/PID/syscall`` gives the call and its arguments, and where the stack pointer is: equal at two looks means the same place.
+It needs the rights of a debugger, which Yama and containers often refuse; the name of the wait channel needs less and says
+nearly as much. The descriptors that ``poll`` and ``select`` wait for are in the process's own memory, eight bytes each, which is
+read and never written. A thread of gloo that waits with a time-out is inside a collective; one without work has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from crashcart.readers.standing import Call, call_of
+from crashcart.run.outside.files import once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.live.ends import Ends
+
+__all__ = ["Wait", "in_gloo", "wait_of"]
+
+_CHANNELS = {
+    "futex": "futex", "hrtimer_nanosleep": "nanosleep", "do_nanosleep": "nanosleep", "pipe_read": "read", "anon_pipe_read": "read",
+    "pipe_wait": "read", "n_tty_read": "read", "tty_read": "read", "poll_schedule_timeout": "poll", "do_poll": "poll", "do_sys_poll": "poll",
+    "do_select": "select", "core_sys_select": "select", "ep_poll": "epoll_wait", "do_epoll_wait": "epoll_wait",
+    "sk_wait_data": "recvfrom", "unix_stream": "recvfrom", "inet_csk_accept": "accept", "do_wait": "wait4",
+    "locks_lock": "flock", "do_signal_stop": "stopped",
+}  # fmt: skip
+_MOST = 64
+_RUNS = "pt_gloo_runloop"
+_FUTEX = "202" if os.uname().machine != "aarch64" else "98"
+
+
+class Wait(NamedTuple):
+    """The call, what it is about in words, the descriptors behind it, whether it ends by itself, and a mark of the place."""
+
+    call: Call
+    about: str
+    descriptors: tuple[int, ...]
+    timed: bool
+    place: str
+
+    @property
+    def words(self) -> str:
+        """For people: ``sleeps``, ``reads /data/x (nfs4)``, ``waits in futex``."""
+        name = self.call.name
+        if name == "nanosleep":
+            return "sleeps"
+        if not name:
+            return "waits in the kernel" + (f" ({self.call.channel})" if self.call.channel else "")
+        verb = {"futex": "waits for a lock or another thread (futex)", "wait4": "waits for a process that it started"}.get(
+            name
+        )
+        return verb or f"waits in {name}" + (f" of {self.about}" if self.about else "")
+
+
+def wait_of(pid: int, ends: Ends) -> Wait:
+    """What the main thread waits for now; empty where it runs."""
+    words = _syscall(pid)
+    call = call_of(pid)
+    if not call.name and call.channel:
+        call = call._replace(name=next((name for part, name in _CHANNELS.items() if part in call.channel), ""))
+    arguments = [int(word, 16) for word in words[1:7]] if len(words) > 6 else []  # noqa: PLR2004 - as the kernel has it
+    descriptors = tuple(_descriptors(pid, call.name, arguments, ends))
+    abouts = [about for one in descriptors if (about := ends.behind(pid, one))]
+    about = ", ".join(list(dict.fromkeys(abouts))[:3])
+    return Wait(call, about, descriptors, _timed(call.name, arguments), " ".join(words) or call.channel)
+
+
+def in_gloo(pid: int) -> bool:
+    """Whether a thread of gloo is inside a collective."""
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            folder = f"/proc/{pid}/task/{task}"
+            with contextlib.suppress(OSError):
+                if once(f"{folder}/comm", 32).decode("utf-8", "replace").strip() == _RUNS:
+                    words = once(f"{folder}/syscall", 256).decode().split()
+                    if len(words) > 4 and words[0] == _FUTEX and int(words[4], 16):  # noqa: PLR2004 - the time-out
+                        return True
+    return False
+
+
+def _descriptors(pid: int, name: str, arguments: list[int], ends: Ends) -> Iterator[int]:
+    if not arguments:
+        return
+    if name == "poll":
+        data = _memory(pid, arguments[0], 8 * min(arguments[1], _MOST))
+        yield from (struct.unpack_from("<i", data, at)[0] for at in range(0, len(data) - 7, 8))
+    elif name == "select":
+        data = _memory(pid, arguments[1], (min(arguments[0], 1024) + 7) // 8)
+        yield from (number for number in range(len(data) * 8) if data[number // 8] >> number % 8 & 1)
+    elif name == "epoll_wait":
+        yield from _watched(pid, arguments[0])
+    elif name not in {"nanosleep", "futex", "wait4", "waitid", "open", "stat"} and arguments[0] in ends.links.get(pid, {}):
+        yield arguments[0]
+
+
+def _watched(pid: int, descriptor: int) -> Iterator[int]:
+    """``tfd:        7 events:  2019 ...`` for each descriptor that an epoll watches."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in once(f"/proc/{pid}/fdinfo/{descriptor}", 1 << 14).decode().splitlines()[:_MOST]:
+            if line.startswith("tfd:"):
+                yield int(line.split()[1])
+
+
+def _timed(name: str, arguments: list[int]) -> bool:
+    """Whether a futex has a time-out; the others are asked again by loops anyway."""
+    return name != "futex" or (len(arguments) > 3 and bool(arguments[3]))  # noqa: PLR2004 - the fourth argument
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
+    if not address or size <= 0:
+        return b""
+    try:
+        descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.pread(descriptor, size, address)
+    except (OSError, OverflowError):
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _syscall(pid: int) -> list[str]:
+    try:
+        return once(f"/proc/{pid}/syscall", 256).decode("ascii", "replace").split()
+    except OSError:
+        return []
