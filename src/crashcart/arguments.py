@@ -23,7 +23,7 @@ examples:
   crashcart why logs/ --exit-code 137         every rank's log in a folder, and how the command ended
   crashcart why train.log --kernel-log dmesg.txt --command 'torchrun --nproc-per-node 8 train.py'
   crashcart why                               the newest run; without one, what this folder still holds
-  crashcart why --pid 4711                    a job that hangs now
+  crashcart why --pid 4711                    a job that hangs or crawls now: any process of it
   kubectl logs job | crashcart why -          standard input
 """,
     "run": """\
@@ -132,7 +132,12 @@ def parser() -> argparse.ArgumentParser:
     why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
     why.add_argument("--exit-code", type=int, metavar="N", help="the exit status of the command (137 is decoded)")
     why.add_argument("--kernel-log", metavar="FILE", help="output of dmesg or journalctl -k, or a kernel log file")
-    why.add_argument("--pid", type=int, metavar="PID", help="a job that hangs now and was started without crashcart")
+    why.add_argument(
+        "--pid",
+        type=int,
+        metavar="PID",
+        help="any process of a job that hangs or crawls now, started with or without crashcart",
+    )
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
 

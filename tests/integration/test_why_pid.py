@@ -235,6 +235,51 @@ def test_a_tracker_that_does_not_answer(start: Start) -> None:
     assert "wandb.init" in told(diagnosis)
 
 
+SPAWNED = """
+import os, time, torch.distributed as dist, torch.multiprocessing as mp
+def work(rank):
+    dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=rank, world_size=2)
+    dist.barrier()
+    if rank == 0:
+        print("ready", flush=True)
+        time.sleep(3600)
+    dist.barrier()
+if __name__ == "__main__":
+    mp.spawn(work, nprocs=2)
+"""
+
+
+def test_ranks_that_were_spawned_are_told_apart(start: Start, *, spies: bool) -> None:
+    del spies
+    diagnosis = why(pid=start(SPAWNED).pid)
+    assert diagnosis.findings[0].cause == "distributed/slow-rank"
+    assert (diagnosis.ending.state, diagnosis.ending.first_rank) == ("hung", 0)
+
+
+def test_a_rank_that_waits_for_one_that_never_came(start: Start) -> None:
+    if spy() is None:
+        pytest.skip("py-spy is not installed")
+    code = """
+import os, torch.distributed as dist
+print("ready", flush=True)
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting"), rank=0, world_size=2)
+"""
+    job = start(code, "env", "RANK=0", "WORLD_SIZE=2", sys.executable)
+    diagnosis = why(pid=job.pid)
+    assert diagnosis.findings[0].cause == "distributed/rendezvous"
+    assert "for rank 1, not among these processes" in told(diagnosis)
+
+
+def test_a_lock_without_a_stack_is_not_explained_but_told(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = start("import threading\nprint('ready', flush=True)\nthreading.Event().wait()\n")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    diagnosis = why(pid=job.pid)
+    assert (diagnosis.ending.state, diagnosis.findings[0].cause) == ("hung", "unknown/not-enough-evidence")
+    assert "the process waits for a lock or another thread (futex)" in headline(diagnosis)
+    assert any("py-spy is not installed" in gap.why for gap in diagnosis.not_looked)
+
+
 SLOW = """
 for number in range(10000):
     number == 1 and ready()

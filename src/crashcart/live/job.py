@@ -1,8 +1,8 @@
 """From one pid to the job it belongs to: its launcher, everything below, and the run folder where ``crashcart run`` started it.
 
 Sessions do not tell: torchrun gives each rank its own. A parent belongs to the job where it is a launcher by name, where its
-child is a mere copy of it (a loader's worker, ``mp.spawn``), or where the child has a rank that the parent has not. A Python
-program that started a launcher (a scheduler, a test, a notebook) does not.
+child is a mere copy of it (a loader's worker, ``mp.spawn``), or where it started several ranks. A Python program that started a
+launcher or a single rank (a scheduler, a test, a notebook) does not.
 """
 
 from __future__ import annotations
@@ -105,16 +105,23 @@ def _top(pid: int) -> int:
         child.parent = parent
         child.describe()
         role = role_of(parent)[0]
-        copied = child.forked or any("multiprocessing" in word for word in child.arguments[1:4])
-        ranked = child.stated is not None and parent.stated is None
-        if (is_python(parent.pid) and (role == LAUNCHER or copied or ranked)) or (
-            parent.comm in _STARTERS and child.stated is not None
-        ):
+        if _started_by(parent, child, role):
             top = parent.pid
         elif role != SHELL:
             break
         child = parent
     return top
+
+
+def _started_by(parent: Process, child: Process, role: str) -> bool:
+    """Whether the parent is of the same job, as far as the two tell."""
+    if not is_python(parent.pid):
+        return child.stated is not None and parent.comm in _STARTERS
+    copied = child.forked or any("multiprocessing" in word for word in child.arguments[1:4])
+    if role == LAUNCHER or copied or child.stated is None:
+        return role == LAUNCHER or copied
+    started = {one.stated for pid in parent.children() if (one := _process(pid)) is not None}
+    return parent.stated is None and len(started - {None}) > 1
 
 
 def _process(pid: int) -> Process | None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from crashcart.flight import frames_of
 from crashcart.live.clocks import Clocks, ran
 from crashcart.live.ends import Ends
-from crashcart.live.waits import Wait, in_gloo, wait_of
+from crashcart.live.job import is_python
+from crashcart.live.waits import Wait, communicates, in_gloo, wait_of
 from crashcart.readers.standing import spied, spy
 from crashcart.record import field, record
+from crashcart.run.hangs import waits_for_others
 from crashcart.run.outside.files import number_after, once
 from crashcart.run.outside.gpu import Cards
 from crashcart.run.outside.roles import LAUNCHER, LOADER, RANK
@@ -23,6 +25,7 @@ from crashcart.run.stacks import Stack
 if TYPE_CHECKING:
     from crashcart.live.job import Job
     from crashcart.run.outside.process import Process
+    from crashcart.run.outside.processes import Tree
 
 __all__ = ["Look", "Seen", "Watch"]
 
@@ -42,6 +45,7 @@ class Seen(NamedTuple):
     turns: int
     wait: Wait
     stack: Stack
+    collective: bool
 
 
 @record
@@ -59,6 +63,7 @@ class Watch:
 
     def __init__(self, job: Job) -> None:
         self.tree = job.tree()
+        _tell_ranks(self.tree)
         self.recorded = job.folder is not None  # then our own signals and threads wake its processes
         self.spies = spy() is not None
         self.refused = ""
@@ -102,10 +107,6 @@ class Watch:
         """Seconds for which the main thread of a process has not run, as the scheduler has it."""
         return Clocks().idle(pid)
 
-    def in_gloo(self, pid: int) -> bool:
-        """Whether a process is inside a collective on the processor."""
-        return in_gloo(pid)
-
     def close(self) -> None:
         """Give back what was opened."""
         self._pool.shutdown(wait=False)
@@ -129,7 +130,21 @@ class Watch:
         role = f"rank {process.rank}" if process.role == RANK else process.role
         stack = Stack(process.pid, process.rank, role, "py-spy" if text else "/proc", frames_of(text), text)
         cpu = (int(fields[11]) + int(fields[12])) * _TICK
-        return Seen(fields[0].decode(), cpu, _bytes(process.pid), ran_for, turns, wait_of(process.pid, self.ends), stack)
+        wait = wait_of(process.pid, self.ends)
+        collective = process.role == RANK and _in_collective(stack, wait)
+        return Seen(fields[0].decode(), cpu, _bytes(process.pid), ran_for, turns, wait, stack, collective)
+
+
+def _in_collective(stack: Stack, wait: Wait) -> bool:
+    """By its stack; without one by what gloo's threads do."""
+    return waits_for_others(stack) if stack.frames else wait.call.name in {"futex", ""} and in_gloo(stack.pid)
+
+
+def _tell_ranks(tree: Tree) -> None:
+    """``mp.spawn`` leaves no rank in the environment: whoever has threads for collectives is one, by the order of their births."""
+    spawned = [one for one in tree.processes.values() if one.role == LOADER and is_python(one.pid) and communicates(one.pid)]
+    for rank, one in enumerate(sorted(spawned, key=lambda one: one.start)):
+        tree.tell_rank(one.pid, rank)
 
 
 def _bytes(pid: int) -> float:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.live.ends import called
-from crashcart.run.hangs import place_of, same_places, waits_for_others
+from crashcart.run.hangs import is_own, same_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from crashcart.live.looks import Look, Seen, Watch
     from crashcart.run.outside.process import Process
 
-__all__ = ["Pace", "pace_of", "waits_in_collective"]
+__all__ = ["Pace", "meets", "pace_of"]
 
+_MEETING = frozenset({"init_process_group", "next_rendezvous"})
 _BUSY = 0.03  # of a core, over the time of the looks
 _SPINS = 0.5
 _BYTES = 1 << 16
@@ -54,7 +55,7 @@ def pace_of(watch: Watch, process: Process) -> Pace | None:
     span = looks[-1].now - looks[0].now
     first, last = seen[0], seen[-1]
     share = (last.cpu - first.cpu) / span
-    collective = waits_in_collective(watch, seen[-1])
+    collective = last.collective
     stopped = all(one.state in "Tt" for one in seen[-2:])
     still = _same(seen)
     moves = not stopped and (
@@ -67,14 +68,14 @@ def pace_of(watch: Watch, process: Process) -> Pace | None:
     spins = card and still and share >= _SPINS
     if collective and not card and not watch.recorded and last.turns != first.turns:
         moves = True
+    if meets(first) and meets(last):
+        moves = share >= _SPINS
     return Pace(process, moves, 0.0 if moves else _stood(watch, looks, process.pid), share, collective, spins, last)
 
 
-def waits_in_collective(watch: Watch, seen: Seen) -> bool:
-    """By its stack; without one by what gloo's threads do."""
-    if seen.stack.frames:
-        return waits_for_others(seen.stack)
-    return seen.wait.call.name in {"futex", ""} and watch.in_gloo(seen.stack.pid)
+def meets(seen: Seen) -> bool:
+    """Whether it still waits for the others to come, before there is a job: it asks again and again."""
+    return any(frame.function in _MEETING and "torch/distributed/" in frame.file for frame in seen.stack.frames)
 
 
 def _same(seen: Sequence[Seen]) -> bool:
@@ -96,7 +97,7 @@ def _went_round(seen: Sequence[Seen], span: float, *, woken: bool) -> bool:
     if woken:
         return False
     if last.stack.frames:
-        return place_of(last.stack) == last.stack.frames[0]
+        return is_own(last.stack.frames[0])
     return last.wait.call.name not in _ASKS - {"nanosleep"} or not last.wait.timed
 
 

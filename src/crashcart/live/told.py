@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.flight import Event, Flight, Process, StackDump, Stood
-from crashcart.live.words import IDLE, moving, waiting_words
+from crashcart.live.pace import meets
+from crashcart.live.words import IDLE, missing, moving, waiting_words
 from crashcart.readers.standing import source_line
 from crashcart.recording.tables import TABLES
 from crashcart.run.hangs import place_of
@@ -65,7 +66,10 @@ def _hang(watch: Watch, verdict: Verdict, floor: float) -> Event:
         "waiting": [one.process.rank for one in ranks if one.collective][:_MOST_TOLD],
         "stopped": [one.process.rank for one in ranks if one.last.state in "Tt"],
         "ranks": len(ranks),
+        "alone": len(ranks) == 1 and ranks[0].process.assumed,
         "says": waiting_words(watch, verdict),
+        "missing": missing(watch)[:_MOST_TOLD],
+        "meets": bool(ranks or verdict.paces) and all(meets(one.last) for one in ranks or verdict.paces),
     }
     odd = verdict.odd
     mine = next((one for one in verdict.paces if odd is not None and one.process.pid == odd.pid), None)

@@ -14,6 +14,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.readers.standing import Call, call_of
+from crashcart.redact import clean
 from crashcart.run.outside.files import once
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from crashcart.live.ends import Ends
 
-__all__ = ["Wait", "in_gloo", "wait_of"]
+__all__ = ["Wait", "communicates", "in_gloo", "wait_of"]
 
 _CHANNELS = {
     "futex": "futex", "hrtimer_nanosleep": "nanosleep", "do_nanosleep": "nanosleep", "pipe_read": "read", "anon_pipe_read": "read",
@@ -32,6 +33,7 @@ _CHANNELS = {
 }  # fmt: skip
 _MOST = 64
 _RUNS = "pt_gloo_runloop"
+_COLLECTIVE = ("gloo_", "pt_gloo", "pt_nccl")
 _FUTEX = "202" if os.uname().machine != "aarch64" else "98"
 
 
@@ -67,21 +69,32 @@ def wait_of(pid: int, ends: Ends) -> Wait:
     arguments = [int(word, 16) for word in words[1:7]] if len(words) > 6 else []  # noqa: PLR2004 - as the kernel has it
     descriptors = tuple(_descriptors(pid, call.name, arguments, ends))
     abouts = [about for one in descriptors if (about := ends.behind(pid, one))]
-    about = ", ".join(list(dict.fromkeys(abouts))[:3])
+    about = ", ".join(list(dict.fromkeys(abouts))[:3]) or _path(pid, call.name, words)
     return Wait(call, about, descriptors, _timed(call.name, arguments), " ".join(words) or call.channel)
 
 
 def in_gloo(pid: int) -> bool:
     """Whether a thread of gloo is inside a collective."""
+    for folder, name in _threads(pid):
+        if name == _RUNS:
+            with contextlib.suppress(OSError):
+                words = once(f"{folder}/syscall", 256).decode().split()
+                if len(words) > 4 and words[0] == _FUTEX and int(words[4], 16):  # noqa: PLR2004 - the time-out
+                    return True
+    return False
+
+
+def communicates(pid: int) -> bool:
+    """Whether a process has threads for collectives: then it is a rank, whatever its environment says."""
+    return any(name.startswith(_COLLECTIVE) for _, name in _threads(pid))
+
+
+def _threads(pid: int) -> Iterator[tuple[str, str]]:
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             folder = f"/proc/{pid}/task/{task}"
             with contextlib.suppress(OSError):
-                if once(f"{folder}/comm", 32).decode("utf-8", "replace").strip() == _RUNS:
-                    words = once(f"{folder}/syscall", 256).decode().split()
-                    if len(words) > 4 and words[0] == _FUTEX and int(words[4], 16):  # noqa: PLR2004 - the time-out
-                        return True
-    return False
+                yield folder, once(f"{folder}/comm", 32).decode("utf-8", "replace").strip()
 
 
 def _descriptors(pid: int, name: str, arguments: list[int], ends: Ends) -> Iterator[int]:
@@ -97,6 +110,14 @@ def _descriptors(pid: int, name: str, arguments: list[int], ends: Ends) -> Itera
         yield from _watched(pid, arguments[0])
     elif name not in {"nanosleep", "futex", "wait4", "waitid", "open", "stat"} and arguments[0] in ends.links.get(pid, {}):
         yield arguments[0]
+
+
+def _path(pid: int, name: str, words: list[str]) -> str:
+    """The path that a file is opened or looked up by: the second argument of the calls that libraries use today."""
+    if name not in {"open", "stat"} or words[0] in {"2", "4"} or len(words) < 3:  # noqa: PLR2004 - numbers of the old calls on x86
+        return ""
+    page = 4096 - int(words[2], 16) % 4096  # what lies behind may not be there
+    return clean(os.fsdecode(_memory(pid, int(words[2], 16), min(page, 512)).partition(b"\0")[0]))
 
 
 def _watched(pid: int, descriptor: int) -> Iterator[int]:

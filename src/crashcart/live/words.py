@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.flight import took
+from crashcart.live.crawl import crawls
 from crashcart.live.ends import called
 from crashcart.live.job import entry
 from crashcart.model import Evidence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from crashcart.live.looks import Watch
     from crashcart.live.pace import Pace
 
-__all__ = ["IDLE", "moving", "notes", "waiting_words"]
+__all__ = ["IDLE", "missing", "moving", "notes", "waiting_words"]
 
 _MOST = 4
 _RANKS = 16
@@ -38,7 +39,8 @@ def moving(watch: Watch, verdict: Verdict) -> str:
         return "The job ended, or changed, while it was looked at."
     told = "; ".join(_does(one, watch) for one in sorted(ranks, key=lambda one: one.collective)[:_MOST])
     more = f"; and {len(ranks) - _MOST} more" if len(ranks) > _MOST else ""
-    return f"The job moves: {told}{more}."
+    slow = "".join(f"; {one}" for one in list(crawls(watch))[:_MOST])
+    return f"The job moves: {told}{more}{slow}."
 
 
 def waiting_words(watch: Watch, verdict: Verdict) -> str:
@@ -73,8 +75,9 @@ def notes(watch: Watch, verdict: Verdict) -> Iterator[Evidence]:
 def _does(one: Pace, watch: Watch) -> str:
     if one.collective:
         looks = [look.seen[one.process.pid] for look in watch.looks if one.process.pid in look.seen]
-        return f"{one.name} waits for the others in a collective at the last of {len(looks)} looks"
-    name = "the program" if one.process.assumed else one.name
+        count = sum(look.collective for look in looks)
+        return f"{one.name} waits for the others in a collective in {count} of {len(looks)} looks"
+    name = _name(one)
     does = f"uses {one.share:.0%} of a core" if one.share >= 0.005 else "uses hardly any processor time"  # noqa: PLR2004 - 1 %
     return f"{name} {does}{_at(one)}"
 
@@ -86,7 +89,11 @@ def _stands(one: Pace, watch: Watch) -> str:
         whom = [watch.tree.processes[pid] for pid in watch.ends.peers(one.process.pid) if pid in watch.tree.processes]
         names = ", ".join(sorted(called(peer) for peer in whom if peer.role == RANK)[:_MOST])
         return f"{one.name} waits in a collective{_at(one)}" + (f", connected with {names}" if names else "")
-    return f"{one.name} {one.last.wait.words}{_at(one)}"
+    return f"{_name(one)} {one.last.wait.words}{_at(one)}"
+
+
+def _name(one: Pace) -> str:
+    return "the process" if one.process.assumed and one.process.role == RANK else one.name
 
 
 def _at(one: Pace) -> str:

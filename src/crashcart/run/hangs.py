@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Frame
     from crashcart.run.stacks import Stack
 
-__all__ = ["FLOOR", "Odd", "Progress", "odd_one_out", "same_places", "waits_for_others"]
+__all__ = ["FLOOR", "Odd", "Progress", "is_own", "odd_one_out", "place_of", "same_places", "waits_for_others"]
 
 SUSPECT_FLOOR = 5.0
 SUSPECT_STEPS = 8
@@ -166,8 +166,12 @@ def odd_one_out(stacks: Sequence[Stack], counts: Mapping[int, tuple[float, ...]]
 def place_of(stack: Stack) -> Frame | None:
     """The innermost frame that is the user's own, or else the innermost."""
     frames = [frame for frame in stack.frames if "crashcart/inside/" not in frame.file]
-    own = [frame for frame in frames if not any(part in frame.file for part in (*_PACKAGES, *_STANDARD))]
-    return next(iter(own or frames), None)
+    return next((frame for frame in frames if is_own(frame)), next(iter(frames), None))
+
+
+def is_own(frame: Frame) -> bool:
+    """Whether it is the user's own code, and no library's."""
+    return not any(part in frame.file for part in (*_PACKAGES, *_STANDARD))
 
 
 def _odd(stack: Stack, why: str) -> Odd:

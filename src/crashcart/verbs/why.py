@@ -69,6 +69,8 @@ def _resolver(case: Case) -> Callable[[Fix], Fix]:
 
 def run(options: argparse.Namespace) -> int:
     """Print the diagnosis as text or JSON, and write the page where one was asked for."""
+    if options.pid is not None and sys.stderr.isatty():
+        sys.stderr.write("looking at the job for 3 to 16 seconds, without touching it ...\n")
     with _Bar(options.paths, shown=not options.json) as bar:
         diagnosis = why(
             options.paths,

@@ -18,6 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.hang._recorded import stall
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -135,6 +137,13 @@ def _members(case: Case) -> Iterator[Sign]:
     if last and len(seen) < total and not case.log.raised:
         says = f"{len(seen)} of {total} processes came, then the log ends"
         yield Sign("strong", says, (evidence(last[-1]),), order=last[-1].order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A job that was looked at while it waited for others to come."""
+    found = stall(case)
+    if found is not None and found.cause == "distributed/rendezvous":
+        yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
 fixes = (

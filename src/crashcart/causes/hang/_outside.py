@@ -41,6 +41,11 @@ def from_outside(details: dict[str, Any], who: str, long: str, waiting: str) -> 
     if details.get("prompt"):
         line = f" ({details['line']})" if details.get("line") else ""
         return "hang/lock-or-io", f"{who} has waited {long} for its user to type something{where}{line}{rest}", "decisive"
+    if details.get("meets"):
+        whom = ", ".join(map(str, [*details.get("missing", ())][:4]))
+        absent = f"rank {whom}, not among these processes" if whom else "others that do not come"
+        name = "the launcher" if not details.get("ranks") else "every rank here" if details["ranks"] > 1 else who
+        return "distributed/rendezvous", f"{name} has waited {long} at the start of the job for {absent}", "strong"
     if details.get("stacks") is False:
         return _without_stack(details, who, long, rest)
     return None

@@ -100,6 +100,8 @@ class _Told:
         seen = from_outside(self.details, self._who, self._long, _wait(others) if others else "")
         if seen is not None:
             return self._found(*seen, *([self.odd] if self.odd is not None else []), *others[:1])
+        if self.details.get("stacks") is False:
+            return None
         if self.odd is not None and not in_collective(self.odd):
             return self._alone(self.odd)
         return self._together()
@@ -193,6 +195,8 @@ class _Told:
 
     @property
     def _who(self) -> str:
+        if self.details.get("alone"):  # nobody said that it has a rank
+            return "the process"
         if self.rank is not None:
             return f"rank {self.rank}"
         return "every rank" if len(self.ranks) > 1 else "the program"

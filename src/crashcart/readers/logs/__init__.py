@@ -17,12 +17,12 @@ from crashcart.readers.logs.progress import find_metrics, find_progress, phase_o
 from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
 from crashcart.readers.logs.tracebacks import find_raised
-from crashcart.readers.logs.windows import Budget, Window, keep
+from crashcart.readers.logs.windows import Budget, keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["read_logs", "read_text", "scanner", "structured"]
+__all__ = ["read_logs", "scanner", "structured"]
 
 # Words that the structure of a log needs, beside the phrases of the causes.
 _WORDS = (
@@ -64,11 +64,6 @@ def read_logs(
         lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last)
         order += kept.size + 1
     return structured(lines)
-
-
-def read_text(text: str, name: str) -> Log:
-    """Text that is at hand, as if it were a log."""
-    return structured(to_lines([Window(0, 1, text.encode())], name, None, 0, 0))
 
 
 def structured(lines: list[Line]) -> Log:
