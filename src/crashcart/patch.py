@@ -48,12 +48,17 @@ def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
             edits.append(edit)
         elif fact is not None and fact.origin == "environment":
             environment[fact.spelling] = _shell_text(value)
-        elif fact is None or fact.origin in {"flag", "default"}:
+        elif (fact is None and _takes_flags(facts)) or (fact is not None and fact.origin in {"flag", "default"}):
             usual = [spelling.split(" ")[0] for spelling in spellings(name)]
             spelling = fact.spelling if fact and fact.spelling else next(iter(usual), "")
             arguments.update({spelling: _shell_text(value)} if spelling else {})
     diff = difference(edits) if edits else fix.diff
     return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
+
+
+def _takes_flags(facts: Mapping[str, Fact]) -> bool:
+    """Whether the program may know a setting by its usual flag: not one that was started without a single known setting."""
+    return not facts or any(not name.startswith(("launch.", "command.", "flag.")) for name in facts)
 
 
 def apply(edits: Iterable[Edit]) -> dict[str, str]:

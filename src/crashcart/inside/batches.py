@@ -10,7 +10,7 @@ import time
 from _thread import get_ident
 from typing import Any
 
-from . import memory, page, patching, phases, tracing
+from . import inputs, memory, page, patching, phases, tracing
 from .mistakes import ours
 
 _LEAVES = 64
@@ -95,6 +95,7 @@ def _timed(original: Any) -> Any:  # noqa: C901 - see below
             _measure(batch)
             if ended > here.next_look:
                 memory.look(ended)
+            inputs.remember(batch, getattr(self, "_num_yielded", None))
         except Exception:
             ours("batch")
         return batch

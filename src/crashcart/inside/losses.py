@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import events, late, page, patching, phases, steps, tracing
+from . import events, inputs, late, page, patching, phases, steps, tracing
 from .mistakes import ours
 
 _LOSS, _LOSS_STEP, _NONFINITE = page.at("loss"), page.at("loss_step"), page.at("nonfinite")
@@ -23,7 +23,7 @@ class _State:
 state = _State()
 
 
-def take(value: float, step: int) -> None:
+def take(value: float, step: int, now: bool = False) -> None:  # noqa: FBT001, FBT002
     """A loss has come: into the page, and an event when it is no number."""
     numbers = _here.numbers
     numbers[_LOSS] = value
@@ -34,7 +34,8 @@ def take(value: float, step: int) -> None:
     numbers[_NONFINITE] += 1
     if not state.bad:  # told again after a finite one
         state.bad = True
-        events.write("nonfinite", step=step, what="loss", value=value)
+        # A loss that comes late from a device was not made of the batch that was handed out last.
+        events.write("nonfinite", step=step, what="loss", value=value, **(inputs.at_a_bad_loss() if now else {}))
 
 
 later = late.Later(take)
@@ -77,7 +78,7 @@ class _Looking:
                             numbers[_LOSS] = value
                             numbers[_LOSS_STEP] = _shown.steps
                         else:
-                            take(value, _shown.steps)
+                            take(value, _shown.steps, True)
                 else:
                     look(loss)
             except Exception:
@@ -108,6 +109,6 @@ def _read(loss: Any) -> None:
     if loss.numel() != 1:
         return
     if loss.is_cpu:
-        take(loss.item(), _shown.steps)
+        take(loss.item(), _shown.steps, True)
     elif loss.is_cuda:
         later.put(loss, _shown.steps)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Event, Flight, Process
 
 STEADY = 2.0  # times the usual loss that is no growth
+AFTER = 3  # batches that are compared with the bad one
 FEWEST = 3  # losses that make a usual one
 NOT_A_NUMBER = Pattern(r"nan|inf|finite|diverge")
 
@@ -48,6 +49,30 @@ def alone(case: Case, found: list[Broken]) -> bool:
     if len(ranks) < 2 or not found or not found[0].steady:
         return False
     return len(found) == 1 or found[1].step > found[0].step
+
+
+def brought_in(case: Case, found: list[Broken]) -> str | None:
+    """What the batch of the first loss that was no number held that is none: field and samples; nothing where data always does."""
+    if case.flight is None or not found:
+        return None
+    event = found[0].event
+    fields = _fields(event)
+    later = [one for one in case.flight.of_kind("inputs") if one.pid == event.pid and one.time >= event.time][:AFTER]
+    usual = set.intersection(*(set(_fields(one)) for one in later)) if later else set()
+    if found[0].step > 0:  # with losses that were fine before, what every batch holds is left out by the program
+        fields = {name: said for name, said in fields.items() if name not in usual}
+    return "; ".join(fields.values()) or None
+
+
+def _fields(event: Event) -> dict[str, str]:
+    """Fields of a batch with values that are not finite, in words."""
+    told: dict[str, str] = {}
+    for one in event.details.get("fields") or ():
+        name, count, samples = str(one.get("field")), one.get("values"), one.get("samples") or []
+        where = f" in sample {', '.join(str(row) for row in samples)}" if samples else ""
+        values = "1 value" if count == 1 else f"{count} values"
+        told[name] = f"{values} of field '{name}'{where} of batch {event.details.get('batch')} of its epoch not finite"
+    return told
 
 
 def other_death(case: Case) -> bool:

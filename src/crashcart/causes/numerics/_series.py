@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LOSS = r"loss|^(?:ce|nll|nll_loss|ppl|objective|rpn_\w+|rcnn_\w+)$"
 NO_LOSS = r"scale|lossy|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|no_loss|skip|best|min_"
 LOWERED = r"(?:reducing (?:loss scale )?to|setting loss scale to:?)\s*([\d.]+(?:e[-+]?\d+)?)"
+EVALUATION_LINE = r"^\W*(?:val(?:id(?:ation)?)?|eval(?:uation)?|test)\b"
 GRADIENT = r"^(?:grad|gradient|g|total)[_ ]?norm$|^grad[_ ]norm\b|^grad$|^norm$"
 LEFT_OUT = (
     r"skipping (?:\w+ ){0,2}(?:batch|step|update|sample)|(?:batch|step|update|sample)s? (?:was |were )?skipped|"
@@ -137,10 +138,38 @@ def gradient(one: Metrics) -> float | None:
 
 
 def _losses(one: Metrics) -> dict[str, float]:
-    if compiled(r"^\W*(?:val(?:id(?:ation)?)?|eval(?:uation)?|test)\b").match(one.line.text):
+    if compiled(EVALUATION_LINE).match(one.line.text):
         return {}
     pattern, veto = compiled(LOSS), compiled(NO_LOSS)
     return {name: value for name, value in one.values if pattern.search(name) and not veto.search(name)}
+
+
+EVALUATED = r"^(?:val|valid|validation|eval|evaluation|test|dev)(?:[_/ -]|$)"
+
+
+def validation(case: Case) -> list[Metrics]:
+    """The last lines of an evaluation whose loss is no number, if the very last is one of them."""
+    lines = [(one, values) for one in case.log.metrics if (values := _evaluated(one))]
+    tail: list[Metrics] = []
+    for one, values in reversed(lines):
+        if all(isfinite(value) for value in values):
+            break
+        tail.insert(0, one)
+    return tail
+
+
+def trained(one: Metrics) -> bool:
+    """Whether it is a line with a loss of training that is a number."""
+    values = _losses(one).values()
+    return bool(values) and all(isfinite(value) for value in values)
+
+
+def _evaluated(one: Metrics) -> list[float]:
+    whole = compiled(EVALUATION_LINE).match(one.line.text)
+    named, loss = compiled(EVALUATED), compiled(LOSS)
+    return [
+        value for name, value in one.values if loss.search(name) and (whole or named.search(name)) and "best" not in name
+    ]
 
 
 def _bad(one: Metrics) -> bool:

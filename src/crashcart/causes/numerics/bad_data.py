@@ -8,7 +8,8 @@ silence.
 
 How it shows: one term of the loss is NaN while the others are fine and the rate is small; or the value is infinite on
 single lines and finite on the next; or a check names the sample. It comes at the same sample again with another seed or
-rate. In a recording of several ranks one of them has it a step before the others.
+rate. In a recording of several ranks one of them has it a step before the others, and the batch of the first such loss
+is looked into. If the loss of the evaluation alone is NaN, the sample is in the evaluation set.
 
 What to do: scan the data set once for values that are not finite and for degenerate labels, leave those samples out and
 count them. Skipping the batch in the training loop hides it: report the share, and under several ranks skip on all
@@ -20,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
-from crashcart.causes.numerics._recorded import alone, broken_losses, other_death
-from crashcart.causes.numerics._series import broken
+from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, other_death
+from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "A sample brings NaN or infinity into training"
+title = "A sample brings in NaN or infinity"
 lasting = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
 SEVERAL = 3
+EVALUATIONS = 2
 DATA = (
     r"(?:input|sample|batch|data|dataset|image|label|target|feature|obs(?:ervation)?|action|state|token|frame|waveform|"
     r"audio|box|annotation)s?"
@@ -62,7 +64,8 @@ phrases = (
 
 
 def in_log(case: Case) -> Iterator[Sign]:
-    """A loss of which only one term is no number, without a jump before it."""
+    """A loss of which only one term is no number, without a jump before it; or that of the evaluation alone."""
+    yield from _in_evaluation(case)
     for one in broken(case):
         terms = [name for name in one.bad if name != "loss" and "total" not in name]
         if not one.partial:
@@ -76,10 +79,32 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(strength, says, items, fatal=not one.recovered, order=one.first.line.order)  # type: ignore[arg-type]
 
 
+def _in_evaluation(case: Case) -> Iterator[Sign]:
+    """An evaluation whose loss is no number, again and again, while that of training is fine."""
+    lines = validation(case)
+    enough = 1 if case.flight is not None else EVALUATIONS
+    if len(lines) < enough or any(not one.recovered for one in broken(case)):
+        return
+    train = next((one for one in reversed(case.log.metrics) if trained(one)), None)
+    says = (
+        "the loss of the evaluation is no number while that of training is one: it comes in with a sample of the evaluation set, "
+        "or with code that only the evaluation runs"
+    )
+    items = (evidence(lines[0].line), *((evidence(train.line),) if train is not None and train is not lines[0] else ()))
+    alone_ = not any(one.kind and not one.survivable for one in case.log.raised) and not case.log.deaths
+    yield Sign("strong" if alone_ and train is not None else "weak", says, items, order=lines[0].line.order)
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """One rank whose loss was no number while the others, with the same weights, had one; or a loss that comes and goes."""
+    """What the batch of the first bad loss held; one rank whose loss was no number while the others, with the same weights, had one; or a loss that comes and goes."""
     found = broken_losses(case)
-    if found and alone(case, found):
+    held = brought_in(case, found)
+    if held is not None:
+        one = found[0]
+        says = f"the first loss that is no number, of {one.process.name} at step {one.step}, was made of such data: {held}"
+        strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
+        yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
+    elif found and alone(case, found):
         one = found[0]
         says = (
             f"only {one.process.name} had a loss that is no number at step {one.step}; the other ranks had the same weights, and "

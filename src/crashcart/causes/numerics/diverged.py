@@ -18,11 +18,11 @@ rate, look at that batch.
 
 from __future__ import annotations
 
-from math import isnan
+from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.numerics._recorded import alone, broken_losses, other_death
+from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, other_death
 from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -45,6 +45,7 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 AT_END = 20
+HALF = r"fp16|float16|half precision|16-mixed|loss[_ ]scale|gradscaler"
 SEVERAL = 3
 NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
 
@@ -167,7 +168,8 @@ def _grade(case: Case, *, sure: bool) -> str:
         for one in case.log.raised
         if one.kind and not one.survivable and not compiled(r"nan|inf|finite").search(one.message)
     ]
-    return "decisive" if sure and not other and not case.log.memory else "strong"
+    brought = brought_in(case, broken_losses(case)) is not None
+    return "decisive" if sure and not other and not case.log.memory and not brought else "strong"
 
 
 def _bottom(lowered: str) -> float:
@@ -181,7 +183,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if lasting_ones:
         one = lasting_ones[0]
         says = f"the loss of {one.process.name} is no number from step {one.step} on, {one.count} times"
-        sure = not other_death(case) and not alone(case, found)
+        sure = not other_death(case) and not alone(case, found) and brought_in(case, found) is None
         yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
     elif found:
         one = found[0]
@@ -201,20 +203,36 @@ def _scale(case: Case) -> Iterator[Sign]:
             return
 
 
-fixes = (
-    Fix(
-        "Go back before the first NaN with half the learning rate, clipping and a longer warm-up",
-        "changes-training",
-        "weights after the first NaN are lost; half the rate keeps the steps below the edge",
-        settings={"train.learning_rate": "half", "train.clip": 1.0, "train.warmup": "double"},
-    ),
-    Fix(
-        "bfloat16 instead of float16",
-        "changes-training",
-        "the range of float32, so that nothing overflows and no scaler is needed; Ampere or later",
-        settings={"train.bf16": True, "train.fp16": False},
-    ),
+SLOWER = Fix(
+    "Go back before the first NaN with half the learning rate, clipping and a longer warm-up",
+    "changes-training",
+    "weights after the first NaN are lost; half the rate keeps the steps below the edge",
+    settings={"train.learning_rate": "half", "train.clip": 1.0, "train.warmup": "double"},
 )
+WIDER = Fix(
+    "bfloat16 instead of float16",
+    "changes-training",
+    "the range of float32, so that nothing overflows and no scaler is needed; Ampere or later",
+    settings={"train.bf16": True, "train.fp16": False},
+)
+
+
+def fix(case: Case) -> tuple[Fix, ...]:
+    """A smaller step; another precision only where half precision may be in use."""
+    return (SLOWER, WIDER) if _half(case) else (SLOWER,)
+
+
+def _half(case: Case) -> bool:
+    """Whether the job may compute in float16: a recording that saw neither a scaler nor a word of it says no."""
+    bf16, fp16 = case.facts.get("train.bf16"), case.facts.get("train.fp16")
+    if (fp16 is not None and fp16.value) or (bf16 is not None and bf16.value):
+        return not (bf16 is not None and bf16.value)
+    if case.flight is None:
+        return True
+    scaled = any(isfinite(one.page.get("scale", float("nan"))) for one in case.flight.ranks)
+    return scaled or any(compiled(HALF).search(line.lowered) for line in case.log.lines)
+
+
 experiment = Experiment(
     title="From the last checkpoint before the NaN: once with half the rate and clipping, once unchanged with the same seed",
     change={"train.learning_rate": "half"},

@@ -43,7 +43,9 @@ class Numerics:
         for event in events:
             if event.get("kind") == "nonfinite":
                 who = f" on rank {event['rank']}" if event.get("rank") is not None else ""
-                yield "nonfinite", f"the {event.get('what', 'loss')} is no number at step {event.get('step')}{who}."
+                held = ", ".join(str(one.get("field")) for one in event.get("fields") or ())
+                data = f"; its batch holds such values in field {held}" if held else ""
+                yield "nonfinite", f"the {event.get('what', 'loss')} is no number at step {event.get('step')}{who}{data}."
         for page in pages[:1]:
             yield from self._spike(page)
             yield from self._skipped(page)

@@ -1,0 +1,104 @@
+"""The batches that the loader gave last: looked into only after a loss that is no number, to tell bad data from a bad step.
+
+Tensors are remembered by weak references, so that a batch lives no longer than it would without us; of several that are alive
+(accelerate fetches one ahead, an accumulation all of its own) those with bad values are told. Nothing is computed while losses
+are fine. Then it is a look at a bounded part of what lies in host memory: which fields, which samples of the batch. The next
+batches are looked into as well: data that always holds NaN (targets that a mask leaves out) brought nothing in.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from . import events, page, tracing
+
+_BATCHES = 8
+_FIELDS = 8
+_ELEMENTS = 1 << 23  # in one look
+_LOOKS = 20  # in one process
+_ROWS = 8
+_AFTER = 3
+
+
+class _Last:
+    __slots__ = ("after", "batches", "looks")
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """As before the first batch."""
+        self.batches: list[tuple[Any, list[tuple[str, Any]]]] = []
+        self.after = self.looks = 0
+
+
+last = _Last()
+page.after_fork.append(last.renew)
+
+
+def remember(batch: Any, number: Any) -> None:
+    """A batch was handed out: the how many-th of its epoch, and its tensors by name."""
+    tensor, kind, reference = tracing.tensor, type(batch), weakref.ref
+    if tensor is None:
+        return
+    if kind is tensor:
+        fields = [("batch", reference(batch))]
+    elif kind in (tuple, list):
+        fields = [(str(at), reference(one)) for at, one in enumerate(batch[:_FIELDS]) if type(one) is tensor]
+    elif hasattr(batch, "items"):
+        fields = [(str(name)[:60], reference(one)) for name, one in list(batch.items())[:_FIELDS] if type(one) is tensor]
+    else:
+        fields = []
+    last.batches.append((number, fields))
+    del last.batches[:-_BATCHES]
+    if last.after:
+        last.after -= 1
+        found = _look(last.batches[-1:])
+        events.write("inputs", batch=number, step=int(page.here.numbers[page.STEPS]), fields=found[1] if found else [])
+
+
+def at_a_bad_loss() -> dict[str, object]:
+    """What to add to the event of a loss that is no number; the next batches are compared with it."""
+    if tracing.watched() or last.looks >= _LOOKS:
+        return {}
+    last.looks += 1
+    found = _look(last.batches)
+    if found is None:
+        return {}
+    last.after = _AFTER
+    return {"batch": found[0], "fields": found[1]}
+
+
+def _look(batches: list[tuple[Any, list[tuple[str, Any]]]]) -> tuple[Any, list[dict[str, object]]] | None:
+    """The oldest batch that is alive and has fields with values that are not finite; nothing where none has."""
+    torch = tracing.torch
+    floats = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+    left = _ELEMENTS
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        for number, fields in batches:
+            found: list[dict[str, object]] = []
+            for name, reference in fields:
+                tensor = reference()
+                if tensor is None or not tensor.is_cpu or tensor.dtype not in floats or tensor.layout != torch.strided:
+                    continue
+                if left <= 0 or not tensor.numel():
+                    continue
+                count, samples = _bad(torch, tensor, left)
+                left -= tensor.numel()
+                if count:
+                    shape = [int(size) for size in tensor.shape]
+                    found.append({"field": name, "shape": shape, "values": count, "samples": samples})
+            if found:
+                return number, found
+    return None
+
+
+def _bad(torch: Any, tensor: Any, most: int) -> tuple[int, list[int]]:
+    """How many values are not finite, and in which samples, in the first so many elements."""
+    if not tensor.dim():
+        return int(not bool(torch.isfinite(tensor))), []
+    samples = min(tensor.size(0), max(1, most * tensor.size(0) // tensor.numel()))
+    bad = torch.isfinite(tensor[:samples]).logical_not_().reshape(samples, -1)
+    rows = bad.any(1).nonzero().flatten()[:_ROWS]
+    return int(bad.sum()), [int(row) for row in rows.tolist()]

@@ -1,0 +1,120 @@
+"""Real programs whose loss is no number, under `crashcart run`: data that brought it in is told from a step that was too large."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from inside_job import run
+from recorded import blamed, ran, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+# Sample 133 is bad in one field; targets may hold NaN that a mask leaves out in every batch.
+TRAIN = """
+    import sys, torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Samples(Dataset):
+        def __len__(self):
+            return 256
+        def __getitem__(self, index):
+            x = torch.randn(8, generator=torch.Generator().manual_seed(index))
+            y = x.sum().reshape(1).repeat(2)
+            if BAD and index == 133:
+                x[2] = float("inf")
+            if MASKED:
+                y[1] = float("nan")
+            return {"state": x, "target": y}
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    for step, batch in enumerate(DataLoader(Samples(), batch_size=8, num_workers=WORKERS)):
+        wanted = torch.isfinite(batch["target"])
+        loss = (model(batch["state"])[wanted] - batch["target"][wanted]).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"step {step} loss {loss.item():.4f}", flush=True)
+"""
+
+
+def program(*, bad: bool = False, masked: bool = False, rate: float = 0.01, workers: int = 0) -> str:
+    return (
+        TRAIN.replace("BAD", str(bad))
+        .replace("MASKED", str(masked))
+        .replace("RATE", str(rate))
+        .replace("WORKERS", str(workers))
+    )
+
+
+@pytest.mark.parametrize(("masked", "workers"), [(False, 0), (True, 1)])
+def test_the_sample_that_brings_it_in_is_named_by_field_and_place(tmp_path: Path, masked: bool, workers: int) -> None:  # noqa: FBT001
+    diagnosis = ran(tmp_path, program(bad=True, masked=masked, workers=workers))
+    assert diagnosis.findings[0].cause == "numerics/bad-data"
+    said = shown(diagnosis)
+    assert "at step 16" in said
+    assert "field 'state' in sample 5 of batch 17 of its epoch" in said
+    assert "'target'" not in diagnosis.findings[0].signs[0].says
+    assert "bfloat16" not in said
+
+
+def test_a_step_that_is_too_large_is_not_blamed_on_data_that_always_holds_nan(tmp_path: Path) -> None:
+    diagnosis = ran(tmp_path, program(masked=True, rate=1e6))
+    assert diagnosis.findings[0].cause == "numerics/diverged"
+    assert "numerics/bad-data" not in blamed(diagnosis)
+    said = shown(diagnosis)
+    assert "bfloat16" not in said, "no half precision is in use"
+    assert "--max_grad_norm=" not in said, "the program takes no such flag"
+
+
+def test_nan_that_a_mask_leaves_out_is_nobodys_fault(tmp_path: Path) -> None:
+    assert not ran(tmp_path, program(masked=True)).findings
+
+
+EVALUATED = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    states, unseen = torch.randn(64, 8), torch.randn(32, 8)
+    unseen[5, 3] = float("nan")
+    for epoch in range(3):
+        model.train()
+        for (state,) in DataLoader(TensorDataset(states), batch_size=16):
+            loss = model(state).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            losses = [model(state).pow(2).mean() for (state,) in DataLoader(TensorDataset(unseen), batch_size=16)]
+        print(f"epoch {epoch} loss {loss.item():.4f} val_loss {sum(losses).item() / len(losses):.4f}", flush=True)
+"""
+
+
+def test_a_loss_of_the_evaluation_alone_that_is_no_number_is_told(tmp_path: Path) -> None:
+    diagnosis = ran(tmp_path, EVALUATED)
+    assert blamed(diagnosis) == ["numerics/bad-data"]
+    assert "the loss of the evaluation is no number" in shown(diagnosis)
+
+
+def test_batches_live_no_longer_than_without_us(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        """
+        import gc, weakref
+        import torch
+        from torch.utils.data import DataLoader
+        for batch in DataLoader(torch.zeros(4, 2), batch_size=2):
+            seen = weakref.ref(batch)
+            del batch
+            assert seen() is None
+        """,
+    )
+    assert (job.code, job.err) == (0, "")
