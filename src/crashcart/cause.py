@@ -2,7 +2,8 @@
 
 A cause is a module ``causes/<family>/<cause>.py``. Its docstring is its page. It may define, in this order and only as far
 as they apply: ``title``, ``breadth``, ``lasting``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
-``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment``. Every ``in_*`` is a pure function of
+``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment`` (and a function ``settle`` where
+it depends on the case). Every ``in_*`` is a pure function of
 the case that yields signs.
 
 A phrase is a piece of text that a log must contain in one line, case ignored. Phrases are data twice over: the scanner looks
@@ -97,7 +98,20 @@ class Cause:
     that a log is most easily mistaken for: where the answer is not certain they are what to look at next.
     """
 
-    __slots__ = ("alike", "breadth", "experiment", "fix", "id", "lasting", "page", "parts", "phrases", "stacks", "title")
+    __slots__ = (
+        "alike",
+        "breadth",
+        "experiment",
+        "fix",
+        "id",
+        "lasting",
+        "page",
+        "parts",
+        "phrases",
+        "settle",
+        "stacks",
+        "title",
+    )
 
     def __init__(self, identity: str, module: ModuleType) -> None:
         self.id = identity
@@ -114,6 +128,7 @@ class Cause:
         fixes: tuple[Fix, ...] = getattr(module, "fixes", ())
         self.fix: Callable[[Case], Iterable[Fix]] = getattr(module, "fix", lambda _case: fixes)
         self.experiment: Experiment | None = getattr(module, "experiment", None)
+        self.settle: Callable[[Case], Experiment | None] = getattr(module, "settle", lambda _case: self.experiment)
 
 
 class Stack:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Event, Flight, Process
 
 __all__ = [
+    "CHILD",
     "Death",
     "before",
     "blamed",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
+CHILD = "child process"
 _TOGETHER = 0.5  # seconds
 _COARSE = 2.0  # seconds by which a look may be late
 # Exceptions that carry a signal to a process, or report another one's end.
@@ -124,7 +126,7 @@ def order(case: Case) -> int:
 
 
 def deaths(case: Case) -> list[Death]:
-    """All bad ends of ranks and of their loader workers, in the order of time; those that follow another come after it."""
+    """All bad ends of ranks, of their loader workers and of processes that they started for work of their own, in the order of time; those that follow another come after it."""
     flight = case.flight
     if flight is None:
         return []
@@ -132,7 +134,7 @@ def deaths(case: Case) -> list[Death]:
     found = [
         death
         for process in flight.processes.values()
-        if process.role in {"rank", "loader worker"} and (death := _death(case, flight, process, began)) is not None
+        if process.role in {"rank", "loader worker", CHILD} and (death := _death(case, flight, process, began)) is not None
     ]
     return sorted(found, key=lambda death: death.time + (_COARSE if death.echo and death.raised is not None else 0.0))
 
@@ -245,12 +247,15 @@ def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> 
     signal = gone.details.get("signal") if gone is not None else None
     code = gone.details.get("code") if gone is not None else None
     ended = gone.time if gone is not None else process.ended
+    raised = next((one for one in own if one.kind == "exception" and one.details.get("thread") == "MainThread"), None)
+    if process.role == CHILD:
+        told = raised is not None and not _caught(flight, process)
+        return Death(process, raised.time, attempt, signal, code, raised) if told and raised is not None else None
     if (
         process.role != "rank"
     ):  # workers are ended by TERM when an epoch is over, and what they raise is raised in their rank
         sudden = isinstance(signal, str) and signal not in _ASKING
         return Death(process, ended, attempt, signal) if sudden and ended is not None else None
-    raised = next((one for one in own if one.kind == "exception" and one.details.get("thread") == "MainThread"), None)
     if raised is not None:
         return Death(process, raised.time, attempt, signal, code, raised)
     if ended is None or code == 0:
@@ -260,6 +265,20 @@ def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> 
         vanished = process.reached and not own and bool(flight.ending)
         return Death(process, ended, attempt, signal, code) if vanished or signal or code else None
     return Death(process, ended, attempt, signal, code)
+
+
+def _caught(flight: Flight, child: Process) -> bool:
+    """Whether the process that started it ended by an error of its own, or well: then it had got over the child's."""
+    pid = child.parent or 0
+    gone = next((event for event in flight.of_kind("gone") if event.details.get("pid") == pid), None)
+    if gone is not None and gone.details.get("code") == 0:
+        return True
+    kinds = [
+        str(event.details.get("type", "")).rpartition(".")[2]
+        for event in flight.of_kind("exception")
+        if event.pid == pid and event.details.get("thread") == "MainThread"
+    ]
+    return bool(kinds) and kinds[0] not in _SECOND_HAND
 
 
 def _in_log(case: Case, pid: int) -> tuple[str | None, int | None]:

@@ -21,6 +21,7 @@ from crashcart.ending import died_after, ending_of
 from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
+from crashcart.places import place_sign
 from crashcart.record import replace
 from crashcart.stacks import stack_signs
 
@@ -232,6 +233,8 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]
+    if settled and told[0].cause.breadth != GENERAL and (place := place_sign(case, findings[0].signs)) is not None:
+        findings[0] = replace(findings[0], signs=(*findings[0].signs, place))
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
@@ -271,7 +274,7 @@ def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first:
         score=round(one.score, 2),
         signs=tuple(one.signs),
         fixes=tuple(resolve(fix) for fix in one.cause.fix(case)),
-        experiment=one.cause.experiment,
+        experiment=one.cause.settle(case),
     )
 
 
@@ -294,8 +297,9 @@ def _unknown(case: Case, *, bad: bool) -> Finding:
 def _ruled_out(weighed: list[_Weighed], findings: list[Finding]) -> Iterator[RuledOut]:
     told = {finding.cause for finding in findings}
     for one in weighed:
-        if one.strength == "against" and one.cause.id not in told:
-            yield RuledOut(one.cause.id, one.cause.title, tuple(item for sign in one.signs for item in sign.evidence))
+        opposed = [sign for sign in one.signs if sign.strength == "against"]
+        if opposed and one.tier <= 0 and one.cause.id not in told:  # weaker signs beside it do not save it
+            yield RuledOut(one.cause.id, one.cause.title, tuple(item for sign in opposed for item in sign.evidence))
 
 
 def _first_rank(findings: list[Finding], ending: Ending, case: Case) -> int | None:

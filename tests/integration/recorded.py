@@ -49,5 +49,5 @@ def blamed(diagnosis: Diagnosis) -> list[str]:
 
 
 def shown(diagnosis: Diagnosis) -> str:
-    """What a person reads, in one line."""
+    """What a person reads, in one line: the pieces of a wrapped line are one sentence again."""
     return " ".join(text(diagnosis).split())

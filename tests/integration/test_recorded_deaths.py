@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from crashcart.report.terminal import text
 from crashcart.verbs.why import why
 
 if TYPE_CHECKING:
@@ -193,7 +194,10 @@ def test_sigkill_of_a_rank_from_outside_is_told_by_exclusion(folder: Path) -> No
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/user", 1)
     assert "rank 1 was killed by SIGKILL from outside" in words(diagnosis.findings[0])
     assert "oom_kill of the whole machine: stayed at" in words(diagnosis.findings[0])
-    assert "host-memory/oom-kill" not in blamed(diagnosis)
+    assert not [one for one in diagnosis.findings if one.cause.startswith("host-memory/")]
+    assert "host-memory/oom-kill" in [one.cause for one in diagnosis.ruled_out]
+    assert "Find who sends SIGKILL" in text(diagnosis)
+    assert "tmux" not in text(diagnosis)
 
 
 LOADER = """
@@ -247,6 +251,9 @@ def test_a_signal_that_asks_the_job_to_stop_is_told_with_its_sender(
     assert diagnosis.ending.first_rank is None
     assert f"{number.name} was sent to the job by" in words(diagnosis.findings[0])
     assert f"(pid {os.getpid()})" in words(diagnosis.findings[0])
+    if number == signal.SIGINT:  # whoever stopped it wants no more than a line
+        assert text(diagnosis).startswith("The run was stopped: SIGINT was sent")
+        assert "What to do" not in text(diagnosis)
 
 
 def test_sigterm_at_the_launcher_itself_is_told_too(folder: Path) -> None:
@@ -262,6 +269,7 @@ def test_a_hang_up_that_reaches_the_job(folder: Path) -> None:
     code = "import os, signal; import torch; os.kill(os.getpid(), signal.SIGHUP)"
     diagnosis = ran(folder, sys.executable, "-c", code)
     assert (diagnosis.findings[0].cause, diagnosis.ending.signal) == ("outside/user", "SIGHUP")
+    assert "tmux" in text(diagnosis)
 
 
 def test_control_c_on_a_terminal(folder: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MESSAGE = 2000
+_CAUSE = 1000
 _FRAMES = 60
 _INNERMOST, _OF_THE_PROGRAM = 6, 6
 _NAMES = 40
@@ -96,8 +97,13 @@ def _message(error: BaseException) -> str:
         text = str(error)
     except Exception:  # a program's own __str__
         return "(no message)"
-    half = _MESSAGE // 2
-    return text if len(text) <= _MESSAGE else text[: half - 3] + " … " + text[-half:]
+    return _shortened(text, _MESSAGE)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Beginning and end: what was carried over from another process has its innermost frames and its error last."""
+    half = most // 2
+    return text if len(text) <= most else text[: half - 3] + " … " + text[-half:]
 
 
 def _because(error: BaseException) -> list[str]:
@@ -106,6 +112,6 @@ def _because(error: BaseException) -> list[str]:
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     while cause is not None and id(cause) not in seen and len(chain) < 5:
         seen.add(id(cause))
-        chain.append(_type(cause) + ": " + _message(cause)[:500])
+        chain.append(_type(cause) + ": " + _shortened(_message(cause), _CAUSE))
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
     return chain

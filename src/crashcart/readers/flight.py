@@ -8,6 +8,7 @@ import os
 import zlib
 from typing import Any
 
+from crashcart.deaths import CHILD
 from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of
 from crashcart.inside.layout import FIELDS, PHASES
 from crashcart.recording.folder import read_json
@@ -42,6 +43,7 @@ def read_flight(folder: str) -> Flight:
     flight.events.sort(key=lambda event: event.time)
     _name_processes(flight)
     _read_pages(flight)
+    _name_children(flight)
     _read_stacks(flight, folder)
     if os.path.isdir(os.path.join(folder, "nccl")) and os.listdir(os.path.join(folder, "nccl")):
         from crashcart.readers.nccl import read_dumps
@@ -136,6 +138,8 @@ def _name_processes(flight: Flight) -> None:
         elif event.kind == "hello" and event.pid is not None:
             one = flight.processes.setdefault(event.pid, Process(event.pid, born=event.time))
             one.reached = True
+            if one.parent is None and isinstance(details.get("parent"), int):
+                one.parent = details["parent"]
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
     root = flight.processes.get(flight.facts.get("job", 0))
@@ -174,6 +178,16 @@ def _read_pages(flight: Flight) -> None:
         rank = one.page.get("rank", float("nan"))
         if rank == rank and one.rank is None:  # noqa: PLR0124
             one.rank = int(rank)
+
+
+def _name_children(flight: Flight) -> None:
+    """Processes that the program started for work of its own: what a loader's worker raises never gets to its own hook."""
+    for event in flight.of_kind("exception"):
+        one = flight.processes.get(event.pid or 0)
+        if one is not None and one.role in {"loader worker", "other"} and event.details.get("thread") == "MainThread":
+            one.role = CHILD
+            above = flight.processes.get(one.parent or 0)
+            one.rank = one.rank if one.rank is not None or above is None else above.rank
 
 
 def _read_stacks(flight: Flight, folder: str) -> None:

@@ -65,12 +65,15 @@ def text(diagnosis: Diagnosis) -> str:
 
 def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     main = main_finding(diagnosis)
-    color = "bold green" if main is None else "bold red" if main.role == "cause" else "bold yellow"
+    quiet = main is not None and (main.role != "cause" or _by_hand(main, diagnosis.ending))
+    color = "bold green" if main is None else "bold yellow" if quiet else "bold red"
     yield color, _wrapped(headline(diagnosis), "")
     if main is None:
         yield "dim", _wrapped(f"{how_it_ended(diagnosis.ending)}.", "  ")
     else:
         yield "dim", _wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
+        if _by_hand(main, diagnosis.ending):
+            return
         yield from _body(main)
     unsettled = main is not None and main.cause.startswith("unknown/")
     others = [finding for finding in diagnosis.findings if finding is not main]
@@ -78,11 +81,17 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     yield from _rest(diagnosis)
 
 
+def _by_hand(main: Finding, ending: Ending) -> bool:
+    """Whether somebody simply stopped the run: whoever did it asks for no more."""
+    return main.cause == "outside/user" and ending.state == "stopped" and not main.fixes
+
+
 def _worth_saying(finding: Finding, main: Finding | None) -> bool:
     """Weak signs beside a settled cause are noise, and so is the exception itself once its cause is named."""
     if finding.strength == "weak":
         return False
-    return main is None or finding.cause != GENERAL or finding.signs[0].evidence[:1] != main.signs[0].evidence[:1]
+    shown = {item for sign in main.signs for item in sign.evidence} if main is not None else set()
+    return finding.cause != GENERAL or not shown & set(finding.signs[0].evidence[:1])
 
 
 def main_finding(diagnosis: Diagnosis) -> Finding | None:
@@ -99,9 +108,9 @@ def headline(diagnosis: Diagnosis) -> str:
     """The answer in one sentence."""
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
-        return f"{_SURE[main.level]}{main.signs[0].says}."
-    if main is not None and diagnosis.ending.state == "hung" and _recorded(main):
-        return f"{_SURE[main.level]}{main.signs[0].says}."  # the place says more than the name
+        return f"{_sentence(_SURE[main.level] + main.signs[0].says)}."
+    if main is not None and _recorded(main) and (diagnosis.ending.state == "hung" or main.cause.startswith("outside/")):
+        return f"{_sentence(_SURE[main.level] + main.signs[0].says)}."  # the place or the sender says more than the name
     if main is not None and main.cause.startswith("unknown/"):
         return f"{main.title}."
     if main is not None:
@@ -117,6 +126,10 @@ def headline(diagnosis: Diagnosis) -> str:
     return "Nothing in what was read says that the run died or went wrong."
 
 
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
 def _recorded(finding: Finding) -> bool:
     """Whether its first sign was seen by the recorder or a look at the job, which name the rank and the line."""
     return bool(finding.signs) and any(item.source in {"recorder", "live"} for item in finding.signs[0].evidence)
@@ -126,7 +139,9 @@ def how_it_ended(ending: Ending) -> str:
     """The ending in words."""
     parts = [_STATES[ending.state]]
     if ending.signal:
-        parts.append(f"by {ending.signal}")
+        parts.append(f"and was ended by {ending.signal}" if ending.state == "hung" else f"by {ending.signal}")
+    elif ending.exit_code is not None and ending.state == "hung":
+        parts.append(f"until it ended with exit code {ending.exit_code}")
     elif ending.exit_code is not None:
         parts.append(f"with exit code {ending.exit_code}")
     if ending.step is not None:
@@ -265,8 +280,15 @@ def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _wrapped(line: str, first: str, later: str | None = None, limit: int = 0) -> str:
+    later_lines = first if later is None else later
+    # A path stays in one piece: it is there to be copied.
     lines = textwrap.wrap(
-        line, WIDTH, initial_indent=first, subsequent_indent=first if later is None else later, break_on_hyphens=False
+        line,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=later_lines,
+        break_on_hyphens=False,
+        break_long_words=limit > 0,
     ) or [first.rstrip()]
     if limit and len(lines) > limit:
         lines = [*lines[:limit], f"{later if later is not None else first}…"]

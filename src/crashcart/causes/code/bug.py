@@ -22,13 +22,13 @@ from crashcart.deaths import before, first, followers, order
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.places import in_words, of_event, of_raised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
     from crashcart.deaths import Death
-    from crashcart.log import Raised
 
 title = "An exception in the program's own code or a library"
 breadth = 2
@@ -38,23 +38,19 @@ FAULTS = {
     "SIGSEGV": "a segmentation fault", "SIGABRT": "an abort in C++ code", "SIGFPE": "an arithmetic fault",
     "SIGILL": "an instruction that the processor does not know", "SIGBUS": "a bus error",
 }  # fmt: skip
-LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>")
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """The first exception that nobody caught and that is no echo of another process."""
+    leader = first(case)
+    known = str(leader.raised.details.get("type", "")).rpartition(".")[2] if leader is not None and leader.raised else None
     for raised in own(case):
-        place = _own_frame(raised)
+        if known is not None and raised.kind.rpartition(".")[2] != known:  # a recording knows which one ended it
+            continue
+        place = in_words(of_raised(raised))
         says = f"{raised.kind} was raised" + (f" at {place}" if place else "")
         yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
         return
-
-
-def _own_frame(raised: Raised) -> str:
-    """The innermost frame of the user's own files; of a library where there is none."""
-    own_frames = [frame for frame in raised.frames if not any(part in frame.file for part in LIBRARIES)]
-    last = (own_frames or list(raised.frames))[-1:]
-    return f"{last[0].file}:{last[0].line} in {last[0].function}" if last else ""
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -86,10 +82,8 @@ def _last_stack(case: Case, death: Death) -> list[Evidence]:
 def _fault(death: Death) -> str:
     """What it did, in words; nothing where a signal from outside ended it."""
     if death.raised is not None:
-        frames = [str(frame) for frame in death.raised.details.get("frames") or ()]
-        own_frames = [frame for frame in frames if not any(part in frame for part in LIBRARIES)]
-        place, _, function = (own_frames or frames or [""])[-1].rpartition(" ")
-        where = f" at {place} in {function}" if place else ""
+        place = in_words(of_event(death.raised))
+        where = f" at {place}" if place else ""
         return f"{death.how}{where} in the phase '{death.raised.details.get('phase')}'"
     if death.signal in FAULTS:
         phase = f" in the phase '{death.process.phase}'" if death.process.phase != "unknown" else ""

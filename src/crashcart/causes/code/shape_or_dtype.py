@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.log import Raised
 
 title = "Tensors disagree in shape, type or device"
 alike = ("code/version", "data/shape")
@@ -87,10 +88,23 @@ stacks = (
 def in_log(case: Case) -> Iterator[Sign]:
     """The same words inside a loader's worker are about samples, not about the model."""
     for raised in case.log.raised:
-        if raised.worker and raised.kind in {"RuntimeError", "ValueError"} and compiled(SHAPES).search(raised.message[:300]):
+        if (
+            raised.worker
+            and _loads(raised)
+            and raised.kind in {"RuntimeError", "ValueError"}
+            and compiled(SHAPES).search(raised.message[:300])
+        ):
             says = "it was raised in a loader's worker, on a sample"
             yield Sign("against", says, (evidence(raised.line),), order=raised.line.order)
             return
+
+
+def _loads(raised: Raised) -> bool:
+    """Whether the process prepared batches: a program's own child process may well run the model."""
+    return (
+        compiled(r"DataLoader worker|torch/utils/data/|Original Traceback").search(f"{raised.message} {raised.stack()}")
+        is not None
+    )
 
 
 fixes = (

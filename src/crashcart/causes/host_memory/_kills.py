@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.causes.host_memory._recorded import ample, no_kill
+from crashcart.deaths import first
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class End:
 
 def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
+    if not_for_memory(case):
+        return
     found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"] + [
         (line, "launcher")
         for line in case.log.lines
@@ -78,6 +82,14 @@ def kills(case: Case) -> Iterator[End]:
     line, by = found[0]
     who = "a shell" if by == "shell" else "the launcher" if by == "launcher" else "another process"
     yield End(line, f"{who} saw a process end by SIGKILL, and nothing before it explains the signal")
+
+
+def not_for_memory(case: Case) -> bool:
+    """Whether a recording proves that nobody was killed for memory: it was not short, and no counter of kills moved."""
+    leader = first(case)
+    if leader is None or leader.signal != "SIGKILL":
+        return False
+    return no_kill(case, leader) is not None and ample(case, leader.time)
 
 
 def over(case: Case, line: Line) -> bool:

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.host_memory._kills import ECHOES, kills, over, refused
-from crashcart.causes.host_memory._recorded import ample, climbed, host_kills, no_kill, own_kills, short
+from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
+from crashcart.causes.host_memory._recorded import climbed, host_kills, no_kill, own_kills, short
 from crashcart.deaths import before, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -141,7 +141,10 @@ def in_machine(case: Case) -> Iterator[Sign]:
     leader = first(case) if case.kernel else None
     leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
     for event in case.kernel:
-        if event.kind == "oom-kill" and event.ours is not False:
+        if event.kind == "oom-kill" and event.ours is None and leader is not None and not _may_be_killed(leader):
+            says = f"the kernel's victim was not this run: {leader.how}"
+            yield Sign("against", says, (event.evidence,))
+        elif event.kind == "oom-kill" and event.ours is not False:
             victim = event.details.get("process", "a process")
             sure = event.ours is True and not leaked
             why = f" ({event.why_ours})" if event.why_ours else ""
@@ -149,8 +152,17 @@ def in_machine(case: Case) -> Iterator[Sign]:
         elif event.kind == "oom-kill":
             why = event.why_ours or "time or process differ"
             yield Sign("against", f"the kernel's victim was not this run ({why})", (event.evidence,))
-    if case.exit is not None and case.exit.signal == "SIGKILL" and not _errors(case) and not case.log.collectives:
+    if (
+        case.exit is not None
+        and case.exit.signal == "SIGKILL"
+        and not (_errors(case) or case.log.collectives or not_for_memory(case))
+    ):
         yield Sign("strong", "the command ended by SIGKILL; the kernel log would settle who sent it", (case.exit.evidence,))
+
+
+def _may_be_killed(leader: Death) -> bool:
+    """Whether the kernel can have ended it: by SIGKILL, or nobody knows how."""
+    return leader.signal == "SIGKILL" or not (leader.raised or leader.signal or leader.code)
 
 
 def _errors(case: Case) -> bool:
@@ -181,7 +193,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         says = f"{leader.process.name} was refused host memory"
         yield Sign("decisive" if sure else "strong", says, (leader.evidence,), order=order(case))
     counted = no_kill(case, leader)
-    if leader.signal == "SIGKILL" and counted is not None and ample(case, leader.time):
+    if counted is not None and not_for_memory(case):
         says = "memory was not short, and the kernel killed nobody for it"
         yield Sign("against", says, (counted.evidence, leader.evidence), order=order(case))
 

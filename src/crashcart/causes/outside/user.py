@@ -11,8 +11,8 @@ then the interrupted frame (a queue, a lock, a barrier) and the silence before i
 the signal; a SIGKILL has no sender, and is put here when the kernel killed nobody for memory, memory was not short, no other
 rank had failed and crashcart did not send it.
 
-What to do: run under ``tmux``, ``screen``, ``systemd-run`` or the scheduler instead of ``nohup`` with a terminal;
-resume from the last checkpoint.
+What to do: resume from the last checkpoint; after a hang-up run under ``tmux``, ``screen``, ``systemd-run`` or the scheduler
+instead of ``nohup`` with a terminal; after a SIGKILL find its sender.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     asked = stopped_first(case)
     if asked is not None:
         if asked[0] != "SIGTERM":
-            yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
+            yield Sign(
+                "decisive", f"the run was stopped: {sent_by(*asked)}", (unranked(asked[1].evidence),), order=order(case)
+            )
         return
     leader = first(case)
     if leader is not None and leader.signal == "SIGKILL" and not by_us(case, leader.time):
@@ -137,22 +139,41 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
     yield Sign("decisive", says, (seen, counted.evidence), order=order(case))
 
 
-fixes = (
-    Fix(
-        "Run it where no terminal can end it",
-        "exact",
-        "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
-    ),
+TERMINAL = Fix(
+    "Run it where no terminal can end it",
+    "exact",
+    "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
 )
 GO_ON = Fix(
     "Let it go on", "exact", "`kill -CONT PID` for each process that is stopped; `fg` in the shell that was left by Ctrl-Z"
 )
+SENDER = Fix(
+    "Find who sends SIGKILL, and go on from the last whole checkpoint",
+    "by-hand",
+    "it carries no sender and cannot be caught: look at the scheduler's and the container's events, at watchdogs for memory or idle "
+    "processors (systemd-oomd, earlyoom, a cluster's reaper), and ask who else may kill on this machine",
+)
 
 
-def fix(case: Case) -> Iterable[Fix]:
-    """What was only stopped can go on."""
+def fix(case: Case) -> tuple[Fix, ...]:
+    """By the signal: a kill has a sender to be found, a hang-up a terminal; what was only stopped can go on."""
     found = stall(case)
-    return (GO_ON,) if found is not None and found.cause == "outside/user" else fixes
+    if found is not None and found.cause == "outside/user":
+        return (GO_ON,)
+    signal = _signal(case)
+    return (SENDER,) if signal == "SIGKILL" else () if signal == "SIGINT" else (TERMINAL,)
+
+
+def _signal(case: Case) -> str | None:
+    asked, leader = stopped_first(case), first(case)
+    if asked is not None:
+        return asked[0]
+    if leader is not None and leader.signal:
+        return leader.signal
+    ends = [one.signal for one in deaths(case) if one.signal] + [one.signal for one in case.log.deaths if one.signal]
+    if ends or case.exit is not None:
+        return ends[0] if ends else case.exit.signal if case.exit is not None else None
+    return "SIGINT" if any(one.kind == "KeyboardInterrupt" for one in case.log.raised) else None
 
 
 experiment = Experiment(
@@ -162,3 +183,17 @@ experiment = Experiment(
     confirms="it goes on after the terminal is closed",
     refutes="it receives the signal again in tmux: then something else on the machine sends it",
 )
+WATCH = Experiment(
+    title="Let the kernel write down who sends it (auditctl -a always,exit -F arch=b64 -S kill -F a1=9, or perf trace of "
+    "signal:signal_generate), and run again",
+    start_from="the newest whole checkpoint",
+    stop_after="the time after which it died",
+    confirms="the record names a process that sent signal 9 to the rank",
+    refutes="nobody sent it, and a counter of the kernel's kills for memory moved (host-memory/oom-kill)",
+)
+
+
+def settle(case: Case) -> Experiment | None:
+    """What would show it; an interrupt by hand needs no proof."""
+    signal = _signal(case)
+    return WATCH if signal == "SIGKILL" else None if signal == "SIGINT" else experiment
