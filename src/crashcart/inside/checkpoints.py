@@ -45,6 +45,9 @@ def _saving(position: int, argument: str, how: str) -> Any:
             try:
                 _begun(mark)
                 result = original(*args, **kwargs)
+            except Exception:
+                _failed(kwargs.get(argument, args[position] if len(args) > position else None) or _writer_path(args, kwargs))
+                raise
             finally:
                 _here.saving = False
                 seconds = phases.leave(mark)
@@ -76,6 +79,28 @@ def _saved(where: Any, how: str, seconds: float) -> None:
         "checkpoint", path=path, bytes=size, seconds=round(seconds, 3), how=how, step=int(page.here.numbers[page.STEPS])
     )
     page.here.numbers[page.PROGRESS] = time.monotonic()
+
+
+def _failed(where: Any) -> None:
+    """A save that raised: what lies there now, and how much room its file system has; never raises."""
+    try:
+        path = _path(where)
+        if path is None or "://" in path:
+            return
+        size = os.path.getsize(path) if os.path.isfile(path) else None
+        folder = path
+        while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+            folder = os.path.dirname(folder)
+        room = os.statvfs(folder)
+        free, inodes = room.f_bavail * room.f_frsize, room.f_favail if room.f_files else None
+        while not os.path.ismount(folder):
+            folder = os.path.dirname(folder)
+        total = room.f_blocks * room.f_frsize
+        events.write("save-failed", path=path, bytes=size, free=free, total=total, inodes=inodes, mount=folder)
+    except OSError:  # the folder is gone, or cannot be looked at
+        pass
+    except Exception:
+        ours("checkpoint")
 
 
 def _path(where: Any) -> str | None:

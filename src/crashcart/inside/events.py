@@ -15,7 +15,7 @@ from . import page
 _LONGEST = 60_000
 _ALL = 8 << 20
 _BURST, _REFILL = 100.0, 0.2
-_ALWAYS = frozenset(("exception", "oom", "exit"))
+_ALWAYS = frozenset(("exception", "oom", "exit", "save-failed"))
 
 
 class _Room:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
 from crashcart.causes.checkpoint._where import SAVING
+from crashcart.causes.host_memory._saves import failed_save
 from crashcart.deaths import before, first, order
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
@@ -37,6 +38,7 @@ ELSE = (
     r"out of memory|No space left|quota|Errno 28|code: 28|MemoryError|cannot allocate memory|NCCL|collective|watchdog|"
     r"timed? ?out|unexpected keyword|Errno 122"
 )
+NO_ROOM = r"No space left|quota exceeded|Errno 28|code: 28|Errno 122|StorageFull"
 BARE = frozenset({"OSError", "IOError", "PermissionError", "BlockingIOError", "TimeoutError", "FileNotFoundError"})
 KINDS = frozenset({
     "FileNotFoundError", "FileExistsError", "PermissionError", "OSError", "IOError", "NotADirectoryError",
@@ -119,10 +121,16 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     for death in (leader, *before(case)):
         if death is None or death.raised is None or death.raised.details.get("phase") != "checkpoint":
             continue
-        if death.says(Pattern(ELSE)):
+        if death.says(Pattern(ELSE)) and not death.says(Pattern(NO_ROOM)):
             continue
-        says = f"{death.how} while it wrote a checkpoint"
-        yield Sign("decisive", says, (death.evidence,), death is leader, order(case))
+        failed = failed_save(case, death)
+        full = death.says(Pattern(NO_ROOM)) or (failed is not None and failed.full)
+        says = f"{death.how} while it wrote a checkpoint" + (
+            f" to {failed.path}{failed.not_whole}" if failed is not None else ""
+        )
+        seen = (death.evidence, *((failed.event.evidence,) if failed is not None else ()))
+        # A full disk is the cause, and this what came of it.
+        yield Sign("strong" if full else "decisive", says, seen, death is leader and not full, order(case))
 
 
 fixes = (

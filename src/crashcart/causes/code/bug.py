@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.deaths import Death
+    from crashcart.flight import Event
+    from crashcart.log import Raised
 
 title = "An exception in the program's own code or a library"
 breadth = 2
 alike = ("code/version", "config/missing-or-wrong")
 phrases = (strong("exception in main training loop", says="the training loop raised"),)
+MESSAGE = 60
 FAULTS = {
     "SIGSEGV": "a segmentation fault", "SIGABRT": "an abort in C++ code", "SIGFPE": "an arithmetic fault",
     "SIGILL": "an instruction that the processor does not know", "SIGBUS": "a bus error",
@@ -43,14 +46,20 @@ FAULTS = {
 def in_log(case: Case) -> Iterator[Sign]:
     """The first exception that nobody caught and that is no echo of another process."""
     leader = first(case)
-    known = str(leader.raised.details.get("type", "")).rpartition(".")[2] if leader is not None and leader.raised else None
     for raised in own(case):
-        if known is not None and raised.kind.rpartition(".")[2] != known:  # a recording knows which one ended it
-            continue
+        if leader is not None and leader.raised is not None and not _same(raised, leader.raised):
+            continue  # a recording knows which one ended it
         place = in_words(of_raised(raised))
         says = f"{raised.kind} was raised" + (f" at {place}" if place else "")
         yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
         return
+
+
+def _same(raised: Raised, event: Event) -> bool:
+    """Whether a traceback of the log is the recorded exception."""
+    message = str(event.details.get("message", "")).split("\n", 1)[0].strip()[:MESSAGE]
+    kind = str(event.details.get("type", "")).rpartition(".")[2]
+    return raised.kind.rpartition(".")[2] == kind and message in raised.message
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._recorded import gib, last_of
+from crashcart.causes.host_memory._saves import failed_save
 from crashcart.causes.host_memory.shm import at_semaphore
 from crashcart.deaths import first, order
 from crashcart.flight import clock
@@ -41,8 +42,10 @@ _SPACE = (
     "设备上没有空间", "设备没有空间", "磁盘空间不足", "aucun espace disponible", "no queda espacio", "spazio esaurito",
     "não há espaço", "не осталось свободного места", "空き領域がありません", "남은 공간이 없음",
 )  # fmt: skip
-_RECORDED = Pattern(r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull")
-_FULL = 64 << 20
+_RECORDED = Pattern(
+    r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull|iostream error"
+)
+_FULL = 64 << 20  # bytes; less is full
 phrases = (
     weak(*_SPACE, says="something found no space left", unless=_NOT_DISK),
     decisive("disk quota exceeded", "errno 122]", "超出磁盘限额", "os error 122", "quota exceeded",
@@ -83,11 +86,16 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """A write that failed, beside the room that the disk of the working folder and the quota had."""
+    """A write that failed, beside the room that its file system, the disk of the working folder and the quota had."""
     leader = first(case)
     if leader is None or not leader.says(_RECORDED) or leader.says(Pattern(_NOT_DISK)):
         return
     at = clock(leader.time)
+    if (failed := failed_save(case, leader)) is not None and failed.full:
+        says = f"the file system {failed.mount} had {failed.room} left when {leader.how} while it wrote {failed.path}"
+        shown = (leader.evidence, failed.event.evidence)
+        yield Sign("decisive", f"{says}{failed.not_whole}", shown, order=order(case))
+        return
     for column, what in (("disk_free", "the disk of the working folder"), ("quota_left", "the quota")):
         free = last_of(case, "host", column, leader.time)
         if free is not None and free < _FULL:

@@ -32,6 +32,8 @@ def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics], ends: Seque
     shapes = [(shape(line.text), line.order) for line in lines]
     counts = Counter(form for form, _ in shapes)
     for line in lines[:_OPENING]:
+        if "Traceback (most recent call last)" in line.text:
+            return []  # it died before it had said anything of its own; a chained traceback looks like a second start
         form = shape(line.text)
         if len(form) < _SHORTEST or line.order in steps or not 1 < counts[form] <= _MOST:
             continue
