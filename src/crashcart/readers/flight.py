@@ -192,7 +192,7 @@ def _name_children(flight: Flight) -> None:
 
 def _read_stacks(flight: Flight, folder: str) -> None:
     taken = [event for event in flight.of_kind("stacks") if isinstance(event.details.get("folder"), str)]
-    for event in taken[-_MOST_STACKS:]:
+    for event in _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")]):
         inner = os.path.join(folder, "stacks", os.path.basename(event.details["folder"]))
         stood = []
         with contextlib.suppress(OSError):
@@ -204,3 +204,9 @@ def _read_stacks(flight: Flight, folder: str) -> None:
                 process = flight.processes.get(pid, Process(pid))
                 stood.append(Stood(pid, process.role, process.rank, frames_of(text), text))
         flight.stacks.append(StackDump(event.time, str(event.details.get("reason", "")), tuple(stood)))
+
+
+def _worth_reading(taken: list[Event], hangs: list[float]) -> list[Event]:
+    """The last stacks of all, and those that were taken when a hang was told: a long hang has many after that."""
+    told = [next((event for event in reversed(taken) if event.time <= hang + 1), None) for hang in hangs[-_MOST_STACKS:]]
+    return [event for event in taken if event in told or event in taken[-_MOST_STACKS:]]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Frame
     from crashcart.run.stacks import Stack
 
-__all__ = ["FLOOR", "Odd", "Progress", "is_own", "odd_one_out", "place_of", "same_places", "waits_for_others"]
+__all__ = ["FLOOR", "Odd", "Progress", "apart", "is_own", "odd_one_out", "place_of", "same_places", "waits_for_others"]
 
 SUSPECT_FLOOR = 5.0
 SUSPECT_STEPS = 8
@@ -34,6 +34,7 @@ _HISTORY = 200
 _REGULAR = frozenset({"train", "data"})
 _LONG = frozenset({"evaluate", "sample", "checkpoint", "load", "compile"})
 _STEPS_KNOWN = 3
+_MOST_TOLD = 4
 
 # Code in which a rank waits for the others, whatever it is that they do.
 _COLLECTIVE = (
@@ -161,6 +162,27 @@ def odd_one_out(stacks: Sequence[Stack], counts: Mapping[int, tuple[float, ...]]
     if len(set(places)) == 1 and len(absent) == len(ranks):
         return _odd(ranks[0], f"all {len(ranks)} ranks stand there")._replace(rank=None)
     return None
+
+
+def apart(stacks: Sequence[Stack]) -> str:
+    """Where each rank waits, in words, if all of them wait in collectives that are not the same one."""
+    told: dict[int, str] = {}
+    for stack in _of_ranks(stacks):
+        frame, call = place_of(stack), _called(stack)
+        if frame is None or not waits_for_others(stack) or stack.rank is None:
+            return ""
+        told[stack.rank] = f"{call} at {frame.file}:{frame.line}"
+    if len(set(told.values())) < 2:  # noqa: PLR2004 - they differ
+        return ""
+    return "; ".join(f"rank {rank} in {place}" for rank, place in sorted(told.items())[:_MOST_TOLD])
+
+
+def _called(stack: Stack) -> str:
+    """The collective as the program called it: the outermost frame of the library below the user's own."""
+    own = place_of(stack)
+    above = stack.frames[: stack.frames.index(own)] if own in stack.frames else ()
+    named = [frame.function for frame in above if not frame.function.startswith(("_", "<")) and frame.function != "wrapper"]
+    return named[-1] if named else "a collective"
 
 
 def place_of(stack: Stack) -> Frame | None:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.standing import at_prompt, call_of, source_line
-from crashcart.run.hangs import FLOOR, START, Odd, Progress, odd_one_out, place_of, same_places, waits_for_others
+from crashcart.run.hangs import FLOOR, START, Odd, Progress, apart, odd_one_out, place_of, same_places, waits_for_others
 from crashcart.run.movement import Movement
 from crashcart.run.outside.roles import RANK
 
@@ -42,6 +42,7 @@ class Stalls:
         self.hung: Odd | None = None
         self.said = False
         self._before: list[Stack] = []
+        self._at_alarm: dict[int, tuple[float, ...]] = {}
 
     def look(self, rows: list[list[float]]) -> None:
         """Judge what was just seen."""
@@ -89,7 +90,7 @@ class Stalls:
         least = min(now - one.since for one in known)
         if least < _FRESH:
             self._before = []
-            if self.said:
+            if self.said and self._counted(ranks):
                 self._goes_on()
             return  # somebody still counts: a rank that is behind is a matter of speed
         suspicious = [page for page in ranks if self.progress[page.pid].suspicious(now)]
@@ -118,6 +119,13 @@ class Stalls:
         if all(now - one.since > one.limit(moves=works) for one in known):
             self._alarm(odd, stacks, now, works=works)
 
+    def _counted(self, ranks: list[Page]) -> bool:
+        """Whether anything was done since the alarm: a rank that a time-out ends stirs, and does no more."""
+        at_alarm, nothing = self._at_alarm, (0,) * len(_COUNTED)
+        return not any(map(any, at_alarm.values())) or any(
+            _counts(page) != at_alarm.get(page.pid, nothing) for page in ranks
+        )
+
     def _start_anew(self, now: float) -> None:
         """The time for which a job waits for its user is no time without progress."""
         self._before = []
@@ -131,7 +139,7 @@ class Stalls:
     def _look_outside(self, now: float) -> None:
         """Nobody of the job was reached: it hangs if it wrote before, and for long has neither written nor done anything."""
         if self.said:
-            if now - self.movement.logged < _FRESH:
+            if now - self.movement.logged < _FRESH and self._counted([]):  # last words of ranks that hung are no progress
                 self._goes_on()
             return
         python = [process for process in self._tree.values() if process.role == RANK]
@@ -149,6 +157,7 @@ class Stalls:
 
     def _alarm(self, odd: Odd | None, stacks: list[Stack], now: float, *, works: bool) -> None:
         self.said, self.hung = True, odd
+        self._at_alarm = {page.pid: _counts(page) for page in self._ranks()}
         pages = [page for page in self.job.pages.pages.values() if page.pid in self.progress]
         page = next((page for page in pages if odd is None or page.pid == odd.pid), None)
         seconds = max((now - one.since for one in self.progress.values() if one.begun), default=0.0)
@@ -164,7 +173,9 @@ class Stalls:
         self.job.writer.event(
             "hang", **details, waiting=waiting[:_MOST_TOLD], channel=call_of(odd.pid).channel if odd else ""
         )
-        who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else "no rank stands out"
+        split = apart(stacks) if odd is None else ""
+        nobody = f"the ranks wait in different collectives: {split}" if split else "all ranks wait, and no rank stands out"
+        who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else nobody
         self.job.say(f"no progress for {seconds:.0f} s in the phase {phase}: {who}. Stacks are in the run folder.")
         self.job.notifier.tell("hang", details)
         self.job.hangs()

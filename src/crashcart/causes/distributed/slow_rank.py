@@ -115,24 +115,40 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("strong", says, (entered(waited),), order=order(case))
 
 
-fixes = (
-    Fix(
-        "Give the long work its own time",
-        "by-hand",
-        "prepare data before the process group starts or on each node once; save sharded (torch.distributed.checkpoint) "
-        "or in a "
-        "thread; put a collective into long loops of one rank",
-    ),
-    Fix(
-        "A time-out that fits the work",
-        "exact",
-        "as long as the longest known work of one rank, and no longer: a hidden hang costs more",
-        settings={"distributed.timeout_seconds": "double"},
-    ),
+APART = Fix(
+    "Give the long work its own time",
+    "by-hand",
+    "prepare data before the process group starts or on each node once; save sharded (torch.distributed.checkpoint) or in a "
+    "thread; put a collective into long loops of one rank",
 )
+LONGER = Fix(
+    "A time-out that fits the work",
+    "exact",
+    "as long as the longest known work of one rank, and no longer: a hidden hang costs more",
+    settings={"distributed.timeout_seconds": "double"},
+)
+
+
+def fix(case: Case) -> tuple[Fix, ...]:
+    """Where a recording shows the rank that the others wait for, more time would only hide it."""
+    return (APART,) if case.flight is not None and stall(case) is not None else (APART, LONGER)
+
+
 experiment = Experiment(
     title="Print the time around the suspected work on every rank, once with the old and once with twice the time-out",
     confirms="with the longer one the busy rank arrives and the run goes on; its work took longer than the old time-out",
     refutes="the other ranks still wait at the doubled time-out: then the rank never comes (another path, a lock, a "
     "dead peer)",
 )
+ALONE = Experiment(
+    title="Run what that rank does at that line alone, without the process group, and time it",
+    start_from="the newest whole checkpoint",
+    stop_after="the end of that work, or twice the time for which the others waited",
+    confirms="it takes as long alone: the others need not wait for it in a collective",
+    refutes="it is quick alone: then something else held the rank there (a lock, a file, the machine)",
+)
+
+
+def settle(case: Case) -> Experiment:
+    """Where the place is known, that place is tried; else the time-out."""
+    return ALONE if case.flight is not None and stall(case) is not None else experiment
