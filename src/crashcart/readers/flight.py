@@ -11,6 +11,7 @@ from typing import Any
 from crashcart.deaths import CHILD
 from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of
 from crashcart.inside.layout import FIELDS, PHASES
+from crashcart.readers import sound
 from crashcart.recording.folder import read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
 
@@ -18,6 +19,8 @@ __all__ = ["read_flight"]
 
 _LONGEST_LINE = 1 << 16
 _MOST_EVENTS = 50_000
+_LONGEST_KIND = 60
+_LATEST = 1e11  # seconds; no clock is that late
 _MOST_STACKS = 8
 _LARGEST_FILE = 64 << 20
 _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
@@ -27,8 +30,8 @@ def read_flight(folder: str) -> Flight:
     """Everything that was recorded."""
     flight = Flight(
         name=os.path.basename(os.path.abspath(folder)),
-        facts=read_json(os.path.join(folder, "run.json")),
-        ending=read_json(os.path.join(folder, "exit.json")),
+        facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
+        ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
     )
     flight.alive = not flight.ending and os.path.exists(f"/proc/{flight.facts.get('job')}")
     recording = os.path.join(folder, "recording")
@@ -65,11 +68,21 @@ def _read_samples(flight: Flight, recording: str) -> None:
             if kind == b"H":
                 columns = header_of(payload)
                 order = list(columns)
-                flight.columns |= {table: list(names) for table, names in columns.items() if isinstance(names, list)}
+                flight.columns |= {
+                    table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)
+                }
             elif kind == b"S" and order:
                 sample = unpack_sample(payload, order)
-                flight.samples.append((sample.time, sample.tables))
+                tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
+                if 0 <= sample.time < _LATEST:
+                    flight.samples.append((sample.time, tables))
     flight.samples.sort(key=lambda sample: sample[0])
+
+
+def _whole_rows(flight: Flight, table: str, rows: list[list[float]]) -> list[list[float]]:
+    """Rows that have all of their columns, with numbers that can be calculated with."""
+    columns = flight.columns.get(table, [])
+    return [sound.row(columns, row) for row in rows if len(row) == len(columns)]
 
 
 def _data(path: str) -> bytes:
@@ -102,17 +115,19 @@ def _event(line: bytes, pid: int | None) -> Event | None:
         return None
     try:
         told: Any = json.loads(line)
-        time, kind = float(told["t"]), str(told["kind"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, RecursionError):
         return None
-    rank = told.get("rank")
-    return Event(
-        time,
-        kind,
-        {name: value for name, value in told.items() if name not in _OWN or (pid is None and name in {"pid", "rank"})},
-        pid if pid is not None else None,
-        int(rank) if isinstance(rank, (int, float)) and not isinstance(rank, bool) else None,
-    )
+    if not isinstance(told, dict):
+        return None
+    time, kind = sound.finite(told.get("t")), told.get("kind")
+    if time is None or not 0 <= time < _LATEST or not isinstance(kind, str):
+        return None
+    details = sound.event_details({name: value for name, value in told.items() if name not in _OWN})
+    rank = sound.place(told.get("rank"))
+    if pid is None:  # the supervisor speaks of others
+        spoken = {"pid": sound.place(told.get("pid")), "rank": rank}
+        details |= {name: value for name, value in spoken.items() if value is not None}
+    return Event(float(time), kind[:_LONGEST_KIND], details, pid, rank)
 
 
 def _read_inside(flight: Flight, folder: str) -> None:
@@ -167,9 +182,10 @@ def _read_pages(flight: Flight) -> None:
     at = columns.index("pid")
     for _, tables in flight.samples:
         for row in tables.get("page", ()):
-            if row[at] == row[at]:  # NaN is not itself
-                one = flight.processes.setdefault(int(row[at]), Process(int(row[at])))
-                one.page = dict(zip(columns, row, strict=False))
+            pid = sound.place(row[at])
+            if pid is not None:
+                one = flight.processes.setdefault(pid, Process(pid))
+                one.page = sound.page_numbers(dict(zip(columns, row, strict=False)))
                 one.reached = True
     for one in flight.processes.values():
         phase = one.page.get("phase", float("nan"))

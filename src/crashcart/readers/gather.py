@@ -94,8 +94,9 @@ class _Gathering:
         kernel = os.path.join(folder, "kernel.log")
         self.kernel = kernel if os.path.isfile(kernel) else None
         for before in facts.get("before") or ():
-            found = read_json(os.path.join(str(before), "findings.json")).get("findings") or [{}]
-            quote = f"an earlier attempt ended with: {found[0].get('title', 'no finding')} ({found[0].get('cause')})"
+            found = read_json(os.path.join(str(before), "findings.json")).get("findings")
+            told = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+            quote = f"an earlier attempt ended with: {told.get('title', 'no finding')} ({told.get('cause')})"
             self.case.notes.append(Evidence("recorder", quote, str(before)))
         for process in flight.ranks:
             if not process.reached:
