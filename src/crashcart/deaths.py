@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.flight import clock
+from crashcart.flight import Pid, clock
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
 from crashcart.record import record
@@ -283,7 +283,8 @@ def _caught(flight: Flight, child: Process) -> bool:
 
 def _in_log(case: Case, pid: int) -> tuple[str | None, int | None]:
     """What the launcher says of the process, where the kernel did not tell us."""
+    number = pid.number if isinstance(pid, Pid) else pid
     for death in case.log.deaths:
-        if f"pid: {pid}" in death.line.text:
+        if f"pid: {number}" in death.line.text:
             return death.signal, None if death.signal else death.exit_code
     return None, None

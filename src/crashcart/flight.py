@@ -19,6 +19,8 @@ __all__ = [
     "Event",
     "Flight",
     "Frame",
+    "Node",
+    "Pid",
     "Process",
     "StackDump",
     "Stood",
@@ -57,6 +59,25 @@ class Event:
     def evidence(self) -> Evidence:
         """The event as a person can look it up again."""
         return Evidence("recorder", told(self), f"recorder {clock(self.time)}", rank=self.rank, time=clock(self.time))
+
+
+class Pid(int):
+    """A process of one of several machines: a number of its own among all of them, shown as the machine has it."""
+
+    number: int
+    node: str
+
+    def __new__(cls, number: int, node: str, place: int) -> Pid:  # noqa: PYI034 - Self needs Python 3.11
+        """``place`` is that of the node among the others; Linux has no pid above 4194304."""
+        made = super().__new__(cls, number + ((place + 1) << 23))
+        made.number, made.node = number, node
+        return made
+
+    def __str__(self) -> str:
+        return f"{self.number} on {self.node}"
+
+    def __format__(self, how: str) -> str:
+        return format(str(self), how)
 
 
 @record
@@ -116,6 +137,24 @@ class StackDump:
     stood: tuple[Stood, ...]
 
 
+@record(frozen=True)
+class Node:
+    """One of several machines that recorded the same job; ``last`` is when it was last heard of."""
+
+    name: str
+    folder: str
+    host: str
+    ranks: tuple[int, ...]
+    last: float
+    ending: dict[str, Any]
+    alive: bool
+
+    @property
+    def lost(self) -> bool:
+        """Whether its recording stops without a word of how the job ended there."""
+        return not self.ending and not self.alive
+
+
 @record
 class Flight:
     """The whole recording. ``tables`` holds for each table its columns; ``samples`` are (time, {table: rows})."""
@@ -132,6 +171,7 @@ class Flight:
     waits: list[str] = field(default_factory=list)
     collectives: list[Collective] = field(default_factory=list)
     says: str = ""  # of a job that was looked at while it runs: how it moves
+    nodes: list[Node] = field(default_factory=list)  # where there are several
 
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         """Events of these kinds, in order."""

@@ -14,6 +14,7 @@ from crashcart.inside.layout import FIELDS, PHASES
 from crashcart.readers import sound
 from crashcart.recording.folder import read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
+from crashcart.recording.meeting import lives
 
 __all__ = ["read_flight"]
 
@@ -33,7 +34,7 @@ def read_flight(folder: str) -> Flight:
         facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
         ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
     )
-    flight.alive = not flight.ending and os.path.exists(f"/proc/{flight.facts.get('job')}")
+    flight.alive = not flight.ending and lives(folder, flight.facts)
     recording = os.path.join(folder, "recording")
     _read_samples(flight, recording)
     _read_events(flight, os.path.join(recording, "events.jsonl"))

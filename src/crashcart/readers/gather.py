@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
 from crashcart.errors import CommandError
+from crashcart.flight import Pid
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
@@ -57,65 +58,39 @@ class _Gathering:
         self.case = Case()
         self.step: int | None = None
         self.command = ""
-        self.kernel: str | None = None
+        self.kernels: list[tuple[str, frozenset[int]]] = []  # of the recording, with the job's own processes
         paths = list(given.paths) or ["."]
         folders = [path for path in paths if path != "-" and os.path.isdir(path)]
         logs = [path for path in paths if path not in folders]
         scripts, configs = list(given.scripts), list(given.configs)
         kernel = given.kernel_log
         self.found: list[Found] = []
+        recorded = [folder for folder in folders if _is_run(folder)]
         for folder in folders:
-            logs += self._read_run(folder, scripts) if _is_run(folder) else self._look_through(folder, scripts, configs)
+            logs += self._look_through(folder, scripts, configs) if folder not in recorded else []
+        if recorded:
+            logs += self._read_run(recorded, scripts)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
         self._read_logs(logs, progress)
         self._read_job(scripts, configs)
         self._read_exit()
-        self._read_kernel(kernel or self.kernel)
+        self._read_kernel(kernel)
         if not self.case.log.lines:
             self._read_traces()
-        self._read_checkpoints([folder for folder in folders if not _is_run(folder)])
+        self._read_checkpoints([folder for folder in folders if folder not in recorded])
         self._describe()
 
-    def _read_run(self, folder: str, scripts: list[str]) -> list[str]:
-        """A folder that ``crashcart run`` made: its recording, its ending and its logs."""
-        from crashcart.readers.flight import read_flight
-        from crashcart.readers.run_logs import logs_of_run
-        from crashcart.recording.folder import read_json
+    def _read_run(self, folders: list[str], scripts: list[str]) -> list[str]:
+        """Folders that ``crashcart run`` made: recording, ending and logs."""
+        from crashcart.readers.recorded import read_recorded
 
-        flight = read_flight(folder)
-        self.case.flight = flight
-        facts, ending = flight.facts, flight.ending
-        who = f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}"
-        self.case.notes.append(Evidence("recorder", f"{who}: {facts.get('command')}", os.path.join(folder, "run.json")))
-        for event in flight.of_kind("unread"):
-            quote = f"the reader of its {event.details.get('stream')} had gone, as `head` does"
-            self.case.notes.append(Evidence("recorder", quote, event.evidence.where))
-        kernel = os.path.join(folder, "kernel.log")
-        self.kernel = kernel if os.path.isfile(kernel) else None
-        for before in facts.get("before") or ():
-            found = read_json(os.path.join(str(before), "findings.json")).get("findings")
-            told = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-            quote = f"an earlier attempt ended with: {told.get('title', 'no finding')} ({told.get('cause')})"
-            self.case.notes.append(Evidence("recorder", quote, str(before)))
-        for process in flight.ranks:
-            if not process.reached:
-                how = "its interpreter did not load crashcart's part (another environment, -S, or a cleared environment)"
-                self.case.not_looked.append(NotLooked(f"the inside of {process.name} ({process.pid})", how))
-        words = str(facts.get("command", "")).split()
-        own = [os.path.join(str(facts.get("folder", ".")), word) for word in words if word.endswith(_SCRIPTS)]
-        scripts += [path for path in own if os.path.isfile(path)]
+        found = read_recorded(self.case, folders)
+        scripts += found.scripts
         if not scripts and not self.given.command:
-            self.command = str(facts.get("command", ""))
-        if ending.get("code") is not None or ending.get("signal"):
-            quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
-            self.case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
-        if facts.get("lost"):
-            self.case.not_looked.append(
-                NotLooked("all of the log", f"{facts['lost']} bytes of it found no room on the disk")
-            )
-        told = facts.get("logs")
-        return logs_of_run(os.path.join(folder, "logs"), told if isinstance(told, list) else ())
+            self.command = found.command
+        self.kernels = found.kernels
+        return found.logs
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
         from crashcart.readers.traces.survivors import survivors
@@ -196,7 +171,9 @@ class _Gathering:
         self.case.exit = ExitStatus(code, signal, Evidence("exit", quote, "--exit-code"))
 
     def _read_kernel(self, path: str | None) -> None:
-        if path is None:
+        flight = self.case.flight
+        recorded = self.kernels if path is None else []
+        if path is None and not recorded:
             self.case.not_looked.append(
                 NotLooked("kernel log", "not given", "`dmesg -T > dmesg.txt`, then add `--kernel-log dmesg.txt`")
             )
@@ -204,17 +181,19 @@ class _Gathering:
         from crashcart.readers.kernel import place, read_kernel
         from crashcart.readers.logs.clock import pids_of, times_of
 
-        try:
-            events = read_kernel(path)
-        except OSError as problem:
-            raise CommandError(f"{path}: {problem.strerror or problem}.") from None
         start, end = times_of(self.case.log.lines)
         pids = pids_of(self.case.log.lines)
-        if self.case.flight is not None:
-            facts = self.case.flight.facts
-            start, end = facts.get("started", start), facts.get("ended", end)
-            pids = frozenset({*pids, *self.case.flight.processes})
-        self.case.kernel = place(events, run_start=start, run_end=end, pids=pids)
+        if flight is not None:
+            start, end = flight.facts.get("started", start), flight.facts.get("ended", end)
+            own = frozenset(pid.number if isinstance(pid, Pid) else pid for pid in flight.processes)
+        else:
+            own = frozenset()
+        for kept, known in recorded or [(path or "", own)]:
+            try:
+                events = read_kernel(kept)
+            except OSError as problem:
+                raise CommandError(f"{kept}: {problem.strerror or problem}.") from None
+            self.case.kernel += place(events, run_start=start, run_end=end, pids=frozenset({*pids, *known}))
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""
@@ -253,7 +232,13 @@ class _Gathering:
 
 def _is_run(folder: str) -> bool:
     """Whether ``crashcart run`` made the folder."""
-    return os.path.isfile(os.path.join(folder, "run.json"))
+    if os.path.isfile(os.path.join(folder, "run.json")):
+        return True
+    if not os.path.isdir(os.path.join(folder, "nodes")):
+        return False
+    from crashcart.recording.meeting import nodes_of
+
+    return bool(nodes_of(folder))
 
 
 def _files(folder: str) -> list[str]:

@@ -1,23 +1,40 @@
 """The folder of a run: where it is made, how it is named, and which runs there are.
 
 It belongs to the user alone (0700) and keeps itself out of git. Where the working folder cannot be written it goes to the
-user's own state folder, and last to the temporary one.
+user's own state folder, and last to the temporary one. Where several crashcarts record one job, each gets its part of a folder
+that they share, with the same inner layout.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import errno
 import os
 import re
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from crashcart.recording.files import read_json, write_json
+from crashcart.recording.group import part_of
+from crashcart.recording.meeting import join, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["RUNS", "job_name", "live_folder", "make_folder", "newest", "read_json", "roots", "runs", "write_json"]
+__all__ = [
+    "RUNS",
+    "is_run",
+    "job_name",
+    "live_folder",
+    "make_folder",
+    "newest",
+    "nodes_of",
+    "read_json",
+    "roots",
+    "runs",
+    "write_json",
+]
 
 RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
@@ -39,28 +56,34 @@ def roots() -> list[str]:
 def make_folder(command: Sequence[str]) -> tuple[str | None, list[str]]:
     """A new folder for a run, and why better places could not be used."""
     refused = []
+    part = part_of(command, os.environ)
+    for root in roots():
+        try:
+            os.makedirs(root, mode=0o700, exist_ok=True)
+            path = (join(root, part, job_name(command)) if part is not None else None) or _alone(root, command)
+            _keep_out_of_git(root)
+            for inner in ("logs", "recording", "stacks"):
+                os.mkdir(os.path.join(path, inner), 0o700)
+        except OSError as problem:  # noqa: PERF203 - three places at most
+            refused.append(f"{root}: {problem.strerror}")
+        else:
+            return path, refused
+    return None, refused
+
+
+def _alone(root: str, command: Sequence[str]) -> str:
+    """A folder of this run's own, named by time and job."""
     name = time.strftime("%Y-%m-%dT%H-%M-%S") + "-" + job_name(command)
     for variable in ("SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"):
         if os.environ.get(variable, "none") != "none":
             name += "-" + re.sub(r"[^\w.-]+", "_", os.environ[variable])[:32]
             break
-    for root in roots():
-        for attempt in range(100):
+    for attempt in range(100):
+        with contextlib.suppress(FileExistsError):
             path = os.path.join(root, name + (f"-{attempt + 1}" if attempt else ""))
-            try:
-                os.makedirs(root, mode=0o700, exist_ok=True)
-                os.mkdir(path, 0o700)
-                _keep_out_of_git(root)
-                for inner in ("logs", "recording", "stacks"):
-                    os.mkdir(os.path.join(path, inner), 0o700)
-            except FileExistsError:
-                continue
-            except OSError as problem:
-                refused.append(f"{root}: {problem.strerror}")
-                break
-            else:
-                return path, refused
-    return None, refused
+            os.mkdir(path, 0o700)
+            return path
+    raise FileExistsError(errno.EEXIST, f"{name} is there a hundred times")
 
 
 def live_folder(run: str) -> str | None:
@@ -84,40 +107,27 @@ def runs() -> Iterator[str]:
     found = []
     for root in roots():
         with contextlib.suppress(OSError):
-            found += [entry.path for entry in os.scandir(root) if os.path.exists(os.path.join(entry.path, "run.json"))]
+            found += [entry.path for entry in os.scandir(root) if is_run(entry.path)]
     yield from sorted(found, key=_begun, reverse=True)
+
+
+def is_run(folder: str) -> bool:
+    """Whether ``crashcart run`` made the folder, alone or with others."""
+    return os.path.isfile(os.path.join(folder, "run.json")) or bool(nodes_of(folder))
 
 
 def _begun(path: str) -> tuple[float, str]:
     """When a run was started: its command was written then, and never again."""
-    try:
-        return os.stat(os.path.join(path, "command")).st_mtime, path
-    except OSError:
-        return 0.0, path
+    begun = []
+    for part in nodes_of(path) or [path]:
+        with contextlib.suppress(OSError):
+            begun.append(os.stat(os.path.join(part, "command")).st_mtime)
+    return min(begun, default=0.0), path
 
 
 def newest() -> str | None:
     """The newest run that can be found from here."""
     return next(runs(), None)
-
-
-def read_json(path: str) -> dict[str, Any]:
-    """A small file of ours; nothing where it is missing or damaged."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def write_json(path: str, value: dict[str, Any]) -> None:
-    """Replace a small file of ours as a whole, or leave it as it was."""
-    with contextlib.suppress(OSError):
-        with open(path + ".new", "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            json.dump(value, file, indent=1, default=str)
-            file.write("\n")
-        os.replace(path + ".new", path)
 
 
 def _keep_out_of_git(root: str) -> None:

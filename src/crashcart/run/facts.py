@@ -19,6 +19,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.recording.folder import write_json
+from crashcart.recording.group import part_of
+from crashcart.recording.meeting import boot_id
 from crashcart.redact import clean
 from crashcart.version import __version__
 
@@ -41,11 +43,14 @@ _ALLOWED_BEGINNINGS = (
     "SLURM_NTASKS",
     "SLURM_PROCID",
     "SLURM_CPUS",
+    "SLURM_STEP",
+    "SLURM_RESTART",
     "PET_",
 )
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL")
 _PATIENCE = 2.0
 _LARGEST_DIFF = 4 << 20
+_SAME = 0.1  # seconds
 
 
 def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
@@ -65,20 +70,35 @@ def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, A
         "environment": _allowed(environment),
         "git": _git(),
         "state": "running",
-    }
+    } | _part(command)
+
+
+def _part(command: Sequence[str]) -> dict[str, Any]:
+    """Which node of a job this is, where several crashcarts record it."""
+    part = part_of(command, os.environ)
+    return {} if part is None else {"node": {"group": part.group, "rank": part.rank, "least": part.least}}
 
 
 def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> None:
     """Put them into the run folder, with the exact command and the differences to the commit."""
     with contextlib.suppress(OSError):
         path = os.path.join(folder, "command")
+        begun = time.time()
         with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             file.write(shlex.join(command) + "\n")
+        if "node" in facts:
+            facts["node"] |= {"name": os.path.basename(folder), "clock": _clock(path, begun, time.time())}
     difference = _asked(["git", "diff", "--no-ext-diff", "--no-textconv", "HEAD"])
     if difference:
         with contextlib.suppress(OSError), open(os.path.join(folder, "git.diff"), "w", encoding="utf-8") as file:
             file.writelines(clean(line) + "\n" for line in difference[:_LARGEST_DIFF].splitlines())
     write_json(os.path.join(folder, "run.json"), facts)
+
+
+def _clock(path: str, begun: float, ended: float) -> float:
+    """How far the clock of the file system, which all nodes share, is ahead of ours: 0 where it may as well be the same."""
+    ahead = os.stat(path).st_mtime - (begun + ended) / 2
+    return round(ahead, 3) if abs(ahead) > _SAME + ended - begun else 0.0
 
 
 def _allowed(environment: dict[str, str]) -> dict[str, str]:
@@ -95,17 +115,9 @@ def _machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "boot": _boot(),
+        "boot": boot_id(),
         "crashcart_python": sys.version.split()[0],
     }
-
-
-def _boot() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _git() -> dict[str, Any]:

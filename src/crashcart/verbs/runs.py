@@ -4,94 +4,84 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import time
 from typing import TYPE_CHECKING, Any
 
-from crashcart.flight import took
-from crashcart.recording.folder import read_json, runs
+from crashcart.readers.outcomes import outcome_of
+from crashcart.recording.folder import roots, runs
 from crashcart.redact import clean
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 __all__ = ["run"]
+
+_WIDE = 80
+_LONG_NAME = 32
+_MEASURED = 2.0  # seconds that sizes may take: a day's recording is a thousand files, perhaps on a file server
 
 
 def run(options: argparse.Namespace) -> int:
     """List the runs."""
-    rows = [_row(path) for path in runs()]
+    deadline = time.monotonic() + _MEASURED
+    rows = [{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()]
     if options.json:
         print(json.dumps({"schema": 1, "runs": rows}))  # noqa: T201 - the answer
-        return 0
-    if not rows:
-        print("No runs here. `crashcart run -- CMD` records one.")  # noqa: T201 - the answer
-        return 0
-    width, outcome = (max(len(str(row[name])) for row in rows) for name in ("run", "outcome"))
-    for row in rows:
-        line = f"{row['run']:{width}}  {row['outcome']:{outcome}}  {row['took']:>7}  {row['cause'] or ''}"
-        print(clean(line.rstrip()))  # noqa: T201 - the answer
+    elif not rows:
+        looked = f"No runs in {' nor in '.join(clean(root) for root in roots())}. `crashcart run -- CMD` records one."
+        print(looked)  # noqa: T201 - the answer
+    else:
+        for line in _lines(rows):
+            print(clean(line))  # noqa: T201 - the answer
     return 0
 
 
-def _row(path: str) -> dict[str, Any]:
-    facts, findings = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "findings.json"))
-    exit_status = read_json(os.path.join(path, "exit.json"))
-    ended = _number(facts.get("ended")) or _number(exit_status.get("time"))
-    started = _number(facts.get("started"))
-    told = findings.get("findings")
-    first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
-    return {
-        "run": os.path.basename(path),
-        "path": path,
-        "host": facts.get("host"),
-        "user": facts.get("user"),
-        "command": facts.get("command"),
-        "started": started,
-        "ended": ended,
-        "outcome": _outcome(path, facts, exit_status),
-        "took": took((ended or time.time()) - started) if started else "",
-        "cause": first.get("cause"),
-    }
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """One line for a run; what makes it too wide stands on a line of its own: a long name, or where it ran."""
+    cells = [(row["outcome"], row["took"], _bytes(row["bytes"]), row["cause"] or "", _where(row)) for row in rows]
+    outcome, took, size = (max(len(row[column]) for row in cells) for column in range(3))
+    name_width = max((len(row["run"]) for row in rows if len(row["run"]) <= _LONG_NAME), default=_LONG_NAME // 4)
+    for row, (how, long, large, cause, where) in zip(rows, cells, strict=True):
+        name = str(row["run"])
+        if len(name) > name_width:
+            yield name
+            name = ""
+        line = f"{name:{name_width}}  {how:{outcome}}  {long:>{took}}  {large:>{size}}  {cause}".rstrip()
+        if where and len(line) + 2 + len(where) <= _WIDE:
+            yield f"{line}  {where}"
+        else:
+            yield line
+            if where:
+                yield f"{'':{name_width}}  {where}"
 
 
-def _outcome(path: str, facts: dict[str, Any], exit_status: dict[str, Any]) -> str:
-    state = facts.get("state", "unknown")
-    if state == "running" and (exit_status or not os.path.exists(f"/proc/{facts.get('job', 0)}")):
-        # The supervisor was killed; the keeper still wrote how the job ended.
-        if not exit_status:
-            return "unknown"
-        state = "finished" if exit_status.get("code") == 0 else "failed"
-    if state == "running":
-        return _hung(path) or "running"
-    detail = facts.get("signal") or exit_status.get("signal") or facts.get("code", exit_status.get("code"))
-    return str(state) if state == "finished" or detail is None else f"{state} ({detail})"
+def _where(row: dict[str, Any]) -> str:
+    """Where it ran, if not here alone."""
+    if row.get("nodes"):
+        return f"on {row['nodes']} nodes" if row["nodes"] > 1 else f"on node {row['host']}"
+    return f"on {row['host']}"[:_LONG_NAME] if row["host"] not in {None, platform.node()} else ""
 
 
-def _hung(path: str) -> str:
-    """Since when a run that is there does not move, and for whom it waits; nothing where it does."""
-    last: dict[str, Any] = {}
-    try:
-        with open(os.path.join(path, "recording", "events.jsonl"), "rb") as file:
-            for line in file:
-                if b'"hang"' in line or b'"goes-on"' in line:
-                    last = _parsed(line) or last
-    except OSError:
+def _size(path: str, deadline: float) -> int | None:
+    """What the run takes on the disk; None where counting would take too long."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        if time.monotonic() > deadline:
+            return None
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+            except OSError:  # noqa: PERF203 - it was removed while we looked
+                continue
+    return total
+
+
+def _bytes(size: int | None) -> str:
+    if size is None:
         return ""
-    if last.get("kind") != "hang":
-        return ""
-    since = time.strftime("%H:%M", time.localtime(_number(last.get("since")) or _number(last.get("t"))))
-    rank = last.get("rank")
-    return f"hung since {since}" + (f", rank {rank}" if isinstance(rank, int) else "")
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _number(value: object) -> float:
-    """A time of ours, or nothing where the file was damaged."""
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    number, units = size / 1e6, "MB"
+    if number >= 1000:  # noqa: PLR2004
+        number, units = number / 1000, "GB"
+    return f"{number:.1f} {units}" if number < 10 else f"{number:.0f} {units}"  # noqa: PLR2004

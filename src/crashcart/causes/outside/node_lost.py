@@ -8,7 +8,8 @@ processor time that its daemon no longer answers.
 
 How it shows: ``NODE_FAIL`` or ``DUE TO NODE FAILURE`` from Slurm, ``missed too many heartbeats`` from Ray, ``lost
 communication with a remote daemon`` from MPI, ``NodeNotReady`` from Kubernetes. A log that merely ends proves nothing:
-a killed process looks the same.
+a killed process looks the same. Where crashcart records on every node, one whose recording stops without a word of its end,
+while the others go on, is named.
 
 What to do: look at the node (``last reboot``, BMC and kernel log), exclude it, resume on others from the last
 checkpoint.
@@ -19,14 +20,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong
+from crashcart.deaths import finished, first, order, stopped_first
+from crashcart.flight import clock, took
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
 
+_SILENT = 1.5  # seconds for which the others must have gone on: all that are killed together are not lost
+_TOGETHER = 0.5
 
 title = "A node went away"
 alike = ("outside/preempted", "host-memory/oom-kill")
@@ -74,6 +79,27 @@ def in_log(case: Case) -> Iterator[Sign]:
     last = case.log.stops
     if last is not None:
         yield Sign("weak", "the log simply stops: a node that is gone writes nothing", (evidence(last),), order=last.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A node whose recording stops before anything had failed, while another's goes on."""
+    flight = case.flight
+    if flight is None or finished(case) or stopped_first(case) is not None:
+        return
+    heard = max((node.last for node in flight.nodes), default=0.0)
+    leader = first(case)
+    for node in flight.nodes:
+        failed = leader is not None and leader.time < node.last - _TOGETHER
+        if not node.lost or failed or heard - node.last < _SILENT:
+            continue
+        ranks = f" (rank{'s' if len(node.ranks) > 1 else ''} {', '.join(map(str, node.ranks[:8]))})" if node.ranks else ""
+        says = (
+            f"node {node.name}{ranks} was not heard of since {clock(node.last)}, {took(heard - node.last)} before the others"
+        )
+        quote = f"no sample since {clock(node.last)}, and no word of how the job ended there"
+        rank = node.ranks[0] if len(node.ranks) == 1 else None
+        seen = Evidence("recorder", quote, node.folder, rank, clock(node.last))
+        yield Sign("decisive", says, (seen,), order=order(case))
 
 
 fixes = (

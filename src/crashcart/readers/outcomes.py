@@ -1,0 +1,107 @@
+"""How each recorded run went, from its small files alone: a list of hundreds must not read a single recording.
+
+A run of several nodes went as its nodes did; one that ended badly or is lost counts, and the cause is that of the node which has
+one of its own, not an echo.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from crashcart.flight import took
+from crashcart.recording.folder import nodes_of, read_json
+from crashcart.recording.meeting import lives
+
+__all__ = ["outcome_of"]
+
+_TAIL = 1 << 16
+_ECHOES = ("distributed/peer-died", "unknown/not-enough-evidence")
+_WORST = ("hangs", "running", "failed", "killed", "hung", "lost", "stopped", "not started", "damaged", "unknown", "finished")
+
+
+def outcome_of(path: str) -> dict[str, Any]:
+    """One run as plain data."""
+    parts = nodes_of(path)
+    rows = [_row(part) for part in parts or [path]]
+    row = min(rows, key=lambda one: (_WORST.index(one["state"]), one["ended"] or 0.0))
+    if parts:
+        hosts = [os.path.basename(part) for part in parts]
+        ended = [one["ended"] for one in rows]
+        started = min((one["started"] for one in rows if one["started"]), default=0.0)
+        row |= {
+            "started": started,
+            "ended": max(ended) if all(ended) else 0.0,
+            "host": ", ".join(hosts),
+            "nodes": len(parts),
+        }
+        row["cause"] = _cause_of_all(path, rows)
+    row["took"] = took(max(0.0, (row["ended"] or time.time()) - row["started"])) if row["started"] else ""
+    if row["state"] == "lost":
+        row["took"] = ""
+    return {"run": os.path.basename(path), "path": path, **row}
+
+
+def _row(path: str) -> dict[str, Any]:
+    facts, findings = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "findings.json"))
+    exit_status = read_json(os.path.join(path, "exit.json"))
+    ending = findings.get("ending")
+    state, detail = _state(path, facts, exit_status, ending if isinstance(ending, dict) else {})
+    return {
+        "host": facts.get("host"),
+        "user": facts.get("user"),
+        "command": facts.get("command"),
+        "started": _number(facts.get("started")),
+        "ended": _number(facts.get("ended")) or _number(exit_status.get("time")),
+        "state": state,
+        "outcome": f"{state} ({detail})" if detail else state,
+        "cause": _cause(findings, state),
+    }
+
+
+def _state(path: str, facts: dict[str, Any], ended: dict[str, Any], told: dict[str, Any]) -> tuple[str, str]:
+    """The word for how it went, and code or signal."""
+    state = facts.get("state")
+    if not isinstance(state, str) or state not in _WORST:
+        return ("unknown" if facts else "damaged"), ""
+    signal, code = facts.get("signal") or ended.get("signal"), facts.get("code", ended.get("code"))
+    detail = str(signal) if isinstance(signal, str) else str(code) if isinstance(code, int) and code else ""
+    if state == "running" and ended:  # the supervisor was killed; the keeper still wrote how the job ended
+        state = "finished" if code == 0 else "killed" if signal else "failed"
+    if state == "running":
+        return ("hangs" if _hangs(path) else "running") if lives(path, facts) else "lost", ""
+    if told.get("state") == "hung" and state != "finished":
+        state = "hung"
+    return state, "" if state in {"finished", "hung"} else detail
+
+
+def _hangs(path: str) -> bool:
+    """Whether the last that was noticed of a job is that it stands still."""
+    try:
+        with open(os.path.join(path, "recording", "events.jsonl"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            text = file.read()
+    except OSError:
+        return False
+    return text.rfind(b'"kind": "hang"') > text.rfind(b'"kind": "goes-on"')
+
+
+def _cause(findings: dict[str, Any], state: str) -> str | None:
+    told = findings.get("findings")
+    first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
+    if state == "finished" and first.get("role") != "cause":
+        return None
+    return first["cause"] if isinstance(first.get("cause"), str) else None
+
+
+def _cause_of_all(path: str, rows: list[dict[str, Any]]) -> str | None:
+    """What ``why`` said of all nodes together; else of the one that has a cause of its own."""
+    told = _cause(read_json(os.path.join(path, "findings.json")), "")
+    known = [row["cause"] for row in sorted(rows, key=lambda one: one["ended"] or 0.0) if row["cause"]]
+    return told or next((cause for cause in known if cause not in _ECHOES), known[0] if known else None)
+
+
+def _number(value: object) -> float:
+    """A time of ours, or nothing where the file was damaged."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0

@@ -1,0 +1,140 @@
+"""A folder that ``crashcart run`` made, or the folders of all nodes of a job, as part of a case: recording, ending, logs, notes."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from crashcart.case import ExitStatus
+from crashcart.flight import Pid, clock, took
+from crashcart.model import Evidence, NotLooked
+from crashcart.readers.flight import read_flight
+from crashcart.readers.run_logs import logs_of_run
+from crashcart.recording.folder import is_run, nodes_of, read_json
+from crashcart.recording.meeting import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crashcart.case import Case
+    from crashcart.flight import Flight
+
+__all__ = ["Recorded", "is_run", "read_recorded"]
+
+_SCRIPTS = (".sh", ".sbatch", ".slurm")
+
+
+class Recorded(NamedTuple):
+    """What is left to be read: logs, launch scripts, else the command, and kernel logs with the pids that are the job's."""
+
+    logs: list[str]
+    scripts: list[str]
+    command: str
+    kernels: list[tuple[str, frozenset[int]]]
+
+
+def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
+    """Fill in what the run folders say; those of one job become one flight, of others the last is taken."""
+    parts = [part for folder in given for part in nodes_of(folder) or [folder]]
+    facts = [read_json(os.path.join(part, "run.json")) for part in parts]
+    name = os.path.basename(os.path.abspath(given[0]))
+    if len(parts) > 1:
+        from crashcart.readers.nodes import read_nodes, same_group
+
+        several = same_group(facts)
+    else:
+        several = False
+    read = parts if several else parts[-1:]
+    case.flight = flight = read_nodes(parts, name) if several else read_flight(parts[-1])
+    case.notes.append(Evidence("recorder", _who(flight, given[-1]), os.path.join(read[0], "run.json")))
+    _earlier(case, flight.facts)
+    for event in flight.of_kind("unread"):
+        quote = f"the reader of its {event.details.get('stream')} had gone, as `head` does"
+        case.notes.append(Evidence("recorder", quote, event.evidence.where))
+    if flight.facts.get("lost"):
+        case.not_looked.append(NotLooked("all of the log", f"{flight.facts['lost']} bytes of it found no room on the disk"))
+    _left_out(case, flight, read[-1], several=several)
+    scripts, command = _launched(flight.facts)
+    ending = flight.ending
+    if ending.get("code") is not None or ending.get("signal"):
+        quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
+        case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
+    logs = [path for part, told in zip(parts, facts, strict=True) for path in _logs(part, told)]
+    return Recorded(logs, scripts, command, _kernels(flight, read))
+
+
+def _who(flight: Flight, folder: str) -> str:
+    """Whose run it was, where and when."""
+    facts = flight.facts
+    started, ended = facts.get("started"), facts.get("ended") or flight.ending.get("time")
+    when = ""
+    if isinstance(started, (int, float)) and started > 0:
+        when = f", started {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(started))}"
+        when += f", took {took(ended - started)}" if isinstance(ended, (int, float)) else ""
+    return f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}{when}: {facts.get('command')}"
+
+
+def _earlier(case: Case, facts: dict[str, Any]) -> None:
+    for before in facts.get("before") or ():
+        found = read_json(os.path.join(str(before), "findings.json")).get("findings")
+        told = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+        quote = f"an earlier attempt ended with: {told.get('title', 'no finding')} ({told.get('cause')})"
+        case.notes.append(Evidence("recorder", quote, str(before)))
+
+
+def _left_out(case: Case, flight: Flight, folder: str, *, several: bool) -> None:
+    """Processes that were not reached from inside, and nodes whose recording is not here or stops."""
+    for process in flight.ranks:
+        if not process.reached:
+            how = "its interpreter did not load crashcart's part (another environment, -S, or a cleared environment)"
+            case.not_looked.append(NotLooked(f"the inside of {process.name} ({process.pid})", how))
+    for node in flight.nodes:
+        if node.lost:
+            quote = f"node {node.name}: no sample since {clock(node.last)}, and no word of how the job ended there"
+            case.notes.append(Evidence("recorder", quote, node.folder))
+    own = flight.facts.get("node")
+    least = flight.facts.get("least") if several else own.get("least") if isinstance(own, dict) else None
+    here = len(flight.nodes) or 1
+    whole = os.path.dirname(os.path.dirname(os.path.abspath(folder)))
+    if several:
+        from crashcart.readers.nodes import clock_notes
+
+        case.notes += clock_notes(case)
+    elif (
+        isinstance(own, dict)
+        and os.path.basename(os.path.dirname(os.path.abspath(folder))) == NODES
+        and len(nodes_of(whole)) > 1
+    ):
+        case.not_looked.append(
+            NotLooked("the other nodes of the job", "only one was named", f"`crashcart why {whole}` reads all")
+        )
+        return
+    if isinstance(least, int) and least > here:
+        why = "they did not start, or write to another file system"
+        how = "give `crashcart why` the run folders of all nodes together"
+        case.not_looked.append(NotLooked(f"the recordings of {least - here} of {least} nodes", why, how))
+
+
+def _launched(facts: dict[str, Any]) -> tuple[list[str], str]:
+    """The launch scripts that the command names; else the command itself."""
+    command = str(facts.get("command", ""))
+    own = [os.path.join(str(facts.get("folder", ".")), word) for word in command.split() if word.endswith(_SCRIPTS)]
+    return [path for path in own if os.path.isfile(path)], command
+
+
+def _kernels(flight: Flight, parts: Sequence[str]) -> list[tuple[str, frozenset[int]]]:
+    """Kernel logs that were kept, each with the processes that its machine had."""
+    names = {node.folder: node.name for node in flight.nodes}
+    found = []
+    for part in parts:
+        path = os.path.join(part, "kernel.log")
+        if os.path.isfile(path):
+            own = (pid for pid in flight.processes if not isinstance(pid, Pid) or pid.node == names.get(part))
+            found.append((path, frozenset(pid.number if isinstance(pid, Pid) else pid for pid in own)))
+    return found
+
+
+def _logs(part: str, facts: dict[str, Any]) -> list[str]:
+    told = facts.get("logs")
+    return logs_of_run(os.path.join(part, "logs"), told if isinstance(told, list) else ())
