@@ -75,3 +75,29 @@ def test_a_missing_node_is_said(tmp_path: Path) -> None:
     node(tmp_path / "r", "a", 0, 10.0, 0.0)
     gaps = [gap.what for gap in why([str(tmp_path / "r")]).not_looked]
     assert "the recordings of 1 of 2 nodes" in gaps
+
+
+def test_a_node_that_waits_for_a_rank_that_ended_does_not_hang(tmp_path: Path) -> None:
+    run = tmp_path / "r"
+    node(run, "a", 0, 700.0, 0.0, "torch.distributed.DistBackendError")
+    node(run, "b", 1, 10.0, 0.0)
+    hang = {
+        "t": START + 80,
+        "kind": "hang",
+        "rank": 0,
+        "pid": 100,
+        "seconds": 69.5,
+        "since": START + 10.5,
+        "where": "x.py:3",
+    }
+    with (run / "nodes" / "a" / "recording" / "events.jsonl").open("a") as file:
+        file.write(json.dumps(hang) + "\n")
+    told = why([str(run)])
+    assert (told.ending.state, told.ending.first_rank) == ("crashed", 1)
+    (run / "nodes" / "b" / "exit.json").unlink()  # now nobody knows how it ended there
+    (run / "nodes" / "b" / "recording" / "inside" / "100-1.events").unlink()
+    events = run / "nodes" / "b" / "recording" / "events.jsonl"
+    events.write_text(events.read_text().splitlines()[0] + "\n")
+    told = why([str(run)])
+    assert told.findings[0].cause == "outside/node-lost"
+    assert told.ending.state == "crashed"

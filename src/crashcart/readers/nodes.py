@@ -28,6 +28,7 @@ __all__ = ["clock_notes", "read_nodes", "same_group"]
 _OF_PROCESSES = ("process", "page")  # tables whose rows name their process
 _TOGETHER = 0.5  # seconds by which clocks that were compared may still differ
 _APART = 5.0  # and those that were not
+_LATE = 5.0  # seconds that a rank may have stood before it was killed for that, or the other way round
 
 
 def same_group(facts: Sequence[dict[str, Any]]) -> bool:
@@ -159,11 +160,14 @@ def _one_hang(whole: Flight, flights: list[Flight]) -> None:
     from crashcart.causes.hang._recorded import in_collective
 
     told = [event for event in whole.events if event.kind == "hang"]
-    latest = {id(flight): flight.stacks[-1] for flight in flights if flight.stacks}
-    stood: tuple[Stood, ...] = tuple(one for dump in latest.values() for one in dump.stood)
+    if told and _waits_for_the_dead(whole, told[0]):
+        whole.events = [event for event in whole.events if event.kind != "hang"]
+        return
+    taken = [dump for flight in flights if told and (dump := _at(flight, told[0].time)) is not None]
+    stood: tuple[Stood, ...] = tuple(one for dump in taken for one in dump.stood)
     waiting = {one.pid for one in stood if in_collective(one)}
     alone = [event for event in told if event.details.get("pid") not in waiting]
-    if not told or len(latest) < 2:  # noqa: PLR2004 - one node alone has told it already
+    if not told or len(taken) < 2:  # noqa: PLR2004 - one node alone has told it already
         return
     kept = (alone or told)[0]
     whole.events = [event for event in whole.events if event.kind != "hang" or event is kept]
@@ -173,6 +177,21 @@ def _one_hang(whole: Flight, flights: list[Flight]) -> None:
         whole.events[at] = Event(kept.time, "hang", details)
     whole.stacks = [dump for dump in whole.stacks if dump.time <= kept.time]
     whole.stacks.append(StackDump(kept.time, "all nodes together", stood))
+
+
+def _at(flight: Flight, time: float) -> StackDump | None:
+    """The stacks of a node that were taken nearest to a moment; those of ranks that are being ended tell nothing."""
+    dumps = [dump for dump in flight.stacks if dump.stood and dump.reason != "before it is killed"]
+    return min(dumps, key=lambda dump: abs(dump.time - time), default=None)
+
+
+def _waits_for_the_dead(whole: Flight, hang: Event) -> bool:
+    """Whether a rank had ended, or a node was lost, on which a node then waited: that hang is an echo."""
+    moving = replace(whole, events=[event for event in whole.events if event.kind != "hang"])
+    leader = first(Case(flight=moving))
+    ends = [node.last for node in whole.nodes if node.lost] + ([leader.time] if leader is not None else [])
+    since = _number(hang.details.get("since"), hang.time)
+    return any(end < since + _LATE for end in ends)
 
 
 def _subject(whole: Flight, flights: list[Flight]) -> Flight:

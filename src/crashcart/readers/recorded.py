@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.case import ExitStatus
+from crashcart.deaths import finished, stop
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
 from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
+from crashcart.readers.scheduler import scheduler_words
 from crashcart.recording.folder import is_run, nodes_of, read_json
 from crashcart.recording.meeting import NODES
 
@@ -47,6 +49,8 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
         several = False
     read = parts if several else parts[-1:]
     case.flight = flight = read_nodes(parts, name) if several else read_flight(parts[-1])
+    flight.events += scheduler_words(flight)
+    flight.events.sort(key=lambda event: event.time)
     case.notes.append(Evidence("recorder", _who(flight, given[-1]), os.path.join(read[0], "run.json")))
     _earlier(case, flight.facts)
     for event in flight.of_kind("unread"):
@@ -54,6 +58,7 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
         case.notes.append(Evidence("recorder", quote, event.evidence.where))
     if flight.facts.get("lost"):
         case.not_looked.append(NotLooked("all of the log", f"{flight.facts['lost']} bytes of it found no room on the disk"))
+    _asked(case)
     _left_out(case, flight, read[-1], several=several)
     scripts, command = _launched(flight.facts)
     ending = flight.ending
@@ -73,6 +78,16 @@ def _who(flight: Flight, folder: str) -> str:
         when = f", started {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(started))}"
         when += f", took {took(ended - started)}" if isinstance(ended, (int, float)) else ""
     return f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}{when}: {facts.get('command')}"
+
+
+def _asked(case: Case) -> None:
+    """A job that was told to stop, saved and ended well is no failure; but it is not at its end either."""
+    asked = stop(case)
+    if asked is not None and finished(case):
+        name, event = asked
+        sender = f" from {event.details['name']}" if event.details.get("name") else ""
+        quote = f"{name} reached the job at {clock(event.time)}{sender}; it ended by itself with exit code 0"
+        case.notes.append(Evidence("recorder", quote, f"recorder {clock(event.time)}"))
 
 
 def _earlier(case: Case, facts: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ import platform
 import resource
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -45,6 +46,7 @@ _ALLOWED_BEGINNINGS = (
     "SLURM_CPUS",
     "SLURM_STEP",
     "SLURM_RESTART",
+    "SLURM_SUBMIT",
     "PET_",
 )
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL")
@@ -69,6 +71,7 @@ def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, A
         "interpreter": shutil.which(command[0]) or command[0],
         "environment": _allowed(environment),
         "git": _git(),
+        "errors": _errors(),
         "state": "running",
     } | _part(command)
 
@@ -141,6 +144,14 @@ def _asked(command: list[str]) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def _errors() -> str | None:
+    """The user's own file that standard error goes to: a scheduler writes its last words there."""
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(os.fstat(2).st_mode):
+            return os.readlink("/proc/self/fd/2")
+    return None
 
 
 def _user() -> str:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.flight import clock
+from crashcart.model import Evidence
 from crashcart.record import replace
 
 if TYPE_CHECKING:
-    from crashcart.flight import Event
-    from crashcart.model import Evidence
+    from collections.abc import Iterator
+
+    from crashcart.flight import Event, Flight
 
 _SCHEDULERS = {
     "slurmstepd": "Slurm", "slurmd": "Slurm", "pbs_mom": "PBS", "sge_shepherd": "Grid Engine", "res": "LSF", "sbatchd": "LSF",
     "condor_starter": "HTCondor", "containerd-shim": "the container runtime", "dockerd": "Docker", "conmon": "Podman",
     "tini": "the container's init", "dumb-init": "the container's init", "systemd": "systemd", "timeout": "the timeout command",
 }  # fmt: skip
+_MEANINGS = {
+    "DUE TO TIME LIMIT": "its time was up", "DUE TO PREEMPTION": "it was preempted", "DUE TO JOB REQUEUE": "it was requeued",
+    "NODE FAIL": "a node failed", "DUE TO JOB NOT RUNNING": "it was no longer known",
+}  # fmt: skip
+_EARLY, _OVERDUE = 60.0, 600.0  # seconds around the end that Slurm named; it looks about once a minute
 
 
 def sent_by(signal: str, event: Event) -> str:
@@ -31,6 +39,23 @@ def sent_by(signal: str, event: Event) -> str:
     else:
         whom = f"process {sender}, which had ended when it was looked for"
     return f"{signal} was sent to the job by {whom} before anything had failed"
+
+
+def at_its_limit(flight: Flight, event: Event) -> str:
+    """What Slurm had said beforehand about the end of the job, where the signal came then: `, at the end ...`."""
+    environment = flight.facts.get("environment")
+    told = str(environment.get("SLURM_JOB_END_TIME", "")) if isinstance(environment, dict) else ""
+    if not told.isdigit() or not -_EARLY < event.time - int(told) < _OVERDUE:
+        return ""
+    return f", at the end of the time that it had asked Slurm for ({clock(int(told))})"
+
+
+def scheduler_said(flight: Flight) -> Iterator[tuple[str, Evidence]]:
+    """The scheduler's own words about the end of the job, and what they mean."""
+    for event in flight.of_kind("scheduler"):
+        words = str(event.details.get("words"))
+        why = next((meaning for part, meaning in _MEANINGS.items() if part in words), "")
+        yield why, Evidence("log", words, str(event.details.get("where")), time=clock(event.time))
 
 
 def unranked(seen: Evidence) -> Evidence:

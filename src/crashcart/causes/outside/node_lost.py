@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong
+from crashcart.causes.outside._recorded import scheduler_said
 from crashcart.deaths import finished, first, order, stopped_first
 from crashcart.flight import clock, took
 from crashcart.log import evidence
@@ -84,7 +85,12 @@ def in_log(case: Case) -> Iterator[Sign]:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A node whose recording stops before anything had failed, while another's goes on."""
     flight = case.flight
-    if flight is None or finished(case) or stopped_first(case) is not None:
+    if flight is None or finished(case):
+        return
+    for why, words in scheduler_said(flight):
+        if why == "a node failed":
+            yield Sign("decisive", "Slurm says that a node failed", (words,), order=order(case))
+    if stopped_first(case) is not None:
         return
     heard = max((node.last for node in flight.nodes), default=0.0)
     leader = first(case)

@@ -8,7 +8,8 @@ is moved.
 How it shows: ``CANCELLED AT ... DUE TO TIME LIMIT`` or ``PREEMPTION``, ``this job is preempted``, ``walltime ...
 exceeded limit``, a spot notice; or the launcher itself received SIGTERM (``Received 15 death signal``) before any rank
 failed. The other way round, ``Sending process ... closing signal SIGTERM`` after a rank failed, is only the launcher
-clearing up. A recording names the sender of the signal (``slurmstepd``, a container runtime, a shell).
+clearing up. A recording names the sender of the signal (``slurmstepd``, a container runtime, a shell), knows the end
+that Slurm had named beforehand, and finds Slurm's last words in the file that its output went to.
 
 What to do: save on the signal and more often, ask for a warning before the end (``#SBATCH --signal=B:USR1@300``),
 requeue and resume automatically, ask for more time.
@@ -19,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
-from crashcart.causes.outside._recorded import sent_by, unranked
+from crashcart.causes.outside._recorded import at_its_limit, scheduler_said, sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import deaths, finished, first, hung, order, stopped_first
 from crashcart.log import evidence
@@ -136,10 +137,15 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """SIGTERM and its sender; or a rank that it ended well before the others."""
-    asked = stopped_first(case)
-    if asked is not None:
+    asked, leader = stopped_first(case), first(case)
+    if case.flight is not None and (asked or leader is None) and not (finished(case) or hung(case)):
+        for why, seen in scheduler_said(case.flight):
+            if why != "a node failed":
+                yield Sign("decisive", f"Slurm cancelled the job: {why or 'scancel'}", (seen,), order=order(case))
+    if asked is not None and case.flight is not None:
         if asked[0] == "SIGTERM":
-            yield Sign("decisive", sent_by(*asked), (unranked(asked[1].evidence),), order=order(case))
+            says = sent_by(*asked) + at_its_limit(case.flight, asked[1])
+            yield Sign("decisive", says, (unranked(asked[1].evidence),), order=order(case))
         return
     if case.flight is not None and hung(case):
         hang = next(iter(case.flight.of_kind("hang")))
