@@ -159,7 +159,7 @@ def _name_processes(flight: Flight) -> None:
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
     root = flight.processes.get(flight.facts.get("job", 0))
-    if root is not None and root.reached and not flight.ranks:  # it ended before anybody could look at it
+    if root is not None and root.reached and root.role == "other" and not flight.ranks:  # it ended before anybody could look
         root.role, root.rank = "rank", 0
     told = any(event.details.get("pid") == root.pid for event in flight.of_kind("gone")) if root is not None else True
     if root is not None and not told and flight.ending:  # the keeper knows how it ended

@@ -33,13 +33,14 @@ __all__ = [
     "read_json",
     "roots",
     "runs",
+    "working_folder",
     "write_json",
 ]
 
 RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
 _SKIPPED = re.compile(
-    r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|"
+    r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|crashcart|timeout|setsid|"
     r"python[\d.]*|ipython|\w+=.*)$"
 )
 
@@ -49,8 +50,16 @@ def roots() -> list[str]:
     given = os.environ.get(_VARIABLE)
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     temporary = os.path.join(tempfile.gettempdir(), f"crashcart-{os.getuid()}")
-    found = [given] if given else [os.path.join(os.getcwd(), RUNS)]
+    found = [given] if given else [os.path.join(working_folder(), RUNS)]
     return [*found, os.path.join(state, "crashcart", "runs"), os.path.join(temporary, "runs")]
+
+
+def working_folder() -> str:
+    """Where we are; as the shell says where that was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return os.environ.get("PWD") or "/"
 
 
 def make_folder(command: Sequence[str]) -> tuple[str | None, list[str]]:
@@ -95,11 +104,13 @@ def live_folder(run: str) -> str | None:
 
 
 def job_name(command: Sequence[str]) -> str:
-    """A short name of what is run: the script, not the launcher."""
-    words = [word for word in command if not _SKIPPED.match(os.path.basename(word))]
+    """A short name of what is run: the script, not the launcher; the shell or interpreter where it was given code."""
+    code = {at + 1 for at, word in enumerate(command) if word in {"-c", "-lc", "-ic"}}
+    words = [word for at, word in enumerate(command) if at not in code and not _SKIPPED.match(os.path.basename(word))]
     scripts = [word for word in words if word.endswith((".py", ".sh"))]
-    chosen = (scripts or words or list(command) or ["job"])[0]
-    return re.sub(r"[^\w.-]+", "_", os.path.splitext(os.path.basename(chosen))[0])[:40] or "job"
+    named = [os.path.basename(word) for word in (scripts or words or [*command, "job"])]
+    chosen = named[0] if words or not code else os.path.basename(command[min(code) - 2])
+    return re.sub(r"[^\w.-]+", "_", chosen.removesuffix(".py").removesuffix(".sh"))[:40] or "job"
 
 
 def runs() -> Iterator[str]:

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from crashcart.recording.folder import write_json
+from crashcart.recording.folder import working_folder, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import boot_id
 from crashcart.redact import clean
@@ -52,17 +52,18 @@ _ALLOWED_BEGINNINGS = (
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL")
 _PATIENCE = 2.0
 _LARGEST_DIFF = 4 << 20
+_LONGEST_WORD, _LONGEST_COMMAND = 4096, 16384  # the whole is in the file of the exact command
 _SAME = 0.1  # seconds
 
 
 def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
     """The facts of a run as plain data."""
-    words = [clean(word) for word in command]
+    words = [clean(_text(word)) for word in command]
     return {
         "schema": 1,
         "crashcart": __version__,
-        "command": clean(shlex.join(words)),
-        "folder": os.getcwd(),
+        "command": clean(shlex.join(words)[:_LONGEST_COMMAND]),
+        "folder": _text(working_folder()),
         "started": time.time(),
         "host": platform.node(),
         "user": _user(),
@@ -87,8 +88,8 @@ def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> N
     with contextlib.suppress(OSError):
         path = os.path.join(folder, "command")
         begun = time.time()
-        with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(shlex.join(command) + "\n")
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(os.fsencode(shlex.join(command)) + b"\n")
         if "node" in facts:
             facts["node"] |= {"name": os.path.basename(folder), "clock": _clock(path, begun, time.time())}
     difference = _asked(["git", "diff", "--no-ext-diff", "--no-textconv", "HEAD"])
@@ -106,10 +107,15 @@ def _clock(path: str, begun: float, ended: float) -> float:
 
 def _allowed(environment: dict[str, str]) -> dict[str, str]:
     return {
-        name: clean(value)
+        name: clean(_text(value))
         for name, value in sorted(environment.items())
         if (name in _ALLOWED or name.startswith(_ALLOWED_BEGINNINGS)) and not any(word in name for word in _SECRET)
     }
+
+
+def _text(word: str) -> str:
+    """A word that may hold any bytes and megabytes, as text that can be written and shown everywhere."""
+    return os.fsencode(word)[:_LONGEST_WORD].decode("utf-8", "replace")
 
 
 def _machine() -> dict[str, Any]:
@@ -150,7 +156,7 @@ def _errors() -> str | None:
     """The user's own file that standard error goes to: a scheduler writes its last words there."""
     with contextlib.suppress(OSError):
         if stat.S_ISREG(os.fstat(2).st_mode):
-            return os.readlink("/proc/self/fd/2")
+            return _text(os.readlink("/proc/self/fd/2"))
     return None
 
 

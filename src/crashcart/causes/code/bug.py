@@ -70,7 +70,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         alone = f", {max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
-        yield Sign("strong", f"{says}{alone}", (leader.evidence, *shown), order=order(case))
+        told = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
+        yield Sign("strong" if told else "weak", f"{says}{alone}", (leader.evidence, *shown), order=order(case))
     for death in before(case):
         if says := _fault(death):
             again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"
@@ -97,6 +98,8 @@ def _fault(death: Death) -> str:
     if death.signal in FAULTS:
         phase = f" in the phase '{death.process.phase}'" if death.process.phase != "unknown" else ""
         return f"{death.how}, {FAULTS[str(death.signal)]}{phase}"
+    if not death.process.reached:
+        return death.how if death.code else ""
     return f"{death.how}, without an exception" if death.code else ""
 
 

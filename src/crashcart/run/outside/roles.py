@@ -5,6 +5,7 @@ The command line alone does not say it: a forked loader worker has its parent's,
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _LAUNCHERS = frozenset((
     "torchrun", "accelerate", "accelerate-launch", "deepspeed", "mpirun", "mpiexec", "orterun", "horovodrun", "srun", "fabric", "lightning",
     "colossalai", "pt_elastic", "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
     "deepspeed.launcher.launch", "deepspeed.launcher.runner", "torch/distributed/run.py", "torch/distributed/launch.py",
-    "accelerate/commands/launch.py", "deepspeed/launcher/launch.py", "deepspeed/launcher/runner.py",
+    "crashcart", "crashcart.cli", "crashcart/__main__.py", "crashcart/cli.py", "accelerate/commands/launch.py", "deepspeed/launcher/launch.py", "deepspeed/launcher/runner.py",
 ))  # fmt: skip
 _TRACKERS = (
     "wandb-core", "wandb-service", "wandb-symon", "wandb-xpu", "gpu_stats", "wandb", "tensorboard", "tensorboard.main", "mlflow", "aim", "trackio",
@@ -80,9 +81,17 @@ def _top(process: Process, program: str, target: str) -> tuple[str, int | None, 
         return RANK, process.stated, False
     if process.parent is not None and process.parent.role not in (LAUNCHER, SHELL):
         return OTHER, None, False
-    if not servant and not process.forked and program.startswith(_PYTHONS):
+    if not servant and not process.forked and (program.startswith(_PYTHONS) or _runs_python(process)):
         return RANK, 0, True
     return (LAUNCHER if process.parent is None else OTHER), None, False
+
+
+def _runs_python(process: Process) -> bool:
+    """Whether the program is Python, whatever it calls itself: ``setproctitle`` writes over the command line."""
+    try:
+        return os.path.basename(os.readlink(f"/proc/{process.pid}/exe")).startswith(_PYTHONS)
+    except OSError:
+        return False
 
 
 def _by_name(process: Process, program: str, target: str) -> str | None:
