@@ -128,11 +128,15 @@ def is_run(folder: str) -> bool:
 
 
 def _begun(path: str) -> tuple[float, str]:
-    """When a run was started: its command was written then, and never again."""
+    """When a run was started, as it says itself: a copy of it is no newer. Where that is damaged, when its command was written."""
     begun = []
     for part in nodes_of(path) or [path]:
-        with contextlib.suppress(OSError):
-            begun.append(os.stat(os.path.join(part, "command")).st_mtime)
+        told = read_json(os.path.join(part, "run.json")).get("started")
+        if isinstance(told, (int, float)):
+            begun.append(float(told))
+        else:
+            with contextlib.suppress(OSError):
+                begun.append(os.stat(os.path.join(part, "command")).st_mtime)
     return min(begun, default=0.0), path
 
 

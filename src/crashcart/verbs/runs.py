@@ -39,22 +39,22 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """One line for a run; what makes it too wide stands on a line of its own: a long name, or where it ran."""
-    cells = [(row["outcome"], row["took"], _bytes(row["bytes"]), row["cause"] or "", _where(row)) for row in rows]
+    """One line for a run; what makes it too wide stands on a line of its own: a long name, or the cause and where it ran."""
+    cells = [(row["outcome"], row["took"], _bytes(row["bytes"])) for row in rows]
     outcome, took, size = (max(len(row[column]) for row in cells) for column in range(3))
-    name_width = max((len(row["run"]) for row in rows if len(row["run"]) <= _LONG_NAME), default=_LONG_NAME // 4)
-    for row, (how, long, large, cause, where) in zip(rows, cells, strict=True):
+    width = max((len(row["run"]) for row in rows if len(row["run"]) <= _LONG_NAME), default=_LONG_NAME // 4)
+    for row, (how, long, large) in zip(rows, cells, strict=True):
         name = str(row["run"])
-        if len(name) > name_width:
+        if len(name) > width:
             yield name
             name = ""
-        line = f"{name:{name_width}}  {how:{outcome}}  {long:>{took}}  {large:>{size}}  {cause}".rstrip()
-        if where and len(line) + 2 + len(where) <= _WIDE:
-            yield f"{line}  {where}"
+        line = f"{name:{width}}  {how:{outcome}}  {long:>{took}}  {large:>{size}}"
+        rest = "  ".join(part for part in (row["cause"], _where(row)) if part)
+        if len(line) + 2 + len(rest) <= _WIDE:
+            yield f"{line}  {rest}".rstrip()
         else:
             yield line
-            if where:
-                yield f"{'':{name_width}}  {where}"
+            yield f"{'':{width}}  {rest}"
 
 
 def _where(row: dict[str, Any]) -> str:
@@ -81,7 +81,7 @@ def _size(path: str, deadline: float) -> int | None:
 def _bytes(size: int | None) -> str:
     if size is None:
         return ""
-    number, units = size / 1e6, "MB"
-    if number >= 1000:  # noqa: PLR2004
-        number, units = number / 1000, "GB"
-    return f"{number:.1f} {units}" if number < 10 else f"{number:.0f} {units}"  # noqa: PLR2004
+    number, units = size / 1e3, ["GB", "MB", "kB"]
+    while number >= 1000 and len(units) > 1:  # noqa: PLR2004
+        number, _ = number / 1000, units.pop()
+    return f"{number:.1f} {units[-1]}" if number < 10 and units[-1] != "kB" else f"{number:.0f} {units[-1]}"  # noqa: PLR2004
