@@ -76,7 +76,7 @@ def _who(flight: Flight, folder: str) -> str:
     when = ""
     if isinstance(started, (int, float)) and started > 0:
         when = f", started {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(started))}"
-        when += f", took {took(ended - started)}" if isinstance(ended, (int, float)) else ""
+        when += f", took {took(max(0.0, ended - started))}" if isinstance(ended, (int, float)) else ""
     return f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}{when}: {facts.get('command')}"
 
 

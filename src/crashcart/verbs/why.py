@@ -104,16 +104,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:
-    """The findings of a run whose supervisor was killed before it could write them down."""
+    """The findings of a run whose supervisor was killed before it could write them down, or that no supervisor saw whole."""
     if diagnosis.run is None or diagnosis.ending.state == "running":
         return
     import os
 
-    from crashcart.recording.folder import newest, write_json
+    from crashcart.recording.folder import newest, nodes_of, write_json
     from crashcart.report.data import plain
 
     folder = paths[0] if paths else newest()
-    if folder is not None and not os.path.exists(os.path.join(folder, "findings.json")):
+    if folder is None or not os.path.isdir(folder):
+        return
+    if nodes_of(folder) or not os.path.exists(os.path.join(folder, "findings.json")):  # another node may have ended since
         write_json(os.path.join(folder, "findings.json"), plain(diagnosis))
 
 
