@@ -29,7 +29,7 @@ from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from crashcart.case import Case
     from crashcart.deaths import Death
