@@ -130,3 +130,25 @@ def test_somebody_elses_process_is_told_as_such() -> None:
         job.communicate(b"\n")
     with open(reader) as file:
         assert "belongs to root: only they and root may look at it." in file.read()
+
+
+STARTS = """
+import os, subprocess, sys
+code = "import os; os.write(1, b'ready' + bytes([10])); input()"
+kids = [subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "RANK": str(rank)}) for rank in range(int(sys.argv[1]))]
+for kid in kids:
+    kid.wait()
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_program_that_starts_several_ranks_is_their_launcher(ranks: int) -> None:
+    command = [sys.executable, "-c", STARTS, str(ranks)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        assert job.stdout is not None
+        for _ in range(ranks):
+            assert job.stdout.readline() == b"ready\n"
+        with open(f"/proc/{job.pid}/task/{job.pid}/children") as file:
+            children = [int(word) for word in file.read().split()]
+        assert {find_job(pid).root for pid in children} == ({job.pid} if ranks > 1 else set(children))
+        job.communicate(b"\n" * ranks)
