@@ -1,7 +1,7 @@
 """The job's ways out: its own streams, and one for each rank that asked for it; each line goes to the logs and to the user.
 
 What two ranks write into one pipe is glued together in the middle of lines. So a rank of a job with several has a channel of its
-own, and from then on whole lines pass at once. A line without an end (a bar, a prompt) is passed on after a moment. The joint
+own, and from then on whole lines pass at once. A line without an end (a prompt) is passed on after a moment, a bar at once. The joint
 log and the user's own stream get everything in the order in which it came; ``rank1.log`` has what one rank said,
 ``launcher.log`` what nobody of them said.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Channels", "Held"]
 
 _PIECE = 1 << 16
+_DRAWN = re.compile(rb"\r(?!\n)|\x1b\[[\d;?]*[A-HJKfsu]")  # a bar moves the cursor: its parts stay together
 _MOMENT = 0.03  # seconds that the rest of a line has to come
 _ECHOED = 0.2  # seconds after a key in which what is shown of it comes before what the job answers
 _LONGEST = 1 << 16
@@ -61,7 +63,7 @@ class _Channel:
         end = piece.rfind(b"\n") + 1
         if end or not self.rest:
             self.due = now + _MOMENT
-        if len(piece) - end > _LONGEST:
+        if len(piece) - end > _LONGEST or _DRAWN.search(piece):
             end = len(piece)
         self.rest = piece[end:]
         self.pass_on(piece[:end])
