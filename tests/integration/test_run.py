@@ -330,7 +330,8 @@ def test_a_full_disk_costs_lines_and_nothing_else(small: Path) -> None:
     log = (kept.parent / "logs" / "output.log").read_text()
     assert log.endswith("line 39999 of a job that writes more than the disk can hold\n")
     assert "found no room on the disk" in log
-    assert json.loads((kept.parent / "findings.json").read_text())["findings"][0]["cause"] == "code/bug"
+    found = json.loads((kept.parent / "findings.json").read_text())["findings"]
+    assert "code/bug" in [finding["cause"] for finding in found]
     assert not (kept.parent / "reserve").exists()
 
 
