@@ -50,7 +50,7 @@ class Writer:
         self._append(self._file, pack_sample(sample, self._order))
 
     def event(self, kind: str, **details: Any) -> None:  # noqa: ANN401 - what JSON holds
-        """Append an event."""
+        """Append an event with one write, from any thread; `t` is now unless it is given."""
         line = json.dumps({"t": self._clock(), "kind": kind, **details}, default=str)
         self._append(self._events, line.encode() + b"\n")
 

@@ -21,6 +21,7 @@ from crashcart.recording.folder import live_folder, make_folder, write_json
 from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
+from crashcart.run.ends import Ends
 from crashcart.run.environment import job_environment
 from crashcart.run.exit import make_reserve
 from crashcart.run.facts import describe, write_facts
@@ -31,7 +32,6 @@ from crashcart.run.output import open_streams
 from crashcart.run.pages import Pages
 from crashcart.run.rank_output import listen
 from crashcart.run.signals import Signals
-from crashcart.run.status import how_it_ended
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.suspending import can_be_resumed, suspend
 from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
@@ -51,7 +51,6 @@ _PASSED = (
 _SUBREAPER = 36
 _TICK = 1.0
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
-_MOST_WATCHED = 256
 MOST_RESTARTS = 3
 CANNOT_START = {errno.ENOENT: 127, errno.EACCES: 126, errno.ENOEXEC: 126}  # as shells tell it
 
@@ -85,7 +84,6 @@ class Supervisor:
         self.interrupted = False  # from the keyboard
         self.lost = 0  # bytes of the log that found no room
         self.unread = ""  # the stream whose reader went away
-        self._ends: dict[int, int] = {}
         self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
 
     def run(self) -> int:
@@ -132,6 +130,8 @@ class Supervisor:
         self.pages = Pages(self.live or folder, os.path.join(folder, "recording", "inside"))
         self.sampler = self._sampler()
         self.watchers = Watchers(self)
+        self.ends = Ends(self._gone)
+        self.ends.watch(self.job)
         self._update(pid=os.getpid(), keeper=self.link.keeper, job=self.job)
         self.writer.event("started", job=self.job, command=self.facts["command"])
         due = time.monotonic()
@@ -176,9 +176,8 @@ class Supervisor:
             told = (process.role, process.rank)
             if self._described.get((process.pid, process.start)) != told:
                 self._described[process.pid, process.start] = told
-                if process.role in _WATCHED and len(self._ends) < _MOST_WATCHED and process.pid not in self._ends.values():
-                    with contextlib.suppress(OSError, AttributeError):
-                        self._ends[os.pidfd_open(process.pid)] = process.pid
+                if process.role in _WATCHED:
+                    self.ends.watch(process.pid)
                 self.writer.event(
                     "process",
                     pid=process.pid,
@@ -188,6 +187,11 @@ class Supervisor:
                     rank=process.rank,
                     command=process.command,
                 )
+
+    def _gone(self, moment: float, pid: int, how: dict[str, int | str]) -> None:
+        """A process has ended; comes from another thread. How the first one ended the keeper knows for sure."""
+        if how or pid != self.job:
+            self.writer.event("gone", t=moment, pid=pid, **how)
 
     def hangs(self) -> None:
         """The job was found to hang: it is not touched unless the user asked for it."""
@@ -220,16 +224,10 @@ class Supervisor:
         poll.register(self._signals.wake, select.POLLIN)
         if self.link.number is not None:
             poll.register(self.link.number, select.POLLIN)
-        for ends in self._ends:
-            poll.register(ends, select.POLLIN)
         for number, _ in poll.poll(seconds * 1000):
             if number == self._signals.wake:
                 os.read(number, 4096)
                 self.link.collect()
-            elif number in self._ends:
-                pid = self._ends.pop(number)  # to the millisecond: who was first matters
-                self.writer.event("gone", pid=pid, **how_it_ended(number, pid))
-                os.close(number)
             else:
                 self._hear_keeper()
 
@@ -285,10 +283,12 @@ class Supervisor:
     def _end(self, folder: str) -> int:
         from crashcart.run.last import finish
 
+        self.ends.take()
         self.look(fresh=True)
         status = self.status or 0
         self.terminal.give_back()
         finish(self, folder, status)
+        self.ends.close()
         self.writer.close()
         self.link.say(b"q")
         code = os.waitstatus_to_exitcode(status)
