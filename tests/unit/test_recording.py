@@ -118,3 +118,33 @@ def test_no_acknowledged_sample_is_lost_to_a_kill(tmp_path: Path) -> None:
         job.wait()
         read = {round(one, 3) for one, _ in read_flight(str(folder)).samples}
         assert {round(one, 3) for one in said[:-1]} <= read
+
+
+def test_a_clock_that_is_set_back_costs_no_sample(tmp_path: Path) -> None:
+    """A minute that comes twice is packed twice: the second time with what is there."""
+    chance = random.Random(6)
+    writer = Writer(str(tmp_path / "recording"), COLUMNS)
+    moments = [110.0, 119.0, 121.0, 112.0, 118.0, 122.0, 181.0, 190.0]
+    for moment in moments:
+        writer.sample(sample(moment, 2, chance))
+    writer.close()
+    assert [time for time, _ in read_flight(str(tmp_path)).samples] == sorted(moments)
+
+
+def test_a_kill_between_packing_and_removing_loses_nothing_and_doubles_nothing_for_long(tmp_path: Path) -> None:
+    """The plain file is still there beside the packed one when the minute is thinned."""
+    chance = random.Random(7)
+    folder = tmp_path / "recording"
+    writer = Writer(str(folder), COLUMNS)
+    for second in range(60):
+        writer.sample(sample(float(second), 2, chance))
+    plain = (folder / "samples-0").read_bytes()
+    writer.sample(sample(60.0, 2, chance))
+    assert not (folder / "samples-0").exists()
+    (folder / "samples-0").write_bytes(plain)
+    writer.sample(sample(601.0, 2, chance))
+    writer.close()
+    times = [time for time, _ in read_flight(str(tmp_path)).samples]
+    assert not (folder / "samples-0").exists()
+    assert len(times) == 12 + 2
+    assert len({int(time // 5) for time in times}) == 12 + 2

@@ -88,17 +88,33 @@ class Writer:
 
 
 def _pack(path: str, seconds: int) -> None:
-    """Replace a minute by its compressed, thinned self."""
-    source = path if os.path.exists(path) else path + ".z"
-    with open(source, "rb") as file:
-        data = file.read()
-    if source.endswith(".z"):
-        data = zlib.decompress(data)
+    """Replace a minute by its compressed, thinned self.
+
+    There may be both, where the clock was set back and the minute came twice, or where a kill left the plain file behind after it
+    was packed: then the two become one, and what is in both stays once.
+    """
+    data, plain, packed = b"", os.path.exists(path), os.path.exists(path + ".z")
+    if not plain and not packed:
+        return
+    if packed:
+        with open(path + ".z", "rb") as file:
+            data = zlib.decompress(file.read())
+    if plain:
+        with open(path, "rb") as file:
+            more = file.read()
+        data = _joined(data, more) if packed else more
     with open(path + ".new", "wb") as file:
         file.write(zlib.compress(thinned(data, seconds), 6))
     os.replace(path + ".new", path + ".z")
-    if source == path:
+    if plain:
         os.unlink(path)
+
+
+def _joined(first: bytes, second: bytes) -> bytes:
+    known: dict[tuple[bytes, bytes], None] = {}
+    for data in (first, second):
+        known |= dict.fromkeys(frames(data))
+    return b"".join(frame(kind, payload) for kind, payload in known)
 
 
 def thinned(data: bytes, seconds: int) -> bytes:

@@ -34,7 +34,7 @@ def finish(job: Supervisor, folder: str, status: int) -> None:
     left = _left_behind(job)
     free_reserve(folder)
     job.writer.event("end", code=code, signal=name, left=left)
-    job.pages.look()
+    job.pages.look(last=True)
     _keep_fatal_stacks(job)
     asked = job.stopping.asked or (job.interrupted and name == "SIGINT")
     state = "finished" if not status else "stopped" if asked else "killed" if name else "failed"

@@ -23,6 +23,7 @@ __all__ = ["Page", "Pages", "clean_event", "phase_name"]
 
 _NUMBERS = struct.Struct(f"={len(FIELDS)}d")
 _AT = {name: place for place, name in enumerate(FIELDS)}
+_TRIES = 4
 _EVERY = 10  # looks between two rows of a process that is no rank
 _MOST_AT_ONCE = 1 << 20
 _LONGEST = 1 << 16
@@ -39,16 +40,19 @@ class Page:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._copied = 0
 
-    def look(self) -> bool:
-        """Read the numbers; whether they changed."""
-        try:
+    def look(self) -> None:
+        """Read the numbers; they lie in memory until the run is over, also those of a process that is gone.
+
+        Read again until they stand still, so that no number is from before and its neighbour from after a change.
+        """
+        with contextlib.suppress(OSError):
             data = os.pread(self._file, SIZE, 0)
-        except OSError:
-            return False
-        if len(data) < _NUMBERS.size:
-            return False
-        before, self.numbers = self.numbers, _NUMBERS.unpack_from(data)
-        return before != self.numbers
+            for _ in range(_TRIES):
+                before, data = data, os.pread(self._file, SIZE, 0)
+                if before == data:
+                    break
+            if len(data) >= _NUMBERS.size:
+                self.numbers = _NUMBERS.unpack_from(data)
 
     def get(self, field: str) -> float:
         """One number; NaN where it is not known."""
@@ -72,7 +76,7 @@ class Page:
         )
 
     def new_events(self, kept: str) -> Iterator[dict[str, Any]]:
-        """Events since the last look, copied into the folder ``kept``."""
+        """Events since the last look, copied into the folder ``kept``; more than fit into memory at once come in pieces."""
         try:
             with open(os.path.join(self.folder, self.name + ".events"), "rb") as file:
                 file.seek(self._copied)
@@ -105,17 +109,25 @@ class Pages:
         with contextlib.suppress(OSError):
             os.makedirs(kept, mode=0o700, exist_ok=True)
 
-    def look(self) -> tuple[list[list[float]], list[dict[str, Any]]]:
-        """Rows for the recording and new events."""
+    def look(self, *, last: bool = False) -> tuple[list[list[float]], list[dict[str, Any]]]:
+        """Rows for the recording and new events; the ``last`` look leaves nothing behind, since the pages go after it.
+
+        Of a process that does not train a row every ten looks is enough, but one that lived for less must have its row too.
+        """
         self._find()
         self._looks += 1
+        now = last or self._looks % _EVERY == 0
         rows: list[list[float]] = []
         events: list[dict[str, Any]] = []
         for page in self.pages.values():
-            changed = page.look()
-            if page.numbers and (page.trains or (changed and self._looks % _EVERY == 0)):
+            page.look()
+            if page.numbers and (page.trains or now):
                 rows.append(list(page.numbers))
-            events += page.new_events(self.kept)
+            new = list(page.new_events(self.kept))
+            events += new
+            while last and new:
+                new = list(page.new_events(self.kept))
+                events += new
         return rows, events
 
     @property

@@ -147,7 +147,7 @@ class Supervisor:
 
     def look(self, *, fresh: bool = False) -> None:
         """One look at everything, written down, then judged."""
-        rows, events = self.pages.look()
+        rows, events = self.pages.look(last=fresh)
         tables: dict[str, list[list[float]]] = {"page": rows}
         if self.sampler is not None:
             for page in self.pages.ranks:
