@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from crashcart.flight import Event
     from crashcart.log import Raised
 
-__all__ = ["Spot", "in_words", "of_event", "of_raised", "place_sign"]
+__all__ = ["Spot", "in_words", "of_event", "of_raised", "place_sign", "words_of"]
 
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
 _CARRIED = Pattern(r'File "([^"\n]+)", line (\d+), in (\S+)')
 _SHORT = 60
+_WORDS = 120
 
 
 class Spot(NamedTuple):
@@ -56,6 +57,15 @@ def in_words(spots: Sequence[Spot]) -> str:
     last, inner = (own or spots)[-1], spots[-1]
     place = f"{last.file}:{last.line} in {last.function}"
     return place if last == inner else f"{place} (inside {_within(inner)})"
+
+
+def words_of(event: Event) -> str:
+    """What the exception said, in a line: of one that was carried over the last line, which is its own."""
+    lines = [line.strip() for line in str(event.details.get("message", "")).split("\n") if line.strip()]
+    if not lines:
+        return ""
+    said = lines[-1] if _CARRIED.search(str(event.details.get("message"))) else lines[0]
+    return said if len(said) <= _WORDS else said[: _WORDS - 1] + "…"
 
 
 def place_sign(case: Case, signs: Iterable[Sign]) -> Sign | None:

@@ -120,6 +120,9 @@ def headline(diagnosis: Diagnosis) -> str:
     if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
         return "There is nothing to read: no log, no launch script, no config, no checkpoint."
     if diagnosis.ending.state == "finished":
+        caught = next((one for one in diagnosis.findings if one.cause == GENERAL and one.strength != "weak"), None)
+        if caught is not None and diagnosis.ending.exit_code == 0:
+            return f"The run reached its end with exit code 0, but it had met an error: {caught.signs[0].says}."
         return "Nothing is wrong in what was read: the run reached its end."
     if diagnosis.run is not None and diagnosis.ending.state == "running":
         return "The run is going well, as far as can be seen."

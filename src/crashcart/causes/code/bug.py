@@ -22,7 +22,7 @@ from crashcart.deaths import before, first, followers, order
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
-from crashcart.places import in_words, of_event, of_raised
+from crashcart.places import in_words, of_event, of_raised, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,11 +67,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     leader = first(case)
     if leader is not None and (says := _fault(leader)):
         rest = followers(case, leader)
-        alone = f", {max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
+        alone = f"{max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
         told = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
-        yield Sign("strong" if told else "weak", f"{says}{alone}", (leader.evidence, *shown), order=order(case))
+        yield Sign("strong" if told else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case))
     for death in before(case):
         if says := _fault(death):
             again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"
@@ -94,7 +94,8 @@ def _fault(death: Death) -> str:
     if death.raised is not None:
         place = in_words(of_event(death.raised))
         where = f" at {place}" if place else ""
-        return f"{death.how}{where} in the phase '{death.raised.details.get('phase')}'"
+        said = words_of(death.raised)
+        return f"{death.how}{where} in the phase '{death.raised.details.get('phase')}'" + (f": {said}" if said else "")
     if death.signal in FAULTS:
         phase = f" in the phase '{death.process.phase}'" if death.process.phase != "unknown" else ""
         return f"{death.how}, {FAULTS[str(death.signal)]}{phase}"
@@ -103,7 +104,29 @@ def _fault(death: Death) -> str:
     return f"{death.how}, without an exception" if death.code else ""
 
 
-fixes = (Fix("Look at the innermost frame of your own code", "by-hand", "the traceback above names file and line"),)
+LOOK = Fix("Look at the innermost frame of your own code", "by-hand", "the traceback above names file and line")
+QUIET = Fix(
+    "Find who ended the process without an exception",
+    "by-hand",
+    "os._exit, sys.exit in a handler, or exit() in native code: search the program and its launcher for the exit code, and print "
+    "before each; the last line of its output is near the place",
+)
+NATIVE = Fix(
+    "Look at the stack that was written when the signal came",
+    "by-hand",
+    "the innermost frame called native code: an extension built for another version of torch or CUDA, a null pointer, a file that "
+    "was cut while it was mapped; gdb or `python -X faulthandler` on one process shows more",
+)
+
+
+def fix(case: Case) -> tuple[Fix, ...]:
+    """By how it ended: an exception has a place, a signal a stack, an exit code neither."""
+    leader = first(case)
+    if leader is None or leader.raised is not None:
+        return (LOOK,)
+    return (NATIVE,) if leader.signal in FAULTS else (QUIET,) if leader.code else (LOOK,)
+
+
 experiment = Experiment(
     title="Run one process with num_workers=0 on the batch where it died",
     start_from="the newest whole checkpoint",

@@ -101,7 +101,7 @@ def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evide
     """What the table of cards says; where it cannot tell whose memory it is, what the process knows of the card."""
     row = _card(flight, event)
     total, free, reserved = (number(event, name) for name in ("total", "free", "reserved"))
-    if row is not None and not math.isnan(row["others"]):
+    if row is not None and not any(math.isnan(row[name]) for name in ("others", "ours", "total", "index")):
         if row["others"] > max(SHARE * row["total"], row["ours"]):
             says = (
                 f"other processes hold {gib(int(row['others']))} of card {row['index']:.0f}, the job {gib(int(row['ours']))}"

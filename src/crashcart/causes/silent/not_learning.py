@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
+from crashcart.deaths import order
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +44,7 @@ BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:were )?(?:used|trained|processed|done|performed|applied)\b"
 SKIPPED = r"\bskipp(?:ing|ed) (?:this |the )?(?:batch|step|update|sample|iteration)\b"
 MANY_SKIPPED = 10
+FEWEST_AT_ZERO, SHARE_AT_ZERO = 20, 0.3
 
 phrases = (
     decisive("trainable param", "trainable weights", "trainable%: 0", "no trainable", "nothing to train",
@@ -106,6 +109,26 @@ def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -
 
 def _value(one: Metrics, names: tuple[str, ...]) -> float | None:
     return next((value for name in names if (value := one.get(name)) is not None), None)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A learning rate of 0 in every group over a good part of all steps; one that ends at 0 is how schedules end."""
+    for process in case.flight.ranks if case.flight is not None else ():
+        if case.flight is None or process.page.get("lr_highest") != 0:
+            continue
+        steps = dict(case.flight.series("page", "steps", process.pid))
+        rates = case.flight.series("page", "lr_highest", process.pid)
+        last = max((at for at, (_, rate) in enumerate(rates) if rate > 0), default=-1)
+        since = [(time, steps[time]) for time, _ in rates[last + 1 :] if time in steps]
+        done = process.page.get("steps", 0.0)
+        if since and done - since[0][1] >= max(FEWEST_AT_ZERO, SHARE_AT_ZERO * done):
+            says = f"the learning rate of every group of {process.name} was 0 at step {since[0][1]:.0f}, and still at step {done:.0f}"
+            at = clock(since[0][0])
+            quote = f"{process.name}: lr_highest=0 from step {since[0][1]:.0f} to step {done:.0f}"
+            yield Sign(
+                "decisive", says, (Evidence("recorder", quote, f"recorder {at}", process.rank, at),), order=order(case)
+            )
+            return
 
 
 fixes = (

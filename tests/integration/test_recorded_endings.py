@@ -1,0 +1,79 @@
+"""Ends that have no traceback, or a misleading one, under `crashcart run`: what is said first, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from recorded import blamed, ran, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch")
+TRAIN = """
+    import ctypes, os, sys, time, traceback
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs = torch.randn(64, 8)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: RATE)
+    def train(steps):
+        for step in range(steps):
+            loss = (model(inputs) - inputs.sum(1, keepdim=True)).pow(2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            print(f"step {step} loss {loss.item():.4f}", flush=True)
+            time.sleep(0.02)
+    WHAT
+"""
+
+
+def program(what: str, rate: str = "1.0") -> str:
+    return TRAIN.replace("WHAT", what.strip()).replace("RATE", rate)
+
+
+def test_an_exit_without_an_exception_has_no_traceback_to_look_at(tmp_path: Path) -> None:
+    said = shown(ran(tmp_path, program("train(10); os._exit(7)")))
+    assert "ended with exit code 7, without an exception" in said
+    assert "Find who ended the process" in said
+    assert "the traceback above" not in said
+
+
+def test_a_fault_in_native_code_points_to_its_stack(tmp_path: Path) -> None:
+    said = shown(ran(tmp_path, program("train(10); ctypes.string_at(8)")))
+    assert "ended by SIGSEGV, a segmentation fault in the phase 'train'" in said
+    assert "Look at the stack that was written when the signal came" in said
+
+
+def test_what_an_exception_said_stands_in_the_answer(tmp_path: Path) -> None:
+    diagnosis = ran(tmp_path, program("train(3); raise LookupError('no episode 17')"))
+    assert shown(diagnosis).startswith("Rank 0 raised LookupError at")
+    assert "in the phase 'train': no episode 17." in shown(diagnosis)
+
+
+def test_an_error_that_ends_with_0_is_mentioned_and_nobody_is_blamed(tmp_path: Path) -> None:
+    what = """
+    try:
+        train(5)
+        raise LookupError("no episode 17")
+    except LookupError:
+        traceback.print_exc()
+        sys.exit(0)"""
+    diagnosis = ran(tmp_path, program(what))
+    assert not blamed(diagnosis)
+    assert shown(diagnosis).startswith("The run reached its end with exit code 0, but it had met an error: LookupError")
+
+
+def test_a_learning_rate_that_stays_at_zero_is_told_with_its_steps(tmp_path: Path) -> None:
+    diagnosis = ran(tmp_path, program("train(250)", rate="max(0.0, 1 - step // 10)"))
+    assert diagnosis.findings[0].cause == "silent/not-learning"
+    assert "the learning rate of every group of rank 0 was 0 at step" in shown(diagnosis)
+
+
+def test_a_schedule_that_ends_at_zero_is_healthy(tmp_path: Path) -> None:
+    assert not ran(tmp_path, program("train(150)", rate="1 - step / 150")).findings
