@@ -31,6 +31,7 @@ __all__ = [
     "order",
     "stop",
     "stopped_first",
+    "swallowed",
     "whole",
 ]
 
@@ -186,6 +187,15 @@ def before(case: Case) -> list[Death]:
         if death.attempt < last and not death.echo and trained:
             found.setdefault(death.attempt, death)
     return [*found.values()]
+
+
+def swallowed(case: Case) -> Death | None:
+    """The uncaught exception of the last program that was started, where the job ended with 0: `| tee` or `|| true` hid it."""
+    if case.flight is None or not finished(case):
+        return None
+    last, root = len(_attempts(case.flight)) - 1, case.flight.facts.get("job")
+    own = (one for one in deaths(case) if one.attempt == last and one.process.role == "rank" and one.process.pid != root)
+    return next((one for one in own if one.raised is not None and not one.echo), None)
 
 
 def followers(case: Case, leader: Death) -> list[Death]:

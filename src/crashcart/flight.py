@@ -27,6 +27,7 @@ __all__ = [
     "clock",
     "frames_of",
     "median",
+    "threads_of",
     "told",
     "took",
 ]
@@ -234,17 +235,21 @@ def took(seconds: float) -> str:
 
 def frames_of(text: str) -> tuple[Frame, ...]:
     """Frames of the main thread, innermost first: Python writes it last, py-spy names it."""
-    threads: list[list[Frame]] = [[]]
-    main = None
+    threads = threads_of(text)
     spied = _SPY_HEAD.search(text)
-    thread = f"Thread {spied[1]} " if spied is not None else '"MainThread"'
+    heads = ('"MainThread"', f"Thread {spied[1]} " if spied is not None else '"MainThread"')
+    named = next((frames for head, frames in reversed(threads) if any(name in head for name in heads)), ())
+    return named or next((frames for _, frames in reversed(threads) if frames), ())
+
+
+def threads_of(text: str) -> list[tuple[str, tuple[Frame, ...]]]:
+    """The line at the head of each thread of a dump, and its frames, innermost first."""
+    threads: list[tuple[str, list[Frame]]] = [("", [])]
+    spied = _SPY_HEAD.search(text) is not None
     for line in text.splitlines():
         if line.startswith(("Current thread ", "Thread ")):
-            threads.append([])
-            if thread in line or '"MainThread"' in line:
-                main = len(threads) - 1
+            threads.append((line, []))
         elif match := _FRAME.search(line) or _SPY_FRAME.search(line):
-            name = match["function"] if spied is None else match["function"].rpartition(".")[2]  # it tells the class too
-            threads[-1].append(Frame(match["file"], int(match["line"]), name))
-    named = threads[main] if main is not None else []
-    return tuple(named or next((frames for frames in reversed(threads) if frames), []))
+            name = match["function"].rpartition(".")[2] if spied else match["function"]  # py-spy tells the class too
+            threads[-1][1].append(Frame(match["file"], int(match["line"]), name))
+    return [(head, tuple(frames)) for head, frames in threads]

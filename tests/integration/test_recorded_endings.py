@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from recorded import blamed, ran, shown
+from recorded import blamed, ran, recorded, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +79,32 @@ def test_a_learning_rate_that_stays_at_zero_is_told_with_its_steps(tmp_path: Pat
 
 def test_a_schedule_that_ends_at_zero_is_healthy(tmp_path: Path) -> None:
     assert not ran(tmp_path, program("train(150)", rate="1 - step / 150")).findings
+
+
+@pytest.mark.parametrize("rest", ["| tee out.log", "|| true"])
+def test_a_training_whose_death_a_shell_hides_is_told(tmp_path: Path, rest: str) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(program("train(60); raise LookupError('no episode 17')")))
+    (tmp_path / "job.sh").write_text(f"{sys.executable} train.py {rest}\n")
+    diagnosis = recorded(tmp_path, "bash", "job.sh")
+    assert blamed(diagnosis) == ["code/bug"]
+    assert "no episode 17; what had started it still ended with exit code 0" in shown(diagnosis)
+
+
+def test_a_helper_that_may_fail_beside_a_training_that_ends_well_is_not_blamed(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(program("train(20)")))
+    (tmp_path / "job.sh").write_text(f"{sys.executable} train.py\n{sys.executable} -c 'raise LookupError' || true\n")
+    assert not blamed(recorded(tmp_path, "bash", "job.sh"))
+
+
+def test_a_thread_that_keeps_a_program_from_its_end_is_named(tmp_path: Path) -> None:
+    what = """
+    import signal, threading
+    def forever():
+        while True:
+            time.sleep(0.5)
+    threading.Thread(target=forever).start()
+    threading.Thread(target=lambda: (time.sleep(25), os.kill(os.getpid(), signal.SIGTERM)), daemon=True).start()
+    train(30)"""
+    said = shown(ran(tmp_path, program(what), CRASHCART_HANG_SECONDS="5"))
+    assert "has ended its program and has stood in _shutdown" in said
+    assert "in forever" in said.split("threads that still run")[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from crashcart.cause import compiled
+
 LOADING = (
     r"serialization\.py (?:load|_load|_legacy_load|_open_\w+reader|__init__)|from_pretrained|load_state_dict|"
     r"load_checkpoint|resume|restore|load_from_checkpoint|"
@@ -16,3 +18,16 @@ SAVING = (
     r"PyTorchFileWriter|orbax|savemodel|checkpoint\w*\.py save|_rotate_checkpoints|save_to_json|safe_save_file|saver\.py|"
     r"_save_checkpoint"
 )
+# What torch's own unpickler says of a byte that is no instruction of any pickle; those of "version" (Git LFS) and "<" (a page) are
+# told as placeholders.
+_OPERAND = r"Unsupported operand (\d+)"
+_INSTRUCTIONS = frozenset(
+    b"(.012FIJKLMNPQRSTUVXabcdeghijlopqrst}])BCuG\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b"
+) | set(range(0x8C, 0x99))
+_PLACEHOLDERS = frozenset(b"v<")
+
+
+def no_pickle(text: str) -> bool:
+    """Whether a load failed at a byte that stands in no pickle: the file is damaged, not of another kind."""
+    match = compiled(_OPERAND).search(text)
+    return match is not None and int(match[1]) not in _INSTRUCTIONS | _PLACEHOLDERS

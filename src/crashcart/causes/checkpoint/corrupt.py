@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.checkpoint._where import LOADING
+from crashcart.causes.checkpoint._where import LOADING, no_pickle
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -70,7 +70,8 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.uncaught(cut=True):
         where = raised.stack()
         text = f"{raised.kind}: {raised.message}"
-        if compiled(LOADING).search(where) and compiled(DAMAGE).search(text) and not raised.worker:
+        damaged = compiled(DAMAGE).search(text) or no_pickle(text)
+        if compiled(LOADING).search(where) and damaged and not raised.worker:
             yield Sign(
                 "decisive",
                 "the file ends early or is nonsense while weights are loaded",

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.checkpoint._where import LOADING
+from crashcart.causes.checkpoint._where import LOADING, no_pickle
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -89,7 +89,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.uncaught(cut=True):
         where, text = raised.stack(), f"{raised.kind}: {raised.message}"
         if "weights only load failed" in text.lower() or "WeightsUnpickler" in text:
-            if not compiled(r"invalid load key|truncated|operand (?:118|60)\b").search(text):
+            if not compiled(r"invalid load key|truncated|operand (?:118|60)\b").search(text) and not no_pickle(text):
                 yield Sign(
                     "decisive",
                     "torch.load with weights_only=True refuses the file",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import strong
 from crashcart.causes.code._echoes import own
-from crashcart.deaths import before, first, followers, order
+from crashcart.deaths import before, first, followers, order, swallowed
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
@@ -37,6 +37,7 @@ breadth = 2
 alike = ("code/version", "config/missing-or-wrong")
 phrases = (strong("exception in main training loop", says="the training loop raised"),)
 MESSAGE = 60
+NOTICEABLE = 0.05  # seconds
 FAULTS = {
     "SIGSEGV": "a segmentation fault", "SIGABRT": "an abort in C++ code", "SIGFPE": "an arithmetic fault",
     "SIGILL": "an instruction that the processor does not know", "SIGBUS": "a bus error",
@@ -67,11 +68,16 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     leader = first(case)
     if leader is not None and (says := _fault(leader)):
         rest = followers(case, leader)
-        alone = f"{max(0.0, rest[0].time - leader.time):.1f} s before any other rank ended" if rest else ""
+        ahead = rest[0].time - leader.time if rest else 0.0
+        alone = f"{ahead:.1f} s before any other rank ended" if ahead >= NOTICEABLE else ""
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
         told = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
         yield Sign("strong" if told else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case))
+    if (hidden := swallowed(case)) is not None and (says := _fault(hidden)):
+        trained = hidden.process.page.get("steps", 0.0) > 0  # else it may be a helper that is allowed to fail
+        told = f"{says}; what had started it still ended with exit code 0"
+        yield Sign("strong", told, (hidden.evidence,), fatal=trained, order=order(case))
     for death in before(case):
         if says := _fault(death):
             again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"

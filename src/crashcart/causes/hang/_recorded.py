@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled
 from crashcart.causes.hang._outside import from_outside
 from crashcart.deaths import finished, hung
-from crashcart.flight import clock, took
+from crashcart.flight import clock, threads_of, took
 from crashcart.model import Evidence
 from crashcart.record import record
 
@@ -128,6 +128,9 @@ class _Told:
             return self._found("distributed/desync", says, "decisive", odd, *others[:1])
         place = f"in {frame.function}" if frame is not None else "in its exit handlers"
         says = f"{self._who} has ended its program and has stood {place} for {self._long}"
+        held = [one for _, frames in threads_of(odd.text) if frames != odd.frames and (one := own_frame(frames)) is not None]
+        if held and frame is not None and frame.function == "_shutdown":
+            says += "; threads that still run: " + ", ".join(f"{one.file}:{one.line} in {one.function}" for one in held[:3])
         return self._found("hang/exit", says, "decisive", odd)
 
     def _at_loader(self, odd: Stood) -> Stall:

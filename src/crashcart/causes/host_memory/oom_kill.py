@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
 from crashcart.causes.host_memory._recorded import climbed, host_kills, no_kill, own_kills, short
-from crashcart.deaths import before, first, order
+from crashcart.deaths import before, finished, first, hung, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.pattern import Pattern
@@ -141,9 +141,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
     leader = first(case) if case.kernel else None
     leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
     for event in case.kernel:
-        if event.kind == "oom-kill" and event.ours is None and leader is not None and not _may_be_killed(leader):
-            says = f"the kernel's victim was not this run: {leader.how}"
-            yield Sign("against", says, (event.evidence,))
+        if event.kind == "oom-kill" and event.ours is None and (otherwise := _ended_otherwise(case, leader)):
+            yield Sign("against", f"the kernel's victim was not this run: {otherwise}", (event.evidence,))
         elif event.kind == "oom-kill" and event.ours is not False:
             victim = event.details.get("process", "a process")
             sure = event.ours is True and not leaked
@@ -160,9 +159,13 @@ def in_machine(case: Case) -> Iterator[Sign]:
         yield Sign("strong", "the command ended by SIGKILL; the kernel log would settle who sent it", (case.exit.evidence,))
 
 
-def _may_be_killed(leader: Death) -> bool:
-    """Whether the kernel can have ended it: by SIGKILL, or nobody knows how."""
-    return leader.signal == "SIGKILL" or not (leader.raised or leader.signal or leader.code)
+def _ended_otherwise(case: Case, leader: Death | None) -> str:
+    """How a recorded run ended, where that was not by a kill and is known; else nothing."""
+    if finished(case) or hung(case):
+        return "it hung" if hung(case) else "it reached its end"
+    if leader is None or leader.signal == "SIGKILL" or not (leader.raised or leader.signal or leader.code):
+        return ""
+    return leader.how
 
 
 def _errors(case: Case) -> bool:

@@ -131,6 +131,8 @@ def _all_terminated(case: Case) -> bool:
 def in_machine(case: Case) -> Iterator[Sign]:
     """An exit status of SIGTERM with a clean log."""
     status = case.exit
+    if hung(case):  # somebody ended what stood still
+        return
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
         yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
 
