@@ -20,8 +20,10 @@ from crashcart.readers.logs.endings import decoded_exit
 from crashcart.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from crashcart.case import KernelEvent
+    from crashcart.flight import Flight
     from crashcart.readers.traces.survivors import Found
 
 __all__ = ["Given", "gather"]
@@ -193,7 +195,9 @@ class _Gathering:
                 events = read_kernel(kept)
             except OSError as problem:
                 raise CommandError(f"{kept}: {problem.strerror or problem}.") from None
-            self.case.kernel += place(events, run_start=start, run_end=end, pids=frozenset({*pids, *known}))
+            others = _of_others(events, flight, known) if recorded else {}
+            own_pids = {**others, **dict.fromkeys({*pids, *known}, True)}
+            self.case.kernel += place(events, run_start=start, run_end=end, pids=own_pids)
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""
@@ -228,6 +232,15 @@ class _Gathering:
 
         self.case.step, notes = describe(self.case, step)
         self.case.notes += notes
+
+
+def _of_others(events: Iterable[KernelEvent], flight: Flight | None, own: frozenset[int]) -> dict[int, bool]:
+    """Processes that were killed for memory and that the recording, which saw every process of the job, does not know."""
+    machine = flight.facts.get("machine") if flight is not None else None
+    if not isinstance(machine, dict) or machine.get("pids") != "the machine's":  # in a container they have other numbers
+        return {}
+    killed = (event.details.get("pid") for event in events if event.kind == "oom-kill")
+    return {pid: False for pid in killed if isinstance(pid, int) and pid not in own}
 
 
 def _is_run(folder: str) -> bool:

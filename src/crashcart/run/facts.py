@@ -53,6 +53,7 @@ _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL")
 _PATIENCE = 2.0
 _LARGEST_DIFF = 4 << 20
 _LONGEST_WORD, _LONGEST_COMMAND = 4096, 16384  # the whole is in the file of the exact command
+_FIRST_PIDS = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel
 _SAME = 0.1  # seconds
 
 
@@ -125,8 +126,17 @@ def _machine() -> dict[str, Any]:
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "boot": boot_id(),
+        "pids": "the machine's" if _first_namespace() else "a container's",
         "crashcart_python": sys.version.split()[0],
     }
+
+
+def _first_namespace() -> bool:
+    """Whether our process ids are those of the kernel log: outside of containers, whose first process is no machine's first."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PIDS
+    except OSError:
+        return False
 
 
 def _git() -> dict[str, Any]:
