@@ -50,7 +50,8 @@ def roots() -> list[str]:
     given = os.environ.get(_VARIABLE)
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     temporary = os.path.join(tempfile.gettempdir(), f"crashcart-{os.getuid()}")
-    found = [given] if given else [os.path.join(working_folder(), RUNS)]
+    here = working_folder()
+    found = [given] if given else [os.path.join(here, RUNS)] if os.path.isdir(here) else []  # what was removed stays so
     return [*found, os.path.join(state, "crashcart", "runs"), os.path.join(temporary, "runs")]
 
 
