@@ -96,7 +96,7 @@ def test_each_rank_has_its_log_and_lines_are_whole(together: bool) -> None:  # n
 
 
 def test_both_streams_of_a_rank_are_in_its_log() -> None:
-    done = run(two_ranks("import sys\nprint('out', flush=True)\nprint('err', file=sys.stderr)"))
+    done = run(two_ranks("import os\nos.write(1, b'out\\n')\nos.write(2, b'err\\n')"))
     assert (done.stdout, done.stderr) == ("out\nout\nthe launcher is done\n", "err\nerr\n")
     assert sorted(logs()["rank1.log"].splitlines()) == ["err", "out"]
 
@@ -149,7 +149,7 @@ def test_an_old_interpreter_is_served_too() -> None:
 
 def test_a_killed_keeper_costs_the_ranks_nothing() -> None:
     job = subprocess.Popen([*RUN, "--", *two_ranks(LASTS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until(lambda: "rank 1 line 9\n" in logs().get("rank1.log", ""))
+    until(lambda: "rank 1 line 9\n" in logs().get("rank1.log", "") and "keeper" in facts())
     keeper = facts()["keeper"]
     assert isinstance(keeper, int)
     os.kill(keeper, signal.SIGKILL)

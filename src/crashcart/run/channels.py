@@ -25,7 +25,7 @@ __all__ = ["Channels", "Held"]
 
 _PIECE = 1 << 16
 _DRAWN = re.compile(rb"\r(?!\n)|\x1b\[[\d;?]*[A-HJKfsu]")  # a bar moves the cursor: its parts stay together
-_MOMENT = 0.03  # seconds that the rest of a line has to come
+_MOMENT = 0.1  # seconds that the rest of a line has to come
 _ECHOED = 0.2  # seconds after a key in which what is shown of it comes before what the job answers
 _LONGEST = 1 << 16
 _LAST_WORDS = 256 << 10  # bytes of all logs that are written when room was made for the end
@@ -169,9 +169,11 @@ class Channels:
             self._end(channel)
             return False
         self.last_word = time.monotonic()
-        if self.several:
+        shows_key = channel.held.rank is None and self.last_word - self.typed < _ECHOED
+        if self.several and not shows_key:
             channel.take(piece, self.last_word)
         else:
+            channel.pass_rest()
             channel.pass_on(piece)
         return True
 
