@@ -72,9 +72,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         alone = f"{ahead:.1f} s before any other rank ended" if ahead >= NOTICEABLE else ""
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
-        told = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
+        sure = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
         yield Sign(
-            "strong" if told else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case)
+            "strong" if sure else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case)
         )
     if (hidden := swallowed(case)) is not None and (says := _fault(hidden)):
         trained = hidden.process.page.get("steps", 0.0) > 0  # else it may be a helper that is allowed to fail
