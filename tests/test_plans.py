@@ -77,8 +77,8 @@ def test_plan(section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def _is_there(found: list[crashcart.model.Finding], wanted: re.Match[str], diagnosis: Diagnosis) -> None:
     levels = [one for one in found if one.level == wanted["level"]]
     assert levels, [(one.level, one.cause, one.signs) for one in diagnosis.findings]
-    places = [item.where for one in levels for sign in one.signs for item in sign.evidence]
-    assert wanted["where"] is None or wanted["where"] in places, places
+    places = [item.where.removeprefix("./") for one in levels for sign in one.signs for item in sign.evidence]
+    assert wanted["where"] is None or wanted["where"].removeprefix("./") in places, places
 
 
 def _repaired(section: Section, diagnosis: Diagnosis) -> None:

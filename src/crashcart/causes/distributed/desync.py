@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line
+    from crashcart.model import Fact
 
 title = "The ranks took different paths and wait for each other"
 alike = ("distributed/slow-rank", "distributed/network")
@@ -122,6 +124,28 @@ def _uneven(case: Case) -> Iterator[Sign]:
         yield Sign("strong", says, tuple(evidence(line) for _, _, line in near[:3]), order=near[0][2].order)
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A batch that one rank can leave out while the others make its backward pass."""
+    count = ranks(case)
+    for fact in _skips(case):
+        told = "a rank whose own loss is not finite leaves out a backward pass in which the others wait for it"
+        told += f": {count} ranks, and they do not decide together" if count else ", when there is more than one rank"
+        yield Sign("strong", told, (fact.evidence,))
+
+
+def _skips(case: Case) -> list[Fact]:
+    """The backward passes that a rank leaves out by itself, where the job has several ranks or may have."""
+    count = ranks(case)
+    return [
+        fact
+        for fact in case.all("code.nonfinite_skip")
+        if fact.value["before_backward"]
+        and not fact.value["together"]
+        and (count is None or count > 1)
+        and fact.value["distributed"]
+    ]
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Ranks that wait in different collectives, or one that ends while the others still wait."""
     found = stall(case)
@@ -131,6 +155,15 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if split is not None:
         says = f"under the same number rank {split[0].rank} and rank {split[1].rank} made different calls"
         yield Sign("decisive", says, tuple(map(entered, split)), order=order(case))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Let the ranks decide together, where the code allows; then the general remedies."""
+    edits = edits_of(_skips(case), "edits_together")
+    if edits:
+        why = "one number is reduced over the ranks before the branch; nothing changes while every loss is finite"
+        yield Fix("Let all ranks leave the batch out, or none", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

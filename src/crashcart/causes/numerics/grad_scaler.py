@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, decisive, strong
+from crashcart.causes._joined import edits_of, number_of, ranks
 from crashcart.deaths import order
 from crashcart.model import Experiment, Fix, Sign
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
 alike = ("numerics/diverged", "code/bug")
@@ -62,6 +64,30 @@ phrases = (
 stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceback stands in the gradient scaler"),)
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A batch that is left out while the scaler goes on, or whose record in the scaler stays open."""
+    for fact in _skips(case):
+        sure = number_of(case, fact.value["enabled"]) is True
+        only = "" if sure else ", if the scaler is switched on"
+        if fact.value["what"] == "stepped":
+            told = (
+                f"when the loss is not finite, no gradient is made and the scaler steps all the same: it refuses that{only}"
+            )
+            yield Sign("strong", told, (fact.evidence, fact.value["step"]))
+        else:
+            told = f"when this is taken, update() is left out after unscale_: the next unscale_ is refused{only}"
+            yield Sign("strong", told, (fact.evidence,))
+
+
+def _skips(case: Case) -> list[Fact]:
+    """The places where the scaler is left in the wrong state; none where it is switched off."""
+    return [
+        fact
+        for fact in case.all("code.nonfinite_skip")
+        if fact.value["what"] in {"stepped", "unscaled"} and number_of(case, fact.value["enabled"]) is not False
+    ]
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """An uncaught exception that the scaler itself raised."""
     for event in case.flight.of_kind("exception") if case.flight is not None else ():
@@ -70,6 +96,21 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             says = f"the scaler refused a call of rank {event.rank} at step {event.details.get('step')}"
             yield Sign("decisive", says, (event.evidence,), order=order(case))
             return
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Leave out the step with the batch, where the code allows; then the general remedies."""
+    skips = _skips(case)
+    alone = ranks(case) == 1
+    together = [fact for fact in skips if not (alone or fact.value["together"]) and fact.value["distributed"]]
+    edits = edits_of(skips, "edits")
+    if edits:
+        why = "nothing changes while the loss is finite; a batch that is left out no longer reaches the scaler"
+        if together:
+            edits += edits_of(together, "edits_together")
+            why += ", and all ranks leave it out together"
+        yield Fix("Leave out the scaler's step with the batch", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

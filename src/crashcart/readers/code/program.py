@@ -87,7 +87,7 @@ class _Reading:
         places += [os.path.join(root, "src") for root in self.roots if os.path.isdir(os.path.join(root, "src"))]
         waiting = [entry]
         while waiting:
-            path = waiting.pop(0)
+            path = os.path.normpath(waiting.pop(0))
             real = os.path.realpath(path)
             if real in self.seen:
                 continue

@@ -1,0 +1,50 @@
+"""What the code says, joined with how this job is launched and configured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crashcart.case import Case
+    from crashcart.model import Edit, Fact
+
+__all__ = ["edits_of", "number_of", "ranks", "setting"]
+
+
+def ranks(case: Case) -> int | None:
+    """How many processes train together; None where the launch does not say."""
+    told = case.number("launch.processes") or case.number("launch.processes_per_node")
+    if told is not None:
+        return int(told)
+    kind = case.facts.get("launch.kind")
+    if kind is not None and kind.value == "python" and not case.all("code.starts_ranks"):
+        return 1
+    return None
+
+
+def setting(case: Case, name: str) -> Fact | None:
+    """The setting that the code calls by this name: ``cfg.train.accum_steps`` is ``accum_steps``; None where two differ."""
+    wanted = _plain(name)
+    found = [fact for fact in case.facts.values() if wanted and _plain(fact.spelling.split(".")[-1]) == wanted]
+    return found[0] if found and all(fact.value == found[0].value for fact in found) else None
+
+
+def number_of(case: Case, operand: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type
+    """The value of an operand of the code for this job; None where it is not known."""
+    fact = setting(case, str(operand["name"])) if operand["name"] else None
+    return fact.value if fact is not None else operand["number"]
+
+
+def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:
+    """The edits that the facts carry under these names, each once."""
+    found: list[Edit] = []
+    for fact in facts:
+        for name in names:
+            found += [edit for edit in fact.value.get(name, ()) if edit not in found]
+    return tuple(found)
+
+
+def _plain(name: str) -> str:
+    return name.lower().lstrip("-").replace("-", "").replace("_", "")
