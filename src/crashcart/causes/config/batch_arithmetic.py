@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of, number_of, setting
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Evidence, Fact, Strength
 
 title = "Batch, accumulation and world size do not fit each other"
 lasting = True
@@ -114,6 +116,79 @@ def in_config(case: Case) -> Iterator[Sign]:
     if accumulation and micro and accumulation > micro and "train.images_per_device" in case.facts:
         told = f"{accumulation:g} chunks of a batch of {micro:g} leave chunks empty"
         yield Sign("weak", told, (case.facts["train.accumulation"].evidence, case.facts["train.batch_size"].evidence))
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A batch that the code cuts into parts, joined with the sizes of this job."""
+    for fact in case.all("code.chunks"):
+        found = _cut(case, fact)
+        if found is not None:
+            strength, told, items = found
+            yield Sign(strength, told, (fact.evidence, *items), fatal=strength != "weak")
+    for fact in case.all("code.loader_quotient"):
+        whole, parts = number_of(case, fact.value["whole"]), number_of(case, fact.value["parts"])
+        if _positive(whole) and _positive(parts) and whole < parts:
+            told = f"the loader's batch is {whole:g} // {parts:g}, which is 0"
+            yield Sign("decisive", told, (fact.evidence, *_places(case, fact, "whole", "parts")))
+
+
+def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] | None:
+    """What becomes of a batch that is cut into ``len // n``; None for a single part."""
+    parts, text = number_of(case, fact.value["parts"]), fact.value["parts_text"]
+    smallest, largest = _sizes(case, fact)
+    items = _places(case, fact, "parts", "batch")
+    if not _positive(parts):
+        told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
+        return "strong", told, items
+    if parts == 1:
+        return None
+    if largest is not None and largest < parts:
+        return (
+            "decisive",
+            f"a batch of {largest:g} is cut into {parts:g} parts of {largest:g} // {parts:g} = 0 samples",
+            items,
+        )
+    if smallest is not None and smallest < parts:
+        return "strong", f"a batch can be as small as {smallest:g}: cut into {parts:g} parts each is empty", items
+    if smallest is not None and smallest == largest and smallest % parts:
+        lost = int(smallest % parts)
+        cut = fact.value["form"] == "slices"
+        told = f"{lost} of {smallest:g} samples are left out of each step: {smallest:g} does not divide by {parts:g}"
+        return ("strong", told, items) if cut else None
+    if smallest is not None:
+        return "weak", f"a last batch with fewer than {parts:g} samples would be cut into empty parts", items
+    return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
+
+
+def _sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
+    """The smallest and the largest batch of this job."""
+    images, sequence = case.number("train.images_per_device"), case.facts.get("data.images_per_sequence")
+    if images and sequence is not None:
+        counts = sequence.value if isinstance(sequence.value, list) else [sequence.value]
+        if counts and all(_positive(count) for count in counts):
+            return images // max(counts), images // min(counts)
+    told = number_of(case, fact.value["batch"])
+    size = told if _positive(told) else case.number("train.batch_size")
+    return size, size
+
+
+def _places(case: Case, fact: Fact, *names: str) -> tuple[Evidence, ...]:
+    found = [setting(case, fact.value[name]["name"]) for name in names]
+    return tuple(dict.fromkeys(one.evidence for one in found if one is not None))
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """The cut made without loss, where the code allows; then the sizes."""
+    cut = [fact for fact in case.all("code.chunks") if (found := _cut(case, fact)) and found[0] != "weak"]
+    edits = edits_of(cut, "edits")
+    if edits:
+        why = "parts that differ by one sample at most, none of them empty; a batch that divides is cut as before"
+        yield Fix("Cut the batch without loss", "same-recipe", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

@@ -1,0 +1,202 @@
+"""Where a batch is cut by a quotient, and the same cut made so that nothing is lost and nothing is empty.
+
+Part ``i`` of ``n`` goes from ``i * len // n`` to ``(i + 1) * len // n``: all samples, sizes that differ by one at most. There
+are as many parts as asked for, or one for each sample where there are fewer samples.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.readers.code._edits import alone, line_before, replaced
+from crashcart.readers.code._loops import loop_of, statement, within
+from crashcart.readers.code.source import FUNCTIONS, keyword, parents
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Edit
+    from crashcart.readers.code._loops import Frame, Loops
+
+__all__ = ["Cut", "assigned", "edits", "named", "slices"]
+
+
+@record(frozen=True)
+class Cut:
+    """A quotient that cuts: ``slices`` with their two bounds and the index, or ``step`` (a size for split or range)."""
+
+    form: str
+    quotient: ast.BinOp
+    target: str = ""
+    use: ast.Subscript | None = None
+    lower: ast.expr | None = None
+    upper: ast.expr | None = None
+    index: ast.expr | None = None
+
+
+def named(node: ast.expr) -> str:
+    """The variable that a quotient is put into, also through ``int()`` or ``max(1, ...)``."""
+    for above in parents(node):
+        if isinstance(above, ast.Assign):
+            target = above.targets[0]
+            return target.id if isinstance(target, ast.Name) and len(above.targets) == 1 else ""
+        if not (isinstance(above, ast.Call) and isinstance(above.func, ast.Name) and above.func.id in {"int", "max"}):
+            return ""
+    return ""
+
+
+def assigned(frame: Frame, name: str) -> list[ast.expr]:
+    """What a variable is set to in a function."""
+    return [
+        node.value
+        for node in frame.source.nodes(ast.Assign)
+        if any(isinstance(target, ast.Name) and target.id == name for target in node.targets) and within(node, frame.node)
+    ]
+
+
+def slices(frame: Frame, quotient: ast.BinOp, target: str) -> Iterator[Cut]:
+    """The slices whose two bounds are multiples of a quotient."""
+    for use in frame.source.nodes(ast.Subscript):
+        if not isinstance(use.slice, ast.Slice) or not within(use, frame.node):
+            continue
+        lower, upper = _bound(frame, use.slice.lower), _bound(frame, use.slice.upper)
+        if lower is None or upper is None or isinstance(upper, ast.IfExp):
+            continue
+        index = _index(lower, quotient, target)
+        if index is not None and (_holds(upper, quotient, target) or _index(upper, quotient, target) is not None):
+            yield Cut("slices", quotient, target, use, lower, upper, index)
+
+
+def _bound(frame: Frame, node: ast.expr | None) -> ast.expr | None:
+    """A bound of a slice, or what its variable is set to."""
+    if isinstance(node, ast.Name):
+        values = assigned(frame, node.id)
+        return values[0] if len(values) == 1 else None
+    return node
+
+
+def _holds(node: ast.expr, quotient: ast.BinOp, target: str) -> bool:
+    wanted = ast.dump(quotient)
+    return any(
+        (isinstance(one, ast.BinOp) and ast.dump(one) == wanted) or (isinstance(one, ast.Name) and one.id == target != "")
+        for one in ast.walk(node)
+    )
+
+
+def _index(node: ast.expr, quotient: ast.BinOp, target: str) -> ast.expr | None:
+    """The other factor of ``i * quotient``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for one, other in ((node.left, node.right), (node.right, node.left)):
+            is_it = ast.dump(one) == ast.dump(quotient) or (isinstance(one, ast.Name) and one.id == target != "")
+            if is_it:
+                return other
+    return None
+
+
+def edits(loops: Loops, frame: Frame, cut: Cut) -> tuple[Edit, ...]:
+    """The edits that cut without loss; none where the code is shaped otherwise."""
+    source = frame.source
+    size, parts = source.written(cut.quotient.left), source.written(cut.quotient.right)
+    if cut.form == "step":
+        return (replaced(source, cut.quotient, f"-(-{size} // {_tight(cut.quotient.right, parts)})"),)
+    if not isinstance(cut.index, ast.Name) or cut.lower is None or cut.upper is None:
+        return ()
+    index = cut.index.id
+    if isinstance(frame.node, FUNCTIONS) and index in [one.arg for one in frame.node.args.args]:
+        return (*_bounds(frame, cut, size, parts), *_callers(loops, frame, cut, index))
+    return _in_place(frame, cut, size)
+
+
+def _bounds(frame: Frame, cut: Cut, size: str, parts: str) -> tuple[Edit, ...]:
+    if cut.lower is None or cut.upper is None or not isinstance(cut.index, ast.Name):
+        return ()
+    index = cut.index.id
+    return (
+        replaced(frame.source, cut.lower, f"{index} * {size} // {parts}"),
+        replaced(frame.source, cut.upper, f"({index} + 1) * {size} // {parts}"),
+    )
+
+
+def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
+    """Fewer parts where there are fewer samples, under a name of its own, which then stands wherever the number stood."""
+    source = frame.source
+    begin = statement(cut.quotient)
+    loop = loop_of(cut.use) if cut.use is not None else None
+    if loop is not None and within(begin, loop):
+        begin = loop
+    if not alone(source, begin) or loop is None:
+        return ()
+    number = cut.quotient.right
+    name = _fresh(frame, "parts")
+    wanted = ast.dump(number)
+    region = loop_of(begin) or frame.node
+    taken = [cut.lower, cut.upper]
+    places = [
+        one
+        for one in source.nodes(type(number))
+        if ast.dump(one) == wanted
+        and within(one, region)
+        and one.lineno >= begin.lineno
+        and not any(within(one, bound) for bound in taken if bound is not None)
+    ]
+    found = [line_before(source, begin, f"{name} = min({source.written(number)}, {size})")]
+    found += [replaced(source, one, name) for one in places]
+    return (*found, *_bounds(frame, cut, size, name))
+
+
+def _callers(loops: Loops, frame: Frame, cut: Cut, index: str) -> Iterator[Edit]:
+    """Where a function cuts one part, its caller must ask for no more parts than there are samples."""
+    if not isinstance(frame.node, FUNCTIONS) or cut.use is None or not isinstance(cut.use.value, ast.Name):
+        return
+    names = [one.arg for one in frame.node.args.args]
+    parts = cut.quotient.right
+    if not isinstance(parts, ast.Name) or parts.id not in names or cut.use.value.id not in names:
+        return
+    shift = names[:1] == ["self"]
+    for caller, call in loops.callers(frame):
+        if caller is frame:
+            continue
+        given = [keyword(call, name, names.index(name) - shift) for name in (cut.use.value.id, index, parts.id)]
+        whole, at, count = given
+        begin = statement(call)
+        loop = loop_of(call)
+        if loop is not None and isinstance(at, ast.Name) and ast.unparse(getattr(loop, "target", at)) == at.id:
+            begin = loop  # for i in range(n): part = cut(batch, i, n)
+        if whole is None or count is None or not isinstance(at, ast.Name) or not alone(caller.source, begin):
+            continue
+        name = _fresh(caller, "parts")
+        wanted = ast.dump(count)
+        text, size = caller.source.written(count), _samples(frame, caller, whole)
+        if size:
+            yield line_before(caller.source, begin, f"{name} = min({text}, {size})")
+            for one in caller.source.nodes(type(count)):
+                if ast.dump(one) == wanted and within(one, begin):
+                    yield replaced(caller.source, one, name)
+
+
+def _samples(frame: Frame, caller: Frame, whole: ast.expr) -> str:
+    """How many samples a batch holds that may be a tensor or a mapping of tensors."""
+    text = caller.source.written(whole)
+    mapping = ".items()" in frame.source.text[frame.source.span(_node(frame)).start : frame.source.span(_node(frame)).end]
+    if not mapping:
+        return f"len({text})"
+    if caller.source.names.get("torch") != "torch":
+        return ""
+    return f"min(len(value) for value in {text}.values() if torch.is_tensor(value))"
+
+
+def _node(frame: Frame) -> ast.stmt:
+    if not isinstance(frame.node, FUNCTIONS):
+        raise TypeError
+    return frame.node
+
+
+def _fresh(frame: Frame, name: str) -> str:
+    used = {one.id for one in frame.source.nodes(ast.Name)}
+    return name if name not in used else f"{name}_here"
+
+
+def _tight(node: ast.expr, text: str) -> str:
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)) else f"({text})"
