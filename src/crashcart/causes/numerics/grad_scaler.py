@@ -77,6 +77,34 @@ def in_code(case: Case) -> Iterator[Sign]:
         else:
             told = f"when this is taken, update() is left out after unscale_: the next unscale_ is refused{only}"
             yield Sign("strong", told, (fact.evidence,))
+    for fact in _disorder(case):
+        yield _out_of_order(case, fact)
+
+
+def _out_of_order(case: Case, fact: Fact) -> Sign:
+    sure = number_of(case, fact.value["enabled"]) is True
+    if fact.value["what"] == "never_updated":
+        told = "the scaler steps again and again, and nothing ever calls update(): the second step is refused"
+        return Sign("decisive" if sure else "strong", told, (fact.evidence,))
+    if fact.value["what"] == "clipped_scaled":
+        told = "gradients are clipped while they are still multiplied by the loss scale: nearly nothing is left of each step"
+        return Sign("strong", told, (fact.evidence,), fatal=False)
+    every = number_of(case, fact.value["every"])
+    known = isinstance(every, int) and every > 1
+    told = "unscale_ is called in each micro-step, update() once for several: the second unscale_ is refused"
+    if known:
+        return Sign("decisive" if sure else "strong", f"{told} ({every} micro-steps)", (fact.evidence,))
+    return Sign("strong", f"{told}, when the accumulation is above 1", (fact.evidence,))
+
+
+def _disorder(case: Case) -> list[Fact]:
+    """Calls of the scaler in the wrong order; none where it is switched off, or where each step is an update."""
+    return [
+        fact
+        for fact in case.all("code.scaler_order")
+        if number_of(case, fact.value["enabled"]) is not False
+        and not (fact.value["what"] == "unscaled_twice" and number_of(case, fact.value["every"]) == 1)
+    ]
 
 
 def _skips(case: Case) -> list[Fact]:
@@ -100,16 +128,19 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Leave out the step with the batch, where the code allows; then the general remedies."""
-    skips = _skips(case)
-    alone = ranks(case) == 1
-    together = [fact for fact in skips if not (alone or fact.value["together"]) and fact.value["distributed"]]
-    edits = edits_of(skips, "edits")
+    skips, disorder = _skips(case), _disorder(case)
+    exact = [fact for fact in disorder if fact.value["what"] != "clipped_scaled"]
+    edits = (*edits_of(skips, "edits"), *edits_of(exact, "edits"))
     if edits:
-        why = "nothing changes while the loss is finite; a batch that is left out no longer reaches the scaler"
+        why = "one unscale_, one step and one update for each optimizer step, and none for a batch that is left out"
+        together = [fact for fact in skips if fact.value["distributed"] and not fact.value["together"] and ranks(case) != 1]
         if together:
             edits += edits_of(together, "edits_together")
-            why += ", and all ranks leave it out together"
-        yield Fix("Leave out the scaler's step with the batch", "exact", why, edits=edits)
+            why += ", which all ranks leave out together; nothing changes while the loss is finite"
+        yield Fix("Bring the scaler's calls into order", "exact", why, edits=edits)
+    if edits_of(disorder, "edits") and len(exact) < len(disorder):
+        why = "the norm is then that of the gradients, and clipping does what its number says"
+        yield Fix("Unscale before clipping", "changes-training", why, edits=edits_of(disorder, "edits"))
     yield from fixes
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from crashcart.readers.code import _skips
 from crashcart.readers.code._finite import branches
 from crashcart.readers.code._loops import after, last_name, loop_of, loops_of, receiver, statement, within
-from crashcart.readers.code._operands import operand
-from crashcart.readers.code.source import keyword, parents
+from crashcart.readers.code._scaler import enabled
+from crashcart.readers.code.source import parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def look(program: Program) -> Iterator[Fact]:
         for branch in branches(loops, frame):
             found = _seen(loops, frame, branch)
             if found is not None:
-                found.update(together=branch.together, distributed=loops.distributed, enabled=_enabled(loops))
+                found.update(together=branch.together, distributed=loops.distributed, enabled=enabled(loops))
                 found["edits_together"] = _skips.together(loops, frame, branch)
                 at = found.pop("at", branch.node)
                 yield frame.source.fact("code.nonfinite_skip", found, at)
@@ -190,12 +190,3 @@ def _scaler_steps(loops: Loops, calls: list[ast.Call]) -> list[ast.Call]:
 
 def _word(leave: ast.stmt) -> str:
     return {ast.Return: "return", ast.Continue: "continue", ast.Break: "break"}[type(leave)]
-
-
-def _enabled(loops: Loops) -> dict[str, Any]:
-    """Whether the scalers of the program are switched on: what ``GradScaler(enabled=...)`` says."""
-    for frame in loops.frames:
-        for call in frame.named("GradScaler"):
-            given = keyword(call, "enabled")
-            return {"name": "", "number": True} if given is None else operand(loops, frame, given)
-    return {"name": "", "number": None}

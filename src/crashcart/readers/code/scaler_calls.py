@@ -1,0 +1,148 @@
+"""The order in which a training loop calls its gradient scaler.
+
+``unscale_`` in every micro-step while ``update`` comes once for several; clipping gradients that are still multiplied by the
+scale; ``step`` without any ``update`` in the whole program. Classes that wrap a scaler keep their own order and are left
+alone, and so are functions that only hand the scaler on.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from crashcart.model import Edit, Span
+from crashcart.readers.code._edits import alone, indent_of, line_after, line_before
+from crashcart.readers.code._loops import last_name, loop_of, loops_of, receiver, statement, within
+from crashcart.readers.code._operands import operand
+from crashcart.readers.code._scaler import enabled
+from crashcart.readers.code.source import name_of, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code._loops import Frame, Loops
+    from crashcart.readers.code.program import Program
+
+_CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.scaler_order``: what is out of order, where, and what decides about it."""
+    loops = loops_of(program)
+    for frame in loops.frames:
+        steps = [call for call in frame.named("step") if loops.is_step(call) and loops.is_scaler(receiver(call))]
+        if not steps or "scaler" in (frame.owner.name.lower() if frame.owner is not None else ""):
+            continue
+        for seen, call in (*_twice(loops, frame, steps), *_unclipped(loops, frame, steps), *_no_update(loops, frame, steps)):
+            seen["enabled"] = enabled(loops)
+            yield frame.source.fact("code.scaler_order", seen, statement(call))
+
+
+def _twice(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
+    """``unscale_`` outside of the branch in which the same loop steps."""
+    for call in frame.named("unscale_"):
+        loop = loop_of(call)
+        for step in steps:
+            branch = _branch(step, loop)
+            if loop is None or branch is None or not within(step, loop) or within(call, branch) or _branch(call, loop):
+                continue
+            every = _every(branch.test)
+            yield (
+                {
+                    "what": "unscaled_twice",
+                    "every": operand(loops, frame, every) if every is not None else {"name": "", "number": None},
+                    "edits": _moved(frame, call, branch),
+                },
+                call,
+            )
+            break
+
+
+def _branch(call: ast.Call, loop: ast.AST | None) -> ast.If | None:
+    """The branch around a call, within a loop, that is taken once in several steps."""
+    for above in parents(call):
+        if above is loop:
+            return None
+        if isinstance(above, ast.If) and _every(above.test) is not None and not within(call, above.test):
+            return above
+    return None
+
+
+def _every(test: ast.expr) -> ast.expr | None:
+    """The n of ``(step + 1) % n == 0``."""
+    for one in ast.walk(test):
+        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod):
+            return one.right
+    return None
+
+
+def _moved(frame: Frame, call: ast.Call, branch: ast.If) -> tuple[Edit, ...]:
+    """``unscale_``, and the clipping that follows it, moved into the branch; nothing where other work stands between."""
+    source = frame.source
+    first = statement(call)
+    block = next((body for body in _blocks(first) if first in body), [])
+    if branch not in block or block.index(branch) < block.index(first):
+        return ()
+    between = block[block.index(first) : block.index(branch)]
+    if not all(_clips(one) or one is first for one in between) or not all(
+        alone(source, one) for one in [*between, *branch.body]
+    ):
+        return ()
+    start, end = source.offset(first.lineno, 0), source.offset(between[-1].end_lineno or first.lineno, 0)
+    end += len(source.line(between[-1].end_lineno or first.lineno)) + 1
+    inner = branch.body[0]
+    more = indent_of(source, inner)[len(indent_of(source, first)) :]
+    text = "".join(f"{more}{line}\n" if line.strip() else "\n" for line in source.text[start : end - 1].split("\n"))
+    at = source.offset(inner.lineno, 0)
+    return Edit(Span(source.path, start, end, first.lineno), ""), Edit(Span(source.path, at, at, inner.lineno), text)
+
+
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    above = next(iter(parents(node)))
+    for part in ("body", "orelse", "finalbody"):
+        yield getattr(above, part, [])
+
+
+def _clips(node: ast.stmt) -> bool:
+    return any(isinstance(one, ast.Call) and last_name(one.func) in _CLIPS for one in ast.walk(node)) and not isinstance(
+        node, (ast.For, ast.While)
+    )
+
+
+def _unclipped(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
+    """A clipping of gradients before the scaler's step, with no ``unscale_`` in the function or in what it calls."""
+    if loops.inside(frame, "unscale_") or any(loops.inside(other, "unscale_") for other, _ in loops.callers(frame)):
+        return
+    for clip in frame.named(*_CLIPS):
+        later = [step for step in steps if step.lineno > clip.lineno and loop_of(step) is loop_of(clip)]
+        if not later or not later[0].args:
+            continue
+        at = statement(clip)
+        line = f"{ast.unparse(receiver(later[0]))}.unscale_({ast.unparse(later[0].args[0])})"
+        edits = (line_before(frame.source, at, line),) if alone(frame.source, at) else ()
+        yield {"what": "clipped_scaled", "edits": edits}, clip
+        return
+
+
+def _no_update(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
+    """A scaler that steps in a loop and that nothing in the program ever updates."""
+    for step in steps:
+        name = last_name(receiver(step))
+        updated = any(last_name(receiver(call)) == name for other in loops.frames for call in other.named("update"))
+        if updated or (loop_of(step) is None and not loops.callers(frame)) or _handed_on(loops, name):
+            continue
+        at = statement(step)
+        edits = (line_after(frame.source, at, f"{name_of(receiver(step))}.update()"),) if alone(frame.source, at) else ()
+        yield {"what": "never_updated", "edits": edits}, step
+        return
+
+
+def _handed_on(loops: Loops, name: str) -> bool:
+    """Whether a scaler is given to code that is not the program's own, which may update it."""
+    for frame in loops.frames:
+        for call in frame.calls:
+            given = [*call.args, *(one.value for one in call.keywords)]
+            if any(last_name(one) == name for one in given) and not loops.callees(frame, call):
+                return True
+    return False
