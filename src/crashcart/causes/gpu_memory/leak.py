@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.causes._joined import edits_of
 from crashcart.causes.gpu_memory._numbers import deaths
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
@@ -96,9 +97,24 @@ def _never_falls(values: list[float]) -> bool:
     return values == sorted(values) and values[-1] > values[len(values) // 2] > values[0]
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A loss that is kept over the steps with its graph."""
+    for fact in case.all("code.graph_kept"):
+        told = f"{fact.value['holder']} keeps {fact.value['kept']} of every step with its graph: memory grows while it runs"
+        yield Sign("strong", told, (fact.evidence,))
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Allocated memory that rose through the training, as it was seen each second."""
     yield from signs(case, "leak")
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Cut off what the code keeps; else say how."""
+    edits = edits_of(case.all("code.graph_kept"), "edits")
+    if edits:
+        yield Fix("Keep the value without its graph", "exact", "the same number, and no step stays in memory", edits=edits)
+    yield from fixes
 
 
 fixes = (
