@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.causes._joined import edits_of
 from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
@@ -56,9 +57,25 @@ def in_config(case: Case) -> Iterator[Sign]:
             yield Sign("weak", says, items, fatal=False)
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """An evaluation that builds graphs as training does."""
+    for fact in case.all("code.eval_with_graph"):
+        told = f"{fact.value['function']} evaluates without no_grad: each batch keeps its activations as in training, when it is "
+        told += "larger than the training batch, or its outputs are kept, memory runs out"
+        yield Sign("strong", told, (fact.evidence,))
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """What the process itself recorded: it was evaluating or sampling."""
     yield from signs(case, "eval-or-sample")
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """No graph in an evaluation, where the code builds one; then a smaller batch."""
+    edits = edits_of(case.all("code.eval_with_graph"), "edits")
+    if edits:
+        yield Fix("Evaluate without building graphs", "exact", "the same numbers; no activations are kept", edits=edits)
+    yield from fixes
 
 
 fixes = (
