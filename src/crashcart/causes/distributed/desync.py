@@ -131,6 +131,15 @@ def in_code(case: Case) -> Iterator[Sign]:
         told = "a rank whose own loss is not finite leaves out a backward pass in which the others wait for it"
         told += f": {count} ranks, and they do not decide together" if count else ", when there is more than one rank"
         yield Sign("strong", told, (fact.evidence,))
+    for fact in _hidden(case):
+        told = f"a rank whose step fails goes on with the next batch while the other {(count or 2) - 1} wait in this one"
+        yield Sign("strong", told, (fact.evidence,))
+
+
+def _hidden(case: Case) -> list[Fact]:
+    """Handlers that hide the error of one rank's step; only where the launch says that there are several."""
+    several = (ranks(case) or 1) > 1
+    return [fact for fact in case.all("code.step_error_hidden") if several and fact.value["distributed"]]
 
 
 def _skips(case: Case) -> list[Fact]:
@@ -163,6 +172,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "one number is reduced over the ranks before the branch; nothing changes while every loss is finite"
         yield Fix("Let all ranks leave the batch out, or none", "exact", why, edits=edits)
+    edits = edits_of(_hidden(case), "edits")
+    if edits:
+        why = "the job then stops with the error and its place, instead of standing still until a time-out"
+        yield Fix("Let the error of a step end the job", "changes-training", why, edits=edits)
     yield from fixes
 
 

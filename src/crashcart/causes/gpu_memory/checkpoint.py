@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
 title = "Loading or saving a checkpoint does not fit into GPU memory"
 alike = ("gpu-memory/train-step", "gpu-memory/eval-or-sample")
@@ -40,9 +42,33 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A checkpoint that every rank loads to where it was saved from."""
+    count = ranks(case)
+    for fact in _loads(case):
+        says = "torch.load without map_location: a checkpoint that was saved from cuda:0 goes there from every rank"
+        if count and count > 1:
+            yield Sign("strong", f"{says}, {count} copies of it with the optimizer's state", (fact.evidence,))
+        else:
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
+
+
+def _loads(case: Case) -> list[Fact]:
+    return [fact for fact in case.all("code.loaded_in_place") if fact.value["distributed"] and ranks(case) != 1]
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """What the process itself recorded: it was writing or loading a checkpoint."""
     yield from signs(case, "checkpoint")
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Load to the host, where the code does not; then the other ways."""
+    edits = edits_of(_loads(case), "edits")
+    if edits:
+        why = "load_state_dict copies to the right card; nothing else is held there"
+        yield Fix("Load to the host first", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

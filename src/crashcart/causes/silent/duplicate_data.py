@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.silent._lines import grade
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line
+    from crashcart.model import Fact
 
 title = "Ranks, workers or epochs see the same data"
 lasting = True
@@ -119,6 +121,29 @@ def _drawn(line: Line) -> tuple[int, ...]:
     if len(row) == 2:
         row = row[1:] if row[1] >= LARGE else ()
     return row if len(set(row)) > 1 or (len(row) == 1 and row[0] >= LARGE) else ()
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A sampler that is never told the epoch, in a job of several ranks and epochs."""
+    for fact in _same_order(case):
+        says = "set_epoch is never called: every epoch goes through the data in the same order"
+        says += "" if ranks(case) else ", when there is more than one rank"
+        yield Sign("strong", says, (fact.evidence,), fatal=False)
+
+
+def _same_order(case: Case) -> list[Fact]:
+    once = ranks(case) == 1 or case.number("train.epochs") == 1
+    return [] if once else case.all("code.same_order")
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Tell the sampler the epoch, where the code allows; then the other ways to see data twice."""
+    edits = edits_of(_same_order(case), "edits")
+    if edits:
+        yield Fix(
+            "Tell the sampler the epoch", "same-recipe", "a new order in each epoch, the same on all ranks", edits=edits
+        )
+    yield from fixes
 
 
 fixes = (

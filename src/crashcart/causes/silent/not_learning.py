@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
@@ -129,6 +130,25 @@ def in_recorder(case: Case) -> Iterator[Sign]:
                 "decisive", says, (Evidence("recorder", quote, f"recorder {at}", process.rank, at),), order=order(case)
             )
             return
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """Gradients that are never cleared; errors of a step that nobody hears of."""
+    for fact in case.all("code.never_cleared"):
+        says = f"nothing clears the gradients of {fact.value['optimizer']}: each step adds to those of all steps before it"
+        yield Sign("strong", says, (fact.evidence,), fatal=False)
+    for fact in case.all("code.step_error_hidden"):
+        if ranks(case) == 1 or not fact.value["distributed"]:
+            says = "any error of a training step ends here: a run in which every step fails reaches its end"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Clear the gradients after each step, where nothing does; else look for what is 0."""
+    edits = edits_of(case.all("code.never_cleared"), "edits")
+    if edits:
+        yield Fix("Clear the gradients after each step", "changes-training", "each step then has its own", edits=edits)
+    yield from fixes
 
 
 fixes = (
