@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Loops", "after", "last_name", "loop_of", "loops_of", "receiver", "statement", "within"]
 
 _FEW = 3
+# Methods of torch's own objects: where they are called on something else than self, no function of the program is meant.
+_FOREIGN = {"update", "step", "get", "set", "add", "append", "pop", "to", "load", "save", "close", "write", "read", "log", "reset",
+            "zero_grad", "state_dict", "load_state_dict", "backward", "forward", "apply", "eval", "items", "keys", "values"}  # fmt: skip
+_TRAINS = re.compile(r"train|run|engine|learn|solver|exp|workspace|agent|algo|loop|self|super", re.IGNORECASE)
 _SCALER = re.compile(r"scaler", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"optim|(?:^|_)opts?(?:$|_)|(?:^|[._])opt\b", re.IGNORECASE)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -95,8 +99,14 @@ class Loops:
 
     def callees(self, frame: Frame, call: ast.Call) -> list[Frame]:
         """The functions of the program that a call may mean: of the same class, else of the same file, else any."""
-        found = self._named.get(last_name(call.func), [])
-        if isinstance(call.func, ast.Attribute) and name_of(call.func.value) == "self" and frame.owner is not None:
+        name = last_name(call.func)
+        found = self._named.get(name, [])
+        if not found:
+            return []
+        on = name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if on and on != "self" and (name in _FOREIGN or (name == "train" and not _TRAINS.search(on))):
+            return []
+        if on == "self" and frame.owner is not None:
             own = [one for one in found if one.owner is frame.owner]
             found = own or found
         near = [one for one in found if one.source is frame.source]

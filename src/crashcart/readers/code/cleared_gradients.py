@@ -33,7 +33,7 @@ def look(program: Program) -> Iterator[Fact]:
     for frame in loops.frames:
         for step in [call for call in frame.calls if loops.is_step(call)] if not own else []:
             loop = loop_of(step)
-            if loop is None or _cleared(loops, frame):
+            if loop is None or _made_in(frame, step, loop) or _cleared(loops, frame):
                 continue
             if not any(within(call, loop) and loops.does(frame, call, "backward") for call in frame.calls):
                 continue
@@ -48,6 +48,15 @@ def look(program: Program) -> Iterator[Fact]:
 def _steps_itself(node: ast.ClassDef) -> bool:
     methods = {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
     return "step" in methods and bool(_CLEARS.search(ast.unparse(node)))
+
+
+def _made_in(frame: Frame, step: ast.Call, loop: ast.stmt) -> bool:
+    """Whether the loop makes the optimizer anew in each round."""
+    name = ast.unparse(receiver(step))
+    return any(
+        within(node, loop) and any(ast.unparse(target) == name for target in node.targets)
+        for node in frame.source.nodes(ast.Assign)
+    )
 
 
 def _cleared(loops: Loops, frame: Frame) -> bool:

@@ -38,7 +38,7 @@ def look(program: Program) -> Iterator[Fact]:
     for frame in loops.frames:
         if not isinstance(frame.node, FUNCTIONS) or not frame.named("eval") or _HOOKS.search(frame.name):
             continue
-        forward = _forward(frame)
+        forward = _forward(loops, frame)
         if forward is None or _has_gradients(loops, frame) or _held_above(loops, frame):
             continue
         decorated = frame.node.decorator_list
@@ -48,7 +48,7 @@ def look(program: Program) -> Iterator[Fact]:
         yield frame.source.fact("code.eval_with_graph", {"function": frame.name, "edits": edits}, forward)
 
 
-def _forward(frame: Frame) -> ast.Call | None:
+def _forward(loops: Loops, frame: Frame) -> ast.Call | None:
     """The call of the model that was put into evaluation, in a loop over data."""
     models = {
         ast.unparse(receiver(call)) for call in frame.named("eval") if not call.args and isinstance(call.func, ast.Attribute)
@@ -59,7 +59,9 @@ def _forward(frame: Frame) -> ast.Call | None:
         for call in frame.calls:
             if not within(call, loop) or within(call, loop.iter):
                 continue
-            if ast.unparse(call.func) in models or any(ast.unparse(one) in models for one in call.args):
+            if ast.unparse(call.func) in models:
+                return call
+            if any(ast.unparse(one) in models for one in call.args) and loops.callees(frame, call):
                 return call
     return None
 

@@ -30,7 +30,7 @@ def look(program: Program) -> Iterator[Fact]:
     for frame in loops.frames:
         for call in [one for one in frame.calls if loops.is_backward(one)]:
             loop = loop_of(call)
-            if loop is not None:
+            if loop is not None and any(within(one, loop) and loops.does(frame, one, "step") for one in frame.calls):
                 yield from _kept(loops, frame, call, loop)
 
 

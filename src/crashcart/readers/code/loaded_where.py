@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
 
 _OPTIMIZER = re.compile(r"optim|opt\b", re.IGNORECASE)
+_STATE = re.compile(r"optim|opt\b|sched|scaler", re.IGNORECASE)
 _RANK = re.compile(r"rank|is_main|is_master|local_master", re.IGNORECASE)
 
 
@@ -45,15 +46,17 @@ def look(program: Program) -> Iterator[Fact]:
 
 
 def _restores_optimizer(frame: Frame, call: ast.Call) -> bool:
-    """Whether an optimizer gets its state back from what is loaded here."""
+    """Whether a model and its optimizer get their state back from what is loaded here."""
     at = statement(call)
     names = {ast.unparse(target) for target in at.targets} if isinstance(at, ast.Assign) else set()
+    restored: list[str] = []
     for other in frame.named("load_state_dict"):
-        if _OPTIMIZER.search(ast.unparse(receiver(other))) and other.args:
+        if other.args:
             given = {ast.unparse(one) for one in ast.walk(other.args[0]) if isinstance(one, (ast.Name, ast.Attribute))}
             if given & names or within(call, other):
-                return True
-    return False
+                restored.append(ast.unparse(receiver(other)))
+    state = [one for one in restored if _OPTIMIZER.search(one)]
+    return bool(state) and any(not _STATE.search(one) for one in restored)
 
 
 def _one_rank(call: ast.Call) -> bool:
