@@ -140,6 +140,8 @@ class Loops:
             found = self.is_backward(call)
         elif what == "step":
             found = self.is_step(call)
+        elif what == "scaler_step":
+            found = self.is_step(call) and self.is_scaler(receiver(call))
         else:
             found = last_name(call.func) == what
         return found or (depth > 0 and any(self.inside(one, what, depth - 1) for one in self.callees(frame, call)))

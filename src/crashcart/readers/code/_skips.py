@@ -164,22 +164,29 @@ def _way_out(loop: ast.AST | None, frame: Frame) -> str | None:
 
 
 def _clearing(loops: Loops, frame: Frame) -> list[str]:
-    """The lines that clear the gradients, as this function does it itself, or from what it steps."""
-    for call in [*frame.named("zero_grad"), *(one for one in frame.calls if loops.is_step(one))]:
-        at = statement(call)
-        if not isinstance(at, ast.Expr) or at.value is not call:
-            continue
-        if last_name(call.func) == "zero_grad":
-            line = frame.source.written(at)
-        else:
-            stepped = call.args[0] if call.args and loops.is_scaler(receiver(call)) else receiver(call)
-            line = f"{ast.unparse(stepped)}.zero_grad(set_to_none=True)"
-        around = parent(at)
-        if isinstance(around, ast.For) and not loop_over_data(around):
-            head = f"for {ast.unparse(around.target)} in {ast.unparse(around.iter)}:"
-            return [head, f"{step_in(frame.source)}{line}"]
-        return textwrap.dedent(line).split("\n")
+    """The lines that clear the gradients, as this function or a method that it calls does it, or from what is stepped."""
+    methods = [one for call in frame.calls for one in loops.callees(frame, call) if one.owner is frame.owner is not None]
+    for one in [frame, *methods]:
+        for call in [*one.named("zero_grad"), *(step for step in one.calls if loops.is_step(step))]:
+            lines = _cleared_by(loops, one, call)
+            if lines and (one is frame or "self." in lines[0]):
+                return lines
     return []
+
+
+def _cleared_by(loops: Loops, frame: Frame, call: ast.Call) -> list[str]:
+    at = statement(call)
+    if not isinstance(at, ast.Expr) or at.value is not call:
+        return []
+    if last_name(call.func) == "zero_grad":
+        line = frame.source.written(at)
+    else:
+        stepped = call.args[0] if call.args and loops.is_scaler(receiver(call)) else receiver(call)
+        line = f"{ast.unparse(stepped)}.zero_grad(set_to_none=True)"
+    around = parent(at)
+    if isinstance(around, ast.For) and not loop_over_data(around):
+        return [f"for {ast.unparse(around.target)} in {ast.unparse(around.iter)}:", f"{step_in(frame.source)}{line}"]
+    return textwrap.dedent(line).split("\n")
 
 
 def loop_over_data(loop: ast.For) -> bool:

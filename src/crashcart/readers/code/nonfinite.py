@@ -60,11 +60,13 @@ def _seen(loops: Loops, frame: Frame, branch: Branch) -> dict[str, Any] | None:
     if not any(loops.does(frame, call, "backward") for call in left_out):
         return None
     found: dict[str, Any] = {"what": "skipped", "exit": _word(leave), "at": leave, "edits": (), "before_backward": True}
-    if any(loops.is_step(call) and loops.is_scaler(receiver(call)) for call in left_out):
+    if _scaler_steps(loops, frame, left_out):
         return found
     if loop is not None:
         steps = [
-            call for call in _scaler_steps(loops, after(frame.calls, loop)) if within(call, loop_of(loop) or frame.node)
+            call
+            for call in _scaler_steps(loops, frame, after(frame.calls, loop))
+            if within(call, loop_of(loop) or frame.node)
         ]
         if steps and not _remembered(frame, loop, steps[0]):
             edits = _skips.flagged(loops, frame, loop, left_out)
@@ -87,7 +89,9 @@ def _guarded(loops: Loops, frame: Frame, branch: Branch) -> dict[str, Any] | Non
     if any(loops.does(frame, call, "step") for call in fine):
         return found
     loop = loop_of(branch.node)
-    steps = [call for call in _scaler_steps(loops, after(frame.calls, branch.node)) if within(call, loop or frame.node)]
+    steps = [
+        call for call in _scaler_steps(loops, frame, after(frame.calls, branch.node)) if within(call, loop or frame.node)
+    ]
     if steps:
         edits = _skips.otherwise(loops, frame, branch)
         found.update(what="stepped", step=frame.source.evidence(steps[0]), edits=edits)
@@ -101,7 +105,7 @@ def _left_to_callers(loops: Loops, frame: Frame, branch: Branch, depth: int = 2)
     for caller, call in loops.callers(frame):
         at = statement(call)
         loop = loop_of(call)
-        steps = [one for one in _scaler_steps(loops, after(caller.calls, at)) if within(one, loop or caller.node)]
+        steps = [one for one in _scaler_steps(loops, caller, after(caller.calls, at)) if within(one, loop or caller.node)]
         if not steps:
             if isinstance(at, ast.Return) and depth:
                 above = _left_to_callers(loops, caller, branch, depth - 1)
@@ -184,8 +188,8 @@ def _only_guards_scaler(block: ast.AST) -> bool:
     return isinstance(block, ast.If) and not any(isinstance(one, (ast.Mod, ast.Call)) for one in ast.walk(block.test))
 
 
-def _scaler_steps(loops: Loops, calls: list[ast.Call]) -> list[ast.Call]:
-    return [call for call in calls if loops.is_step(call) and loops.is_scaler(receiver(call))]
+def _scaler_steps(loops: Loops, frame: Frame, calls: list[ast.Call]) -> list[ast.Call]:
+    return [call for call in calls if loops.does(frame, call, "scaler_step")]
 
 
 def _word(leave: ast.stmt) -> str:
