@@ -126,7 +126,7 @@ def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
     loop = loop_of(cut.use) if cut.use is not None else None
     if loop is not None and within(begin, loop):
         begin = loop
-    if not alone(source, begin) or loop is None:
+    if not alone(source, begin) or (loop is None and not _listed(cut)):
         return ()
     number = cut.quotient.right
     name = _fresh(frame, "parts")
@@ -144,6 +144,17 @@ def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
     found = [line_before(source, begin, f"{name} = min({source.written(number)}, {size})")]
     found += [replaced(source, one, name) for one in places]
     return (*found, *_bounds(frame, cut, size, name))
+
+
+def _listed(cut: Cut) -> bool:
+    """Whether the parts are made by a comprehension that counts them."""
+    comprehensions = (ast.ListComp, ast.GeneratorExp)
+    above = [one for one in parents(cut.use) if isinstance(one, comprehensions)] if cut.use is not None else []
+    return any(
+        isinstance(one.target, ast.Name) and isinstance(cut.index, ast.Name) and one.target.id == cut.index.id
+        for comprehension in above
+        for one in comprehension.generators
+    )
 
 
 def _callers(loops: Loops, frame: Frame, cut: Cut, index: str) -> Iterator[Edit]:

@@ -15,6 +15,8 @@ from crashcart.readers.code._loops import last_name, loop_of, receiver, statemen
 from crashcart.readers.code.source import FUNCTIONS, parent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crashcart.readers.code._finite import Branch
     from crashcart.readers.code._loops import Frame, Loops
 
@@ -27,7 +29,8 @@ def told(loops: Loops, frame: Frame, leave: ast.stmt, caller: Frame, call: ast.C
     """The function says that it left the batch out, and its caller leaves out the step."""
     at = statement(call)
     loop = loop_of(call)
-    out = _way_out(loop, caller)
+    guarded = _guarded(loops, caller, at) if isinstance(loop, ast.While) else None
+    out = _way_out(loop, caller) if guarded is None else ""
     if not isinstance(leave, ast.Return) or not isinstance(frame.node, FUNCTIONS) or out is None:
         return ()
     if len(loops.callers(frame)) != 1 or not alone(caller.source, at) or getattr(at, "value", None) is not call:
@@ -35,16 +38,7 @@ def told(loops: Loops, frame: Frame, leave: ast.stmt, caller: Frame, call: ast.C
     returns = [node for node in frame.source.nodes(ast.Return) if loops.frame(node) is frame]
     answers = any(one is not leave and one.value is not None and not _none(one.value) for one in returns)
     name = _fresh(caller, "finite" if not answers else "outcome")
-    edits: list[Edit] = []
-    if answers:
-        edits.append(replaced(frame.source, leave, "return None"))
-    else:
-        edits += [replaced(frame.source, one, "return False" if one is leave else "return True") for one in returns]
-        last = frame.body[-1]
-        if not isinstance(last, ast.Return):
-            edits.append(line_after(frame.source, last, "return True", indent=indent_of(frame.source, last)))
-        if frame.node.returns is not None and _none(frame.node.returns):
-            edits.append(replaced(frame.source, frame.node.returns, "bool"))
+    edits = [replaced(frame.source, leave, "return None")] if answers else _says_whether(frame, leave, returns)
     tail: list[str] = []
     start = caller.source.span(at).start
     if isinstance(at, ast.Expr):
@@ -60,11 +54,39 @@ def told(loops: Loops, frame: Frame, leave: ast.stmt, caller: Frame, call: ast.C
         return ()
     if not answers and not isinstance(at, ast.Expr):
         return ()
+    if guarded is not None:
+        return (*edits, guarded(name)) if not answers else ()
     inner = step_in(caller.source)
     lines = [f"if {name} is None:" if answers else f"if not {name}:"]
     lines += [f"{inner}{line}" for line in [*_clearing(loops, caller), out]]
     edits.append(line_after(caller.source, at, *lines, *tail))
     return tuple(edits)
+
+
+def _says_whether(frame: Frame, leave: ast.stmt, returns: list[ast.Return]) -> list[Edit]:
+    """A function that answered nothing says whether the batch went backward."""
+    edits = [replaced(frame.source, one, "return False" if one is leave else "return True") for one in returns]
+    last = frame.body[-1]
+    if not isinstance(last, ast.Return):
+        edits.append(line_after(frame.source, last, "return True", indent=indent_of(frame.source, last)))
+    if isinstance(frame.node, FUNCTIONS) and frame.node.returns is not None and _none(frame.node.returns):
+        edits.append(replaced(frame.source, frame.node.returns, "bool"))
+    return edits
+
+
+def _guarded(loops: Loops, caller: Frame, at: ast.stmt) -> Callable[[str], Edit] | None:
+    """The scaler's calls after a statement put under a condition: a loop that counts its own steps must not be cut short."""
+    block = getattr(parent(at), "body", [])
+    later = block[block.index(at) + 1 :] if at in block else []
+    calls = [call for call in caller.named("unscale_", "step", "update") if loops.is_scaler(receiver(call))]
+    held = [number for number, one in enumerate(later) if any(within(call, one) for call in calls)]
+    if not held or not all(alone(caller.source, one) for one in later[held[0] : held[-1] + 1]):
+        return None
+    first, last = later[held[0]], later[held[-1]]
+    start, end = caller.source.offset(first.lineno, 0), caller.source.span(last).end
+    blanks, inner = indent_of(caller.source, first), step_in(caller.source)
+    text = "\n".join(f"{inner}{line}" if line.strip() else line for line in caller.source.text[start:end].split("\n"))
+    return lambda name: Edit(Span(caller.source.path, start, end, first.lineno), f"{blanks}if {name}:\n{text}")
 
 
 def updated(loops: Loops, frame: Frame, branch: Branch) -> Edits:

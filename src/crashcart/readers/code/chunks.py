@@ -90,7 +90,8 @@ def _cut(frame: Frame, node: ast.BinOp) -> _parts.Cut | None:
 
 def _of_training(loops: Loops, frame: Frame, node: ast.BinOp, depth: int = 3) -> bool:
     """Whether the parts are meant for training: the function or one that calls it goes backward."""
-    if not _COUNTED.search(f"{frame.name} {frame.source.written(node.right)}"):
+    setting = operand(loops, frame, node.right)["name"]
+    if not _COUNTED.search(f"{frame.name} {frame.source.written(node.right)} {setting}"):
         return False
     above = [frame]
     for _ in range(depth + 1):
