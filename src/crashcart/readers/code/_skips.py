@@ -25,20 +25,22 @@ __all__ = ["flagged", "otherwise", "together", "told", "updated"]
 Edits = tuple[Edit, ...]
 
 
-def told(loops: Loops, frame: Frame, leave: ast.stmt, caller: Frame, call: ast.Call) -> Edits:
-    """The function says that it left the batch out, and its caller leaves out the step."""
+def told(loops: Loops, frame: Frame, leaves: list[ast.Return], caller: Frame, call: ast.Call) -> Edits:
+    """The function says, wherever it leaves, that it left the batch out, and its caller leaves out the step."""
     at = statement(call)
     loop = loop_of(call)
     guarded = _guarded(loops, caller, at) if isinstance(loop, ast.While) else None
     out = _way_out(loop, caller) if guarded is None else ""
-    if not isinstance(leave, ast.Return) or not isinstance(frame.node, FUNCTIONS) or out is None:
+    if not leaves or not isinstance(frame.node, FUNCTIONS) or out is None:
         return ()
     if len(loops.callers(frame)) != 1 or not alone(caller.source, at) or getattr(at, "value", None) is not call:
         return ()
     returns = [node for node in frame.source.nodes(ast.Return) if loops.frame(node) is frame]
-    answers = any(one is not leave and one.value is not None and not _none(one.value) for one in returns)
+    answers = any(one not in leaves and one.value is not None and not _none(one.value) for one in returns)
     name = _fresh(caller, "finite" if not answers else "outcome")
-    edits = [replaced(frame.source, leave, "return None")] if answers else _says_whether(frame, leave, returns)
+    edits = (
+        [replaced(frame.source, one, "return None") for one in leaves] if answers else _says_whether(frame, leaves, returns)
+    )
     tail: list[str] = []
     start = caller.source.span(at).start
     if isinstance(at, ast.Expr):
@@ -63,9 +65,9 @@ def told(loops: Loops, frame: Frame, leave: ast.stmt, caller: Frame, call: ast.C
     return tuple(edits)
 
 
-def _says_whether(frame: Frame, leave: ast.stmt, returns: list[ast.Return]) -> list[Edit]:
+def _says_whether(frame: Frame, leaves: list[ast.Return], returns: list[ast.Return]) -> list[Edit]:
     """A function that answered nothing says whether the batch went backward."""
-    edits = [replaced(frame.source, one, "return False" if one is leave else "return True") for one in returns]
+    edits = [replaced(frame.source, one, "return False" if one in leaves else "return True") for one in returns]
     last = frame.body[-1]
     if not isinstance(last, ast.Return):
         edits.append(line_after(frame.source, last, "return True", indent=indent_of(frame.source, last)))

@@ -75,7 +75,8 @@ def _seen(loops: Loops, frame: Frame, branch: Branch) -> dict[str, Any] | None:
     left = _left_to_callers(loops, frame, branch)
     if left is not None:
         caller, call, step = left
-        edits = _skips.told(loops, frame, leave, caller, call)
+        ends = [one.bad[-1] for one in branches(loops, frame) if one.bad]
+        edits = _skips.told(loops, frame, [one for one in ends if isinstance(one, ast.Return)], caller, call)
         found.update(what="stepped", step=caller.source.evidence(step), edits=edits)
     return found
 
