@@ -34,7 +34,10 @@ def setting(case: Case, name: str) -> Fact | None:
 def number_of(case: Case, operand: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type
     """The value of an operand of the code for this job; None where it is not known."""
     fact = setting(case, str(operand["name"])) if operand["name"] else None
-    return fact.value if fact is not None else operand["number"]
+    value = fact.value if fact is not None else operand["number"]
+    if "equals" in operand and value is not None:
+        return _precision(str(value)) == _precision(operand["equals"])
+    return value
 
 
 def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:
@@ -44,6 +47,12 @@ def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:
         for name in names:
             found += [edit for edit in fact.value.get(name, ()) if edit not in found]
     return tuple(found)
+
+
+def _precision(word: str) -> str:
+    """One word for each way to write a precision."""
+    plain = _plain(word.rsplit(".", maxsplit=1)[-1].split("-", maxsplit=1)[0])
+    return {"fp16": "float16", "half": "float16", "16": "float16", "bf16": "bfloat16"}.get(plain, plain)
 
 
 def _plain(name: str) -> str:

@@ -36,7 +36,7 @@ def look(program: Program) -> Iterator[Fact]:
             frame = loops.frame(node)
             calls = [call for call in frame.calls if any(within(call, one) for one in node.body)]
             in_loop = loop_of(node) is not None
-            if not in_loop or not any(loops.does(frame, call, "backward") for call in calls) or _whole(node, frame, loops):
+            if not in_loop or not any(_one_step(loops, frame, call) for call in calls) or _whole(node, frame, loops):
                 continue
             for handler in node.handlers:
                 if _hides(handler):
@@ -44,6 +44,17 @@ def look(program: Program) -> Iterator[Fact]:
                     edits = (_raised(frame, last),) if alone(source, last) else ()
                     value = {"distributed": loops.distributed, "edits": edits}
                     yield source.fact("code.step_error_hidden", value, last)
+
+
+def _one_step(loops: Loops, frame: Frame, call: ast.Call, depth: int = 2) -> bool:
+    """Whether a call goes backward once, and is no whole training with a loop of its own."""
+    if loops.is_backward(call):
+        return True
+    return depth > 0 and any(
+        loop_of(inner) is None and _one_step(loops, callee, inner, depth - 1)
+        for callee in loops.callees(frame, call)
+        for inner in callee.calls
+    )
 
 
 def _whole(node: ast.Try, frame: Frame, loops: Loops) -> bool:
