@@ -129,8 +129,10 @@ def in_code(case: Case) -> Iterator[Sign]:
     count = ranks(case)
     for fact in _skips(case):
         told = "a rank whose own loss is not finite leaves out a backward pass in which the others wait for it"
-        told += f": {count} ranks, and they do not decide together" if count else ", when there is more than one rank"
-        yield Sign("strong", told, (fact.evidence,))
+        if count is None:
+            yield Sign("weak", f"{told}, when there is more than one rank", (fact.evidence,), fatal=False)
+        else:
+            yield Sign("strong", f"{told}: {count} ranks, and they do not decide together", (fact.evidence,))
     for fact in _hidden(case):
         told = f"a rank whose step fails goes on with the next batch while the other {(count or 2) - 1} wait in this one"
         yield Sign("strong", told, (fact.evidence,))
