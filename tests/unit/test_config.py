@@ -102,6 +102,44 @@ def test_a_document_that_is_one_string_for_want_of_a_blank_is_shown_as_such(tmp_
     assert values(read(tmp_path, "lr:1e-4\n")) == {"config.document": "lr:1e-4"}
 
 
+def test_several_documents_are_read_and_told(tmp_path: Path) -> None:
+    assert values(read(tmp_path, "lr: 0.1\n---\nseed: 2\n")) == {
+        "train.learning_rate": 0.1,
+        "config.documents": 2,
+        "train.seed": 2,
+    }
+
+
+def test_a_key_that_stands_twice_is_told(tmp_path: Path) -> None:
+    found = values(read(tmp_path, "a:\n  lr: 0.1\n  lr: 0.2\n"))
+    assert (found["config.duplicate"], found["train.learning_rate"]) == ("a.lr", 0.2)
+
+
+def test_a_group_of_hydra_is_put_below_its_name(tmp_path: Path) -> None:
+    read(tmp_path, "batch_size: 4\n", "val.yaml")
+    fact = read_config(str(tmp_path / "val.yaml"), prefix="data.val")[0]
+    assert (fact.name, fact.spelling) == ("eval.batch_size", "data.val.batch_size")
+
+
+def test_a_python_config_is_read_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "base.py").write_text("optim = dict(lr=0.1)\nmax_iters = 100\n")
+    text = "_base_ = './base.py'\n名 = 'é'; batch_size = 12  # note\ngrad_accum = 5 * 8\nimport os; os.abort()\nx = os.getcwd()\n"
+    (tmp_path / "c.py").write_text(text + "train_dataloader = {'num_workers': 4}\n")
+    facts = {fact.name: fact for fact in read_config(str(tmp_path / "c.py"))}
+    named = ("train.learning_rate", "train.max_steps", "train.batch_size", "train.accumulation", "loader.workers")
+    assert [facts[name].value for name in named] == [0.1, 100, 12, 40, 4]
+    span = facts["train.batch_size"].span
+    assert span is not None
+    assert text[span.start : span.end] == "12"
+
+
+def test_a_python_config_that_leads_back_to_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("_base_ = ['b.py']\n")
+    (tmp_path / "b.py").write_text("_base_ = 'a.py'\n")
+    with pytest.raises(CommandError, match="lead back to itself"):
+        read_config(str(tmp_path / "a.py"))
+
+
 def test_json_is_read_with_places_and_as_json_gives_it(tmp_path: Path) -> None:
     text = """{
 \t"train_batch_size": 64, "train_micro_batch_size_per_gpu": "auto",
@@ -143,7 +181,6 @@ def test_a_secret_is_not_kept(tmp_path: Path) -> None:
     ("name", "text", "says"),
     [
         ("a.yaml", "a: [1,\nb: 2\n", r"a\.yaml cannot be read as YAML: line [23]: "),
-        ("a.yaml", "a: 1\n---\nb: 2\n", "cannot be read as YAML"),
         ("a.yaml", "a: \x00\n", "cannot be read as YAML"),
         ("a.json", '{"a": 1,}', r"a\.json cannot be read as JSON: .*line 1"),
         ("a.json", "[" * 100_000, "nested too deeply"),

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.config._texts import as_number, misread
 from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -118,7 +119,12 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_config(case: Case) -> Iterator[Sign]:
-    """A numeric setting whose value, as the program will read it, is text."""
+    """A setting whose value, as the program's loader reads it, has another type than it seems."""
+    if case.before:
+        for one in misread(case):
+            places = (one.fact.evidence, *((one.use.evidence,) if one.use else ()))
+            yield Sign(one.strength, one.says, places, fatal=one.strength != "weak")
+        return
     if case.checkpoints or case.step:
         return  # the program got past reading its settings
     for fact in _texts(case):
@@ -156,22 +162,21 @@ def fix(case: Case) -> Iterator[Fix]:
     if flags:
         why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
         yield Fix("Let the flag read its text", "exact", why, edits=flags)
-    if not flags or any(True for _ in _texts(case)):
+    if not flags or any(True for _ in (misread(case) if case.before else _texts(case))):
         yield from _as_numbers(case)
 
 
 def _as_numbers(case: Case) -> Iterator[Fix]:
-    edits = tuple(Edit(fact.span, _as_number(str(fact.value))) for fact in _texts(case) if fact.span is not None)
+    if case.before:
+        found = list(misread(case))
+        # One text for a number was meant as one everywhere in the file: mending half of them would only move the death.
+        sure = {one.fact.evidence.where.rsplit(":", 1)[0] for one in found if one.strength != "weak"}
+        written = [(one.fact, one.instead) for one in found if one.fact.evidence.where.rsplit(":", 1)[0] in sure]
+    else:
+        written = [(fact, as_number(str(fact.value))) for fact in _texts(case)]
+    edits = tuple(Edit(fact.span, text) for fact, text in written if fact.span is not None and text is not None)
     why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"
     yield Fix("Write the value as a number", "exact" if edits else "by-hand", why, edits=edits)
-
-
-def _as_number(text: str) -> str:
-    """``1e-4`` as ``1.0e-4``, ``1e4`` as ``1.0e+4``."""
-    mantissa, mark, exponent = text.lower().partition("e")
-    if not mark:
-        return mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
 
 
 experiment = Experiment(

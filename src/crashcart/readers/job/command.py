@@ -17,28 +17,35 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
+from crashcart.readers.job.counting import processes
+from crashcart.readers.job.folder import folder_of
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
 from crashcart.readers.job.shell import Command, Script, lex, text_of
+from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
 from crashcart.record import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["read_command", "read_script", "typed"]
 
 FLAG = re.compile(r"--?[A-Za-z_]")
 OVERRIDE = re.compile(r"(?P<name>[+~]{0,2}[A-Za-z_][\w./@-]*)=")
 DETECTRON = re.compile(r"[A-Z_]+(?:\.[A-Z0-9_]+)+")
-CONFIG_FILE = re.compile(r".*\.(?:ya?ml|json|toml)")
+CONFIG_FILE = re.compile(r".*\.(?:ya?ml|json|toml|py)")
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?P<line>[^\n#]*)", re.MULTILINE)
 # What a login shell, Slurm or a container sets before the script runs.
 OUTSIDE = re.compile(
     r"(?:SLURM|CONDA|CUDA|OMPI|PMI|BASH|SSH)_\w+|HOME|USER|PWD|PATH|PYTHONPATH|LD_LIBRARY_PATH|HOSTNAME|TMPDIR|RANDOM|SECONDS"
 )
+FROM_HEADER = {
+    "SLURM_NNODES": "launch.nodes", "SLURM_JOB_NUM_NODES": "launch.nodes", "SLURM_GPUS_ON_NODE": "launch.gpus_per_node",
+    "SLURM_NTASKS": "launch.tasks", "SLURM_NTASKS_PER_NODE": "launch.tasks_per_node", "SLURM_CPUS_PER_TASK": "launch.cpus_per_task",
+    "SLURM_GPUS_PER_NODE": "launch.gpus_per_node",
+}  # fmt: skip
 LIST_FLAGS = {"cfg_options", "options", "opts", "overrides", "set_cfgs"}
 BOOLEAN = ("train.bf16", "train.fp16", "train.amp", "train.compile", "train.grad", "loader.", "tracker.enabled", "resume.")
-HIDDEN = "[redacted]"
 # By allow-list: a launch script may export keys and passwords beside these.
 ENVIRONMENT = re.compile(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|OMP|MKL|GLOO|UCX|FI|SLURM|PET|DS|ACCELERATE|HDF5|PYTHON|MALLOC|KMP|TF|XLA|ROCR|HIP)_?[A-Z0-9_]*"
@@ -62,10 +69,17 @@ def read_command(command: Sequence[str] | str, where: str = "command") -> list[F
     return _Reading(script, where).facts(certain=len(script.commands) == 1)
 
 
-def read_script(path: str) -> list[Fact]:
-    """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains."""
+def read_script(path: str, given: Mapping[str, str] | None = None) -> list[Fact]:
+    """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains.
+
+    ``given`` are variables that are set before it begins: ``1`` is its first argument.
+    """
     text = text_of(path)
-    script = lex(text, path)
+    script = lex(text, path, given)
+    header = {fact.name: fact.value for fact in _Reading(script, path).headers()}
+    if header:
+        known = {name: str(header[source]) for name, source in FROM_HEADER.items() if source in header}
+        script = lex(text, path, {**known, **(given or {})})
     reading = _Reading(script, path)
     unset = [
         Fact("script.unset_variable", name, reading.evidence(span, f"${name}"), "file", name, span)
@@ -105,13 +119,18 @@ class _Reading:
         for option in launch.options:
             facts.extend(self.option(option))
         facts.extend(self.arguments(launch.program[1:]))
-        return [*facts, *self.processes(launch, [*self.headers(), *facts])]
+        return [*facts, *processes(launch, [*self.headers(), *facts])]
 
     def about(self, launch: Launch, command: Command) -> Iterator[Fact]:
-        first, text = command.words[0], _shown(command)
+        first, text = command.words[0], shown(command)
         yield self.fact("command.text", text, first, text)
         yield self.fact("launch.kind", launch.kind, first, text)
         yield self.fact("launch.script", launch.program[0].text, launch.program[0])
+        words = launch.program[1:]
+        given = list(zip(masked(words), [word.known for word in words], strict=True))
+        yield self.fact("launch.arguments", given, first, text)
+        if at := folder_of(self.script, command):
+            yield self.fact("launch.folder", at, first)
         if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b", self.script.text):
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
 
@@ -158,7 +177,7 @@ class _Reading:
             elif following and DETECTRON.fullmatch(word.text):
                 yield from self.setting(word.text, following, 0)
                 at += 1
-            elif CONFIG_FILE.fullmatch(word.text):
+            elif CONFIG_FILE.fullmatch(word.text) and word.known:
                 yield self.fact("config.path", word.text, word, spelling="", span=word.part(0))
 
     def setting(self, spelling: str, word: Word, begin: int, name: str | None = None) -> Iterator[Fact]:
@@ -206,18 +225,6 @@ class _Reading:
                     word = Word(header.group().strip(), Span(self.script.file, start, start, line))
                     yield self.slurm_fact(option, text or "true", word, span)
 
-    def processes(self, launch: Launch, facts: list[Fact]) -> Iterator[Fact]:
-        """The number of processes in all, where the launcher is told the number on each node."""
-        last = {fact.name: fact for fact in facts}
-        each = last.get("launch.tasks_per_node" if launch.kind == "srun" else "launch.processes_per_node")
-        total = last.get("launch.tasks") if launch.kind == "srun" else last.get("launch.processes")
-        nodes = last["launch.nodes"].value if "launch.nodes" in last else 1
-        if total is None and each and isinstance(each.value, int) and isinstance(nodes, int):
-            span = each.span if nodes == 1 else None
-            yield Fact("launch.processes", each.value * nodes, each.evidence, each.origin, each.spelling, span)
-        elif launch.kind == "srun" and total:
-            yield Fact("launch.processes", total.value, total.evidence, total.origin, total.spelling, total.span)
-
 
 def _is_value(text: str) -> bool:
     if text.startswith("-"):
@@ -227,17 +234,3 @@ def _is_value(text: str) -> bool:
 
 def _flag(spelling: str) -> str:
     return f"flag.{spelling.lstrip('-+~')}"
-
-
-def _shown(command: Command) -> str:
-    """The command as it can be typed again, without secrets; words that are not known stay as written."""
-    shown: list[str] = []
-    for word in command.words:
-        name, equals, _ = word.text.partition("=")
-        if shown and is_secret(shown[-1].lstrip("-")) and shown[-1].startswith("-") and "=" not in shown[-1]:
-            shown.append(HIDDEN)
-        elif equals and is_secret(name.lstrip("-+~")):
-            shown.append(f"{name}={HIDDEN}")
-        else:
-            shown.append(shlex.quote(word.text) if word.known else word.text)
-    return " ".join(shown)

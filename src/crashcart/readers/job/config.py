@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import yaml
 
-__all__ = ["read_config", "read_config_text"]
+__all__ = ["Found", "facts_from", "read_config", "read_config_text"]
 
 # A value with its path and the offsets where it stands; None where that cannot be told.
 Found = tuple[str, Any, "tuple[int, int] | None"]
@@ -35,20 +35,30 @@ LIMIT_VALUES = 20_000
 HIDDEN = "[redacted]"
 SPACE = re.compile(r"[ \t\r\n]*")
 MERGE = "tag:yaml.org,2002:merge"
+# Not values of the file but what is odd about it: more than one document, a key that stands twice.
+DOCUMENTS, DUPLICATE = "(documents)", "(duplicate)"
+MARKS = (DOCUMENTS, DUPLICATE)
 TOML_TABLE = re.compile(r"^[ \t]*\[([^\[\]\n]+)\]", re.MULTILINE)
 TOML_LINE = re.compile(
     r"^[ \t]*([\w.\"'-]+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^#\n\[{]*[^#\s\[{])", re.MULTILINE
 )
 
 
-def read_config(path: str) -> list[Fact]:
-    """Every value of a YAML, JSON or TOML file; raises ``CommandError`` with one sentence where it cannot be read."""
+def read_config(path: str, prefix: str = "") -> list[Fact]:
+    """Every value of a config file; raises ``CommandError`` with one sentence where it cannot be read.
+
+    ``prefix`` is the path below which the program will put the values, as Hydra does with the file of a group.
+    """
     if not os.path.isfile(path):
         raise CommandError(f"{path} is not a file.")
-    return read_config_text(text_of(path), path)
+    if path.endswith(".py"):
+        from crashcart.readers.job.python_config import read_python
+
+        return read_python(path)
+    return read_config_text(text_of(path), path, prefix)
 
 
-def read_config_text(text: str, path: str) -> list[Fact]:
+def read_config_text(text: str, path: str, prefix: str = "") -> list[Fact]:
     """The same for text that is at hand; the kind is told by the name."""
     suffix = path.rsplit(".", 1)[-1].lower()
     read = {"json": _json, "toml": _toml}.get(suffix, _yaml)
@@ -58,7 +68,9 @@ def read_config_text(text: str, path: str) -> list[Fact]:
         raise CommandError(f"{path} is nested too deeply to be a config.") from None
     except ValueError as error:
         raise CommandError(f"{path} cannot be read as {suffix.upper()}: {_sentence(error)}.") from None
-    return _facts(found, text, path)
+    if prefix:
+        found = [(f"{prefix}.{name}" if name else name, value, place) for name, value, place in found]
+    return facts_from(found, text, path)
 
 
 def _bounded(found: Iterator[Found], path: str) -> list[Found]:
@@ -74,7 +86,7 @@ def _sentence(error: ValueError) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def _facts(found: list[Found], text: str, file: str) -> list[Fact]:
+def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     """Name each value; a DeepSpeed file's ``train_batch_size`` is global, and so is axolotl's ``batch_size``."""
     keys = {path for path, _, _ in found}
     is_deepspeed = any(path.startswith(("zero_optimization", "train_micro_batch_size_per_gpu")) for path in keys)
@@ -82,14 +94,15 @@ def _facts(found: list[Found], text: str, file: str) -> list[Fact]:
     facts = []
     for path, value, place in found:
         above = path.rpartition(".")[0] or dialect
-        name = None if path.endswith("]") else canonical(path.rpartition(".")[2], path=above)
+        name = None if path.endswith("]") or path in MARKS else canonical(path.rpartition(".")[2], path=above)
         span = Span(file, *place, text.count("\n", 0, place[0]) + 1) if place else None
         quote = _line(text, place[0]) if place else f"{path} = {value}"
         if is_secret(path):
             value, quote = HIDDEN, f"{path}: {HIDDEN}"  # noqa: PLW2901 - nothing may see it from here on
         where = f"{file}:{span.line}" if span else file
+        odd = f"config.{path.strip('()')}" if path in MARKS else None
         facts.append(
-            Fact(name or f"config.{path or 'document'}", value, Evidence("config", quote, where), "file", path, span)
+            Fact(odd or name or f"config.{path or 'document'}", value, Evidence("config", quote, where), "file", path, span)
         )
     return facts
 
@@ -104,10 +117,12 @@ def _yaml(text: str) -> Iterator[Found]:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shift = int(text.startswith("\ufeff"))  # a byte order mark, which libyaml does not count
     try:
-        root = yaml.compose(text[shift:], Loader=loader)
+        roots = list(yaml.compose_all(text[shift:], Loader=loader))
     except (yaml.YAMLError, UnicodeError) as error:
         raise ValueError(_yaml_problem(error)) from None
-    if root is not None:
+    for number, root in enumerate(roots):
+        if number:
+            yield DOCUMENTS, number + 1, (root.start_mark.index + shift,) * 2
         for path, value, place in _yaml_node(root, ""):
             yield path, value, (place[0] + shift, place[1] + shift) if place else None
 
@@ -134,7 +149,11 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
         for number, item in enumerate(node.value):
             yield from _yaml_node(item, f"{path}[{number}]")
         return
+    known: set[str] = set()
     for key, item in sorted(node.value, key=lambda pair: bool(pair[0].tag != MERGE)):
+        if isinstance(key.value, str) and key.value in known and key.tag != MERGE:
+            yield DUPLICATE, f"{path}.{key.value}" if path else key.value, (key.start_mark.index, key.end_mark.index)
+        known.update([key.value] if isinstance(key.value, str) else [])
         if key.tag == MERGE:
             for merged in reversed(item.value) if isinstance(item, yaml.SequenceNode) else [item]:
                 yield from _yaml_node(merged, path)

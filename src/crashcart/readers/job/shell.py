@@ -18,11 +18,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.readers.job.words import UNIT, Expander, Word, joined, texts
 from crashcart.record import field, record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["BROKEN", "Command", "Script", "lex", "mend", "text_of"]
 
@@ -78,9 +82,12 @@ def text_of(path: str) -> str:
     return text
 
 
-def lex(text: str, file: str = "") -> Script:
-    """Read a script or a command line."""
-    return _Lexer(text, file).read()
+def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Script:
+    """Read a script or a command line; ``given`` are variables that are set before it begins (``1``, ``SLURM_NNODES``)."""
+    lexer = _Lexer(text, file)
+    for name, value in (given or {}).items():
+        lexer.expander.variables[name] = [Word(value, Span(file, 0, 0, 0), places=(-1,) * len(value))]
+    return lexer.read()
 
 
 def mend(text: str) -> str:

@@ -1,0 +1,208 @@
+"""Settings that are not what they look like once their loader has read them: text for a number, 8 for 010, true for None.
+
+The same line is deadly under PyYAML with a plain dict and harmless under OmegaConf, so the loader that the program uses, its
+typed layers and its own conversions decide; and so does whether the program calculates with the value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Fact, Strength
+
+__all__ = ["Misread", "as_number", "misread"]
+
+NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+GLUED = rf"(?P<number>{NUMBER})(?P<rest>#.*|,)"
+EXPONENT = r"[^'\"]*[:,\[-]\s*[+-]?\d[\d.]*[eE][+-]?\d+\s*(?:[,\]].*)?(?:#.*)?"
+NUMERIC = frozenset({
+    "train.batch_size", "train.global_batch_size", "train.accumulation", "train.max_steps", "train.epochs",
+    "train.learning_rate", "train.warmup", "train.warmup_ratio", "train.sequence_length", "train.seed", "eval.batch_size",
+    "eval.period", "sample.batch_size", "sample.period", "save.period", "log.period", "loader.workers", "loader.prefetch",
+    "data.chunk",
+})  # fmt: skip
+WORDS = frozenset({"train.precision", "save.strategy", "eval.strategy", "distributed.kind", "tracker.mode"})
+TEXT_LOADERS = frozenset({"pyyaml", "huggingface", "strictyaml", "mmengine", "json"})
+INFINITE = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
+BELOW = frozenset({"lr", "weightdecay", "eps", "momentum", "alpha", "rho", "betas"})
+
+
+@record(frozen=True)
+class Misread:
+    """One setting, how sure it is that it kills the job, what it is for the program, where that matters, and the right text."""
+
+    fact: Fact
+    strength: Strength
+    says: str
+    use: Fact | None = None
+    instead: str | None = None
+
+
+def misread(case: Case) -> Iterator[Misread]:
+    """Every setting of the job's YAML files that the program will not get as it was meant."""
+    used = case.facts["config.loader"].value if "config.loader" in case.facts else ""
+    for fact in _written(case):
+        is_yaml = fact.span is not None and fact.span.file.endswith((".yaml", ".yml"))
+        loader = str(used) if is_yaml else "json"
+        if isinstance(fact.value, bool):
+            found = _switch(fact, loader)
+        elif isinstance(fact.value, str):
+            found = _text(case, fact, loader)
+        else:
+            found = _odd_number(case, fact)
+        if found is not None:
+            yield found
+
+
+def _written(case: Case) -> Iterator[Fact]:
+    """The values of YAML files that count: what a flag says otherwise, or a later file, does not."""
+    for name, group in case.seen.items():
+        for fact in group if not name.startswith("code.") else ():
+            if (
+                fact.origin != "file"
+                or fact.span is None
+                or not fact.span.file.endswith((".yaml", ".yml", ".json", ".toml"))
+            ):
+                continue
+            if isinstance(fact.value, list) or (
+                not name.startswith("config.") and case.facts.get(name, fact).origin == "flag"
+            ):
+                continue
+            yield fact
+
+
+def key_of(fact: Fact) -> str:
+    """The last part of a setting's name, without an index, as names are compared."""
+    return squeezed(fact.spelling.rpartition(".")[2].partition("[")[0])
+
+
+def squeezed(name: str) -> str:
+    """A name as names are compared: case, dashes and underscores do not count."""
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
+    text = str(fact.value)
+    glued = compiled(GLUED).fullmatch(text.lower())
+    number = glued["number"] if glued else text if compiled(NUMBER).fullmatch(text.lower()) else INFINITE.get(text.lower())
+    if text in {"None", "none"}:
+        return _nothing(fact)
+    if number is None or number in {"", "."}:
+        return None
+    told = f"{fact.spelling} is the text {text!r} for the program, not a number"
+    instead = _instead(text, glued["rest"] if glued else "")
+    use, converted = _use(case, fact), _converted(case, fact)
+    if converted == "int" and ("." in text or "e" in text.lower()):
+        return Misread(fact, "decisive", f"{told}, and int() cannot read it", _conversion(case, fact), instead)
+    if converted or _typed(case, fact):
+        return None
+    if loader == "huggingface" and fact.name in NUMERIC:
+        return Misread(fact, "decisive", f"{told}: parse_yaml_file checks no types", None, instead)
+    if use is not None and loader in TEXT_LOADERS:
+        return Misread(fact, "decisive", f"{told}, and {use.value['how']} needs a number", use, instead)
+    quoted = glued or not compiled(r".*e.*").fullmatch(
+        text.lower()
+    )  # every loader reads 1e-4 differently, '0.1' all the same
+    if fact.name in NUMERIC and (loader in TEXT_LOADERS or (not loader and not case.all("code.setting_number"))):
+        return Misread(fact, "strong", f"{told}, when {_reader(loader)} and the program calculates with it", None, instead)
+    if fact.name in NUMERIC and (loader == "mixed" or quoted):
+        return Misread(fact, "weak", f"{told}, if PyYAML reads this file", None, instead)
+    exponent = compiled(EXPONENT).fullmatch(fact.evidence.quote) if loader in TEXT_LOADERS else None
+    return Misread(fact, "weak", told, None, instead) if exponent else None
+
+
+def _reader(loader: str) -> str:
+    return "it is read as now" if loader else "PyYAML reads this file"
+
+
+def _instead(text: str, rest: str) -> str:
+    if text.lower() in INFINITE:
+        return INFINITE[text.lower()]
+    number = as_number(text.removesuffix(rest))
+    return f"{number} {rest}" if rest.startswith("#") else number
+
+
+def _nothing(fact: Fact) -> Misread | None:
+    """``resume: None`` is a text of four letters in every loader, and true."""
+    if fact.name == "resume.path":
+        told = f"{fact.spelling} is the text 'None', which is true: the program can look for a checkpoint of that name"
+        return Misread(fact, "strong", told, None, "null")
+    known = fact.name in NUMERIC or fact.name in {"train.clip", "loader.context", "distributed.config_path"}
+    return Misread(fact, "weak", f"{fact.spelling} is the text 'None', not nothing", None, "null") if known else None
+
+
+def _switch(fact: Fact, loader: str) -> Misread | None:
+    """``mixed_precision: no`` is False under YAML 1.1."""
+    written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.*)?$").search(fact.evidence.quote.lower())
+    if written is None or fact.name not in WORDS or loader == "ruamel":
+        return None
+    told = f"{fact.spelling} is {fact.value} for the program, not the word {written['word']!r}"
+    strength: Strength = "decisive" if loader == "huggingface" and fact.name.endswith("strategy") else "weak"
+    return Misread(fact, strength, told, None, f'"{written["word"]}"')
+
+
+def _odd_number(case: Case, fact: Fact) -> Misread | None:
+    """A float where only a whole number will do; an octal or a time that was meant as something else."""
+    if isinstance(fact.value, float) and fact.value == int_or_none(fact.value):
+        use = _use(case, fact, whole=True)
+        if use is not None and not _converted(case, fact):
+            told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
+            return Misread(fact, "decisive", told, use, str(int(fact.value)))
+    if isinstance(fact.value, int) and fact.name in NUMERIC:
+        written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d)+)\s*(?:#.*)?$").search(fact.evidence.quote)
+        if written is not None and written["text"] != str(fact.value):
+            told = f"{fact.spelling} is {fact.value} for the program: YAML 1.1 reads {written['text']} in another base"
+            return Misread(fact, "weak", told)
+    return None
+
+
+def int_or_none(value: float) -> int | None:
+    """The whole number that a float is."""
+    return int(value) if abs(value) < 1e15 and value == int(value) else None
+
+
+def _use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
+    """Where the program calculates with this setting."""
+    key, above = key_of(fact), squeezed(fact.spelling.rpartition(".")[0].rpartition(".")[2])
+    for use in case.all("code.setting_number"):
+        if whole and not use.value["whole"]:
+            continue
+        if squeezed(str(use.value.get("key", ""))) == key:
+            return use
+        if key in BELOW and above and squeezed(str(use.value.get("below", ""))) == above:
+            return use
+    return None
+
+
+def _conversion(case: Case, fact: Fact) -> Fact | None:
+    return next(
+        (one for one in case.all("code.setting_converted") if squeezed(one.value["key"]) in {key_of(fact), "*"}), None
+    )
+
+
+def _converted(case: Case, fact: Fact) -> str:
+    """What makes a number of this setting first, the most forgiving of several; empty where nothing does."""
+    key = key_of(fact)
+    found = {one.value["by"] for one in case.all("code.setting_converted") if squeezed(one.value["key"]) in {key, "*"}}
+    return "" if not found else "int" if found == {"int"} else "float"
+
+
+def _typed(case: Case, fact: Fact) -> bool:
+    """Whether a layer with types stands between the file and the program."""
+    key = key_of(fact)
+    return any(one.value is None or key in {squeezed(name) for name in one.value} for one in case.all("code.typed_layer"))
+
+
+def as_number(text: str) -> str:
+    """``1e-4`` as ``1.0e-4``, ``1e4`` as ``1.0e+4``, ``08`` as ``8``."""
+    mantissa, mark, exponent = text.lower().partition("e")
+    if not mark:
+        return mantissa.lstrip("0") or "0" if mantissa.isdigit() else mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"

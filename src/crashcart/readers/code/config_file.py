@@ -1,0 +1,64 @@
+"""The config files that the code itself names: what it opens by a fixed name, and what Hydra is told to compose."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+from crashcart.readers.code.source import keyword, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
+
+NAMED = re.compile(r"[\w./-]+\.(?:ya?ml|toml)|[\w./-]*(?:conf|cfg|param)[\w./-]*\.json")
+READING = re.compile(r"(?i)(?:^|[._])(?:open|Path|load\w*|read\w*|parse\w*|\w*config\w*|\w*cfg\w*|fromfile|main|train)$")
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.config_file``: its name, at the text. ``code.hydra``: path and name, and the flag that gives the name."""
+    for source in program.sources:
+        yield from _hydra(source)
+        for text in source.nodes(ast.Constant):
+            if isinstance(text.value, str) and NAMED.fullmatch(text.value) and _is_read(text):
+                yield source.fact("code.config_file", text.value, text)
+
+
+def _is_read(text: ast.Constant) -> bool:
+    above = getattr(text, "parent", None)
+    if isinstance(above, ast.Call):
+        return bool(READING.search(name_of(above.func)))
+    if isinstance(above, ast.Assign):
+        return any(re.search(r"(?i)conf|cfg|yaml|path", name_of(target)) for target in above.targets)
+    return isinstance(above, ast.arguments) or (isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div))
+
+
+def _hydra(source: Source) -> Iterator[Fact]:
+    for call in source.calls("hydra.main"):
+        path, name = _text(keyword(call, "config_path", 0)), _text(keyword(call, "config_name", 1))
+        yield source.fact("code.hydra", {"path": path if path is not None else ".", "name": name}, call)
+    paths = [keyword(call, "config_path", 0) for call in source.calls("hydra.initialize", "hydra.experimental.initialize")]
+    for call in source.calls("hydra.compose", "hydra.experimental.compose"):
+        named = keyword(call, "config_name", 0)
+        value: dict[str, Any] = {"path": next((_text(path) for path in paths if path), "."), "name": _text(named)}
+        if isinstance(named, ast.Attribute):
+            value["argument"] = named.attr
+            value["name"] = _default(source, named.attr)
+        yield source.fact("code.hydra", value, call)
+
+
+def _text(node: ast.expr | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _default(source: Source, flag: str) -> str | None:
+    """The default of the flag that gives the name."""
+    for call in source.calls("add_argument"):
+        names = [_text(one) or "" for one in call.args]
+        if flag in {name.lstrip("-").replace("-", "_") for name in names}:
+            return _text(keyword(call, "default"))
+    return None

@@ -1,0 +1,151 @@
+"""Every config file of a job, read as the program's own loader reads it.
+
+Which files: those the user named, those a flag names, else those the code names. Which loader: what the program calls. Where
+OmegaConf or another loader of numbers reads the file, ``1e-4`` is a number here too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.errors import CommandError
+from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.readers.job.config import read_config
+from crashcart.readers.job.hydra import composed
+from crashcart.readers.job.shell import text_of
+from crashcart.record import field, record, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from crashcart.case import Case
+
+__all__ = ["LOADER", "Read", "read_configs"]
+
+LOADER = "config.loader"
+SUFFIXES = (".yaml", ".yml", ".json", ".toml")
+NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
+# These read 1e-4 as a number, or make one of it by a type.
+NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
+NO_CONFIG = ("data.", "output.", "resume.", "environment.", "command.")
+CONFIG_FLAG = re.compile(r"(?i)conf|cfg|yaml|yml|json$|toml|base|param|setting|recipe|opt")
+
+
+@record
+class Read:
+    """What the config files say, and which they were."""
+
+    facts: list[Fact] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+
+
+def read_configs(
+    case: Case,
+    facts: Sequence[Fact],
+    defaults: Sequence[Fact],
+    configs: Sequence[str],
+    places: Sequence[str],
+    *,
+    given: bool,
+) -> Read:
+    """Read them all, in the order in which the job names them; what cannot be read is told."""
+    read = Read()
+    hydra = composed(case, facts, places)
+    listed = [*configs, *(path for fact in facts for path in _paths(fact, places))]
+    if not listed and not hydra.facts:
+        listed = [path for fact in defaults for path in _paths(fact, places)] or list(_in_code(case, places))
+    read.facts += hydra.facts
+    read.files += hydra.files
+    loader = _loader(case)
+    for path in dict.fromkeys(listed):
+        if os.path.realpath(path) in {os.path.realpath(one) for one in hydra.files}:
+            continue
+        read.files.append(path)
+        read.facts += _tried(case, path, loader.value if loader else "", given=given)
+    if loader is not None:
+        case.facts[LOADER] = loader
+        read.facts.append(loader)
+    return read
+
+
+def _tried(case: Case, path: str, loader: str, *, given: bool) -> list[Fact]:
+    try:
+        facts = read_config(path)
+    except (CommandError, OSError) as problem:
+        case.not_looked.append(NotLooked(path, str(problem)))
+        line = re.search(r": line (\d+)", str(problem))
+        if line is None or not given or _is_template(path):
+            return []
+        evidence = Evidence("config", str(problem), f"{path}:{line[1]}")
+        return [Fact("config.unreadable", str(problem), evidence, "file")]
+    return list(_as_numbers(facts, path)) if loader in NUMERIC and path.endswith((".yaml", ".yml")) else facts
+
+
+def _is_template(path: str) -> bool:
+    text = text_of(path)
+    return "{{" in text or "{%" in text
+
+
+def _as_numbers(facts: Iterable[Fact], path: str) -> Iterator[Fact]:
+    """The plain ``1e-4`` of a file as the number that this loader makes of it."""
+    text = text_of(path)
+    for fact in facts:
+        plain = fact.span is not None and text[fact.span.start : fact.span.start + 1] not in {"'", '"'}
+        if plain and isinstance(fact.value, str) and NUMBER.fullmatch(fact.value):
+            yield replace(fact, value=float(fact.value))
+        elif isinstance(fact.value, list):
+            yield replace(fact, value=[_number(item) for item in fact.value])
+        else:
+            yield fact
+
+
+def _number(item: object) -> object:
+    return float(item) if isinstance(item, str) and NUMBER.fullmatch(item) else item
+
+
+def _loader(case: Case) -> Fact | None:
+    """The one kind of loader that the program uses; ``mixed`` where it uses several, nothing where it is not known."""
+    calls = case.all("code.config_loader")
+    if not calls:
+        return None
+    kinds = {str(call.value) for call in calls}
+    if kinds == {"pyyaml", "huggingface"}:
+        kinds = {"huggingface"}
+    kind = min(kinds) if len(kinds) == 1 or kinds <= NUMERIC else "mixed"
+    if kind == "pyyaml" and case.all("code.number_resolver"):
+        kind = "typed"
+    return Fact(LOADER, kind, calls[0].evidence, "code", spelling=kind)
+
+
+def _paths(fact: Fact, places: Sequence[str]) -> Iterator[str]:
+    """The config files that a flag names."""
+    if fact.name.startswith(NO_CONFIG) or fact.origin == "environment":
+        return
+    for value in fact.value if isinstance(fact.value, list) else [fact.value]:
+        if not isinstance(value, str) or "\n" in value:
+            continue
+        is_python = value.endswith(".py") and fact.name == "config.path"
+        if not value.endswith(SUFFIXES) and not is_python:
+            continue
+        if value.endswith((".json", ".py")) and not (
+            fact.name.endswith("config_path") or CONFIG_FLAG.search(fact.spelling or "conf")
+        ):
+            continue
+        for place in places:
+            path = os.path.normpath(os.path.join(place, value))
+            if os.path.isfile(path):
+                yield path
+                break
+
+
+def _in_code(case: Case, places: Sequence[str]) -> Iterator[str]:
+    """The config files that the code names itself."""
+    for fact in case.all("code.config_file"):
+        own = os.path.dirname(fact.evidence.where.rsplit(":", 1)[0]) or "."
+        for place in [*places, own]:
+            path = os.path.normpath(os.path.join(place, str(fact.value)))
+            if os.path.isfile(path):
+                yield path
+                break

@@ -1,0 +1,29 @@
+"""The folder in which a script starts its program: ``cd code``, ``cd "$(dirname "$0")/.."``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from crashcart.readers.job.shell import Command, Script
+
+__all__ = ["folder_of"]
+
+# $(dirname "$0"), with or without a cd and pwd round it: the folder of the script itself.
+HERE = re.compile(
+    r"\$\(\s*(?:cd\s+[\"']?\$\(\s*)?dirname\s+(?:--\s+)?[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?\})[\"']?\s*\)"
+    r"(?:[\"']?\s*(?:&&|;)\s*pwd(?:\s+-P)?\s*\))?"
+)
+
+
+def folder_of(script: Script, command: Command) -> str:
+    """The folder into which a script goes before a command, empty where it stays or it cannot be told."""
+    at, own = "", os.path.dirname(script.file) or "."
+    for one in script.commands[: script.commands.index(command)] if script.file else ():
+        if [word.text for word in one.words[:-1]] in (["cd"], ["pushd"]):
+            word = one.words[-1]
+            text = HERE.sub(own, word.text)
+            at = os.path.join(at, text) if word.known or (text != word.text and "$" not in text) else at
+    return os.path.normpath(at) if at else ""

@@ -1,0 +1,121 @@
+"""Python files as configs, read by their tree and never run: mmengine's ``_base_``, nanoGPT's plain assignments.
+
+    _base_ = ["../_base_/schedule.py"]
+    optim_wrapper = dict(type="AmpOptimWrapper", optimizer=dict(type="AdamW", lr=1e-4), accumulative_counts=4)
+    train_dataloader = {"batch_size": 2, "num_workers": 8}
+
+Constants, products of constants (``12 * 8``) and names set above count; what else a file calculates is unknown and left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from crashcart.errors import CommandError
+from crashcart.readers.job.config import facts_from
+from crashcart.readers.job.shell import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.job.config import Found
+
+__all__ = ["read_python"]
+
+DEEPEST = 10
+UNKNOWN = object()
+
+
+def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
+    """The values of a Python config, those of its bases first."""
+    if os.path.realpath(path) in above or len(above) > DEEPEST:
+        raise CommandError(f"{path}: its _base_ files lead back to itself.")
+    text = text_of(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise CommandError(f"{path} cannot be read as Python: {getattr(error, 'msg', error)}.") from None
+    lines = text.split("\n")
+    names: dict[str, Any] = {}
+    found: list[Found] = []
+    facts: list[Fact] = []
+    for node in tree.body:
+        target = _target(node)
+        if target is None or not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        if target == "_base_":
+            for base in _bases(node.value):
+                beside = os.path.join(os.path.dirname(path), base)
+                facts += read_python(beside, (*above, os.path.realpath(path))) if os.path.isfile(beside) else []
+            continue
+        found += _values(node.value, target, names, lines)
+        names[target] = _constant(node.value, names)
+    return [*facts, *facts_from(found, text, path)]
+
+
+def _target(node: ast.stmt) -> str | None:
+    if isinstance(node, ast.AnnAssign):
+        return node.target.id if isinstance(node.target, ast.Name) else None
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return None
+
+
+def _bases(node: ast.expr) -> list[str]:
+    items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+    return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+
+
+def _values(node: ast.expr, path: str, names: dict[str, Any], lines: list[str]) -> Iterator[Found]:
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield from _values(value, f"{path}.{key.value}", names, lines)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        for one in node.keywords:
+            if one.arg:
+                yield from _values(one.value, f"{path}.{one.arg}", names, lines)
+    elif isinstance(node, (ast.List, ast.Tuple)) and any(isinstance(item, (ast.Dict, ast.Call)) for item in node.elts):
+        for number, item in enumerate(node.elts):
+            yield from _values(item, f"{path}[{number}]", names, lines)
+    else:
+        value = _constant(node, names)
+        if value is not UNKNOWN:
+            literal = isinstance(node, ast.Constant)
+            start = _offset(lines, node.lineno, node.col_offset)
+            end = _offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
+            yield path, value, (start, end) if literal else None
+
+
+def _offset(lines: list[str], line: int, column: int) -> int:
+    """The character at a line and a column in bytes, as a tree counts them."""
+    return sum(len(one) + 1 for one in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode(errors="ignore"))
+
+
+def _constant(node: ast.expr, names: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type
+    """The value of an expression of constants and known names."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, UNKNOWN)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)):
+        left, right = _constant(node.left, names), _constant(node.right, names)
+        if type(left) in {int, float} and type(right) in {int, float} and max(abs(left), abs(right)) < 1 << 60:
+            return _calculated(node.op, left, right)
+        return UNKNOWN
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return UNKNOWN
+
+
+def _calculated(operator: ast.operator, left: float, right: float) -> Any:  # noqa: ANN401 - a number, or not known
+    if isinstance(operator, ast.FloorDiv):
+        return left // right if right else UNKNOWN
+    return (
+        left * right if isinstance(operator, ast.Mult) else left + right if isinstance(operator, ast.Add) else left - right
+    )

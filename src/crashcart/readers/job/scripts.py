@@ -1,0 +1,80 @@
+"""A launch script with what was typed after it, and the scripts that it calls.
+
+bash train.sh configs/a.yaml       $1 is configs/a.yaml
+sbatch --nodes=4 train.sh          an option of sbatch counts before the #SBATCH line
+bash scripts/launch.sh "$@"        a script that only calls another: the other one holds the command
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from crashcart.errors import CommandError
+from crashcart.model import Evidence, Fact
+from crashcart.readers.job.command import read_script
+from crashcart.readers.job.launchers import SLURM, slurm_setting
+from crashcart.readers.job.shell import lex, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from crashcart.readers.job.shell import Command
+
+__all__ = ["read_launch"]
+
+SHELLS = {"bash", "sh", "zsh", "source", ".", "sbatch", "exec", "srun"}
+SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
+DEEPEST = 5
+
+
+def read_launch(path: str, words: Sequence[str] = ()) -> list[Fact]:
+    """What a script says when it is started by these words; a script that trains nothing itself is followed."""
+    at = next((number for number, word in enumerate(words) if word == path), len(words))
+    given = {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
+    facts = _followed(path, given, ())
+    return [*facts, *_sbatch(words[:at])]
+
+
+def _followed(path: str, given: Mapping[str, str], above: tuple[str, ...]) -> list[Fact]:
+    facts = read_script(path, given)
+    if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
+        return facts
+    real = os.path.realpath(path)
+    for command in lex(text_of(path), path, given).commands:
+        called, words = _called(command, os.path.dirname(path))
+        if called is None or os.path.realpath(called) in {*above, real}:
+            continue
+        try:
+            inner = _followed(called, {str(number): word for number, word in enumerate(words, 1)}, (*above, real))
+        except CommandError:
+            continue
+        if any(fact.name == "launch.kind" for fact in inner):
+            return [*facts, *inner]
+    return facts
+
+
+def _called(command: Command, folder: str) -> tuple[str | None, list[str]]:
+    """The script that a command starts, with its arguments as far as they are known."""
+    for number, word in enumerate(command.words[:4]):
+        if word.text.endswith(SUFFIXES) and (not number or command.words[0].text in SHELLS):
+            path = next((one for one in (word.text, os.path.join(folder, word.text)) if os.path.isfile(one)), None)
+            return path, [after.text for after in command.words[number + 1 :] if after.known]
+    return None, []
+
+
+def _sbatch(words: Sequence[str]) -> Iterator[Fact]:
+    """Options of sbatch on the command line."""
+    if not words or os.path.basename(words[0]) != "sbatch":
+        return
+    evidence = Evidence("command", " ".join(words), "command")
+    at = 1
+    while at < len(words):
+        flag, equals, text = words[at].partition("=")
+        at += 1
+        option = flag.lstrip("-").replace("-", "_")
+        if option in SLURM and flag.startswith("-"):
+            if not equals and at < len(words):
+                text, at = words[at], at + 1
+            name, value = slurm_setting(option, text)
+            yield Fact(name, value, evidence, "flag", flag)

@@ -1,0 +1,124 @@
+"""The folder of a job: where its project begins, which of its files are programs, scripts and configs, what is left out."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.errors import CommandError
+from crashcart.readers.job.command import read_script
+from crashcart.readers.job.shell import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+__all__ = [
+    "CONFIGS",
+    "NO_TRAINING",
+    "SCRIPTS",
+    "entries_of",
+    "files_of",
+    "found_in",
+    "ignored_in",
+    "launches",
+    "reads",
+    "root_of",
+]
+
+SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm")
+CONFIGS = (".yaml", ".yml", ".json", ".toml")
+ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "environment.yaml")
+SKIPPED = {".git", "__pycache__", "node_modules", "crashcart_runs", "wandb", "mlruns", "outputs", "runs", "build", "dist"}
+NO_TRAINING = re.compile(r"(?:^|/)(?:tests?|docs?|\.?venv|env|site-packages|third_?party|\.[^/]+)(?:/|$)")
+MAIN = re.compile(r"^if __name__ ==", re.MULTILINE)
+TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|optim(?:izer)?\.step\(|\btrain\w*\(")
+LOADS = re.compile(r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|draccus|Config")
+IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
+MOST_FILES = 20_000
+
+
+def root_of(folder: str) -> str:
+    """The project of a folder: the nearest one above with a mark of a project, else the folder itself."""
+    at = os.path.abspath(folder)
+    while True:
+        if any(os.path.exists(os.path.join(at, mark)) for mark in ROOT_MARKS):
+            return os.path.relpath(at)
+        if os.path.dirname(at) == at or at == os.path.expanduser("~"):
+            return folder
+        at = os.path.dirname(at)
+
+
+def files_of(folder: str, excluded: Collection[str] = (), problems: list[tuple[str, str]] | None = None) -> Iterator[str]:
+    """The files of a project, folders of output and of others' code left out; what could not be read is put in ``problems``."""
+    told = problems if problems is not None else []
+    count = 0
+    for at, folders, names in os.walk(folder, onerror=lambda error: told.append((error.filename, error.strerror or ""))):
+        folders[:] = sorted(name for name in folders if _is_wanted(name, os.path.join(at, name), folder, excluded))
+        for name in sorted(names):
+            count += 1
+            if count > MOST_FILES:
+                told.append((folder, f"it holds more than {MOST_FILES} files: the rest was not looked at"))
+                return
+            yield os.path.normpath(os.path.join(at, name))
+
+
+def _is_wanted(name: str, path: str, folder: str, excluded: Collection[str]) -> bool:
+    if name in SKIPPED or name.startswith(".") or os.path.exists(os.path.join(path, "pyvenv.cfg")):
+        return False
+    return name not in excluded and os.path.relpath(path, folder) not in excluded
+
+
+def entries_of(files: Iterable[str]) -> Iterator[str]:
+    """Python files that are started and train."""
+    for path in files:
+        if path.endswith(".py") and not NO_TRAINING.search(path):
+            text = read_text(path)
+            if MAIN.search(text) and TRAINS.search(text):
+                yield path
+
+
+def reads(entry: str, config: str) -> bool:
+    """Whether a program may read a config: it names it, or reads YAML, JSON or Hydra configs at all."""
+    text = read_text(entry)
+    return bool(LOADS.search(text)) or os.path.basename(config) in text
+
+
+def launches(path: str) -> bool:
+    """Whether a script starts a training."""
+    try:
+        return any(fact.name == "launch.kind" for fact in read_script(path))
+    except CommandError:
+        return False
+
+
+def found_in(places: Sequence[str], name: str, *, folder: bool = False) -> str | None:
+    """The file (or folder) of that name in the first place that has it."""
+    for place in places:
+        path = os.path.normpath(os.path.join(place, name))
+        if os.path.isdir(path) if folder else os.path.isfile(path):
+            return path
+    return None
+
+
+def ignored_in(paths: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The places where the user wants causes to be silent: the line of the remark, and the next where it stands alone."""
+    found: dict[str, frozenset[str]] = {}
+    for path in paths:
+        text = read_text(path)
+        if "crashcart:" not in text:
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if remark := IGNORE.search(line):
+                names = frozenset(name.strip() for name in remark[1].split(","))
+                alone = not line[: remark.start()].strip()
+                found[f"{path}:{number + alone}"] = names
+    return found
+
+
+def read_text(path: str) -> str:
+    """The text of a file, empty where there is none to read."""
+    try:
+        return text_of(path) if os.path.isfile(path) else ""
+    except CommandError:
+        return ""
