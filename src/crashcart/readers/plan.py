@@ -15,6 +15,7 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.code import facts_of
 from crashcart.readers.code.program import Program, read_program
+from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
@@ -148,7 +149,7 @@ class _Planning:
         defaults = _defaults(seen, alone=bool(entry) or len(entries) == 1)
         launch = launch_facts(facts, places)
         read = read_configs(case, facts, defaults, configs, places, given=not found)
-        for fact in [*launch, *facts, *read.facts]:
+        for fact in [*launch, *facts, *read.facts, *refusals(case, facts)]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         _count(case, program)

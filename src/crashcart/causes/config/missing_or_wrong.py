@@ -19,9 +19,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes.config._foreseen import foreseen
 from crashcart.causes.config._where import SETTINGS, trained
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,15 +216,32 @@ def _ended_otherwise(case: Case, bar: Line) -> bool:
     return done or any(order > bar.order for order in ends)
 
 
-fixes = (
-    Fix(
+def in_config(case: Case) -> Iterator[Sign]:
+    """Before the start: flags the program refuses, files that are not there or cannot be read, settings that contradict."""
+    if case.before:
+        yield from foreseen(case)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """The flag as the program knows it, where only its spelling is wrong; else words."""
+    edits = tuple(
+        Edit(fact.span, fact.value["instead"])
+        for fact in case.all("arguments.refused")
+        if fact.span is not None and fact.value["instead"]
+    )
+    if edits:
+        yield Fix(
+            "Write the flag as the program knows it", "same-recipe", "nothing else of the command changes", edits=edits
+        )
+    yield Fix(
         "Correct the setting that the message names",
         "by-hand",
         "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and "
         "paths; use the config "
         "of the same version; give absolute paths; set only one of epochs and steps",
-    ),
-)
+    )
+
+
 experiment = Experiment(
     title="Let the program only parse and print its settings, with the correction and without",
     start_from="the beginning",
