@@ -19,6 +19,7 @@ from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
+from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch
 from crashcart.readers.project import (
     CONFIGS,
@@ -149,7 +150,8 @@ class _Planning:
         defaults = _defaults(seen, alone=bool(entry) or len(entries) == 1)
         launch = launch_facts(facts, places)
         read = read_configs(case, facts, defaults, configs, places, given=not found)
-        for fact in [*launch, *facts, *read.facts, *refusals(case, facts)]:
+        lost = missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
+        for fact in [*launch, *facts, *read.facts, *refusals(case, facts), *lost]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         _count(case, program)
@@ -162,6 +164,11 @@ class _Planning:
             program = read_program(entries, [".", root])
             self.programs[key] = program, facts_of(program)
         return self.programs[key]
+
+
+def _is_lost(facts: Sequence[Fact]) -> bool:
+    """Whether a script goes somewhere that cannot be told."""
+    return any(fact.name == "launch.folder_unknown" for fact in facts)
 
 
 def _files(case: Case) -> set[str]:

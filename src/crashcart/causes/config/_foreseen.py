@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.model import Sign
+from crashcart.causes.config._contradictions import contradictions
+from crashcart.causes.config._texts import squeezed
+from crashcart.model import Edit, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
-__all__ = ["foreseen"]
+__all__ = ["foreseen", "mended"]
 
 
 def foreseen(case: Case) -> Iterator[Sign]:
@@ -19,6 +22,22 @@ def foreseen(case: Case) -> Iterator[Sign]:
     for fact in case.all("arguments.refused"):
         yield Sign("decisive", fact.value["says"], (fact.evidence,))
     yield from _files(case)
+    for fact in case.all("path.missing"):
+        yield _missing(case, fact)
+    yield from contradictions(case)
+
+
+def mended(case: Case) -> Iterator[Fix]:
+    """The flag as the program knows it, where only its spelling is wrong."""
+    edits = tuple(
+        Edit(fact.span, fact.value["instead"])
+        for fact in case.all("arguments.refused")
+        if fact.span is not None and fact.value["instead"]
+    )
+    if edits:
+        yield Fix(
+            "Write the flag as the program knows it", "same-recipe", "nothing else of the command changes", edits=edits
+        )
 
 
 def _files(case: Case) -> Iterator[Sign]:
@@ -32,7 +51,22 @@ def _files(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", told, (fact.evidence,))
     for fact in case.all("config.duplicate"):
         refused = loader in {"omegaconf", "hydra", "ruamel"}
-        told = f"{fact.value} stands twice" + (
-            ", and this loader refuses the file" if refused else ": the later one counts, silently"
-        )
-        yield Sign("decisive" if refused else "weak", told, (fact.evidence,), fatal=refused)
+        after = ", and this loader refuses the file" if refused else ": the later one counts, silently"
+        yield Sign("decisive" if refused else "weak", f"{fact.value} stands twice{after}", (fact.evidence,), fatal=refused)
+    for fact in case.all("config.documents"):
+        if loader == "pyyaml" and not any("_all" in call.evidence.quote for call in case.all("code.config_loader")):
+            told = "the file holds several documents, and the program's loader takes one only"
+            yield Sign("decisive", told, (fact.evidence,))
+
+
+def _missing(case: Case, fact: Fact) -> Sign:
+    """A path that is not there: certain for what is read at the start from here, a condition for data."""
+    kind, path = fact.value["kind"], fact.value["path"]
+    told = f"the {kind} {path} is not there"
+    key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
+    looked = any(squeezed(one.value) == key for one in case.all("code.path_checked"))
+    if fact.value["elsewhere"] or looked or fact.origin == "default":
+        return Sign("weak", f"{told}; it may be on the machine that will run the job", (fact.evidence,), fatal=False)
+    if kind == "data" or not fact.value["sure"]:
+        return Sign("strong", f"{told}, when the job runs from here", (fact.evidence,))
+    return Sign("decisive", told, (fact.evidence,))

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, number_of, setting
+from crashcart.causes.config._arithmetic import checked, framework, sizes
+from crashcart.causes.config._sizes import repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -101,6 +103,9 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def in_config(case: Case) -> Iterator[Sign]:
     """The products and quotients that frameworks check or, worse, do not check."""
+    if case.before:
+        yield from _foreseen(case)
+        return
     images, sequence = case.number("train.images_per_device"), case.number("data.images_per_sequence")
     if images is not None and sequence and images < sequence:
         told = f"{images:g} images for a device and {sequence:g} for a sequence: {images:g} // {sequence:g} is 0"
@@ -181,24 +186,52 @@ def _positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
+def _foreseen(case: Case) -> Iterator[Sign]:
+    """Before the start: the program's own expressions with this job's numbers, then what the frameworks demand."""
+    for fact, numbers in sizes(case):
+        told = f"{fact.value['target']} comes out as 0: {fact.value['text']} with {numbers.written()}"
+        yield Sign("strong" if fact.value["if"] else "decisive", told, (fact.evidence, *numbers.evidence()))
+    for fact, numbers in checked(case):
+        told = f"the program's own check fails: {fact.value['text']} with {numbers.written()}"
+        yield Sign("strong" if fact.value["if"] else "decisive", told, (fact.evidence, *numbers.evidence()))
+    yield from framework(case)
+    yield from _images(case)
+    batch = case.facts.get("train.batch_size")
+    if batch is not None and batch.value == 0 and not isinstance(batch.value, bool) and batch.origin != "default":
+        yield Sign("strong", f"{batch.spelling} is 0, when a loader is built with it", (batch.evidence,))
+
+
+def _images(case: Case) -> Iterator[Sign]:
+    """Sequences of a drawn number of images in a batch of so many images for a device."""
+    images, drawn = case.number("train.images_per_device"), case.facts.get("data.images_per_sequence")
+    most = (
+        max((one for one in drawn.value if isinstance(one, int)), default=0)
+        if drawn and isinstance(drawn.value, list)
+        else 0
+    )
+    most = drawn.value if drawn and isinstance(drawn.value, int) else most
+    known = any(True for _ in sizes(case)) or case.all("code.size_guard")
+    if images is not None and drawn is not None and images < most and not known:
+        told = f"{images:g} // {most} is 0, when a sequence of {most} images is drawn for a device that takes {images:g}"
+        yield Sign("strong", told, (case.facts["train.images_per_device"].evidence, drawn.evidence))
+
+
 def fix(case: Case) -> Iterator[Fix]:
-    """The cut made without loss, where the code allows; then the sizes."""
+    """The cut made without loss, where the code allows; the smallest change of the numbers that makes the size positive; else words."""
     cut = [fact for fact in case.all("code.chunks") if (found := _cut(case, fact)) and found[0] != "weak"]
     edits = edits_of(cut, "edits")
     if edits:
         why = "parts that differ by one sample at most, none of them empty; a batch that divides is cut as before"
         yield Fix("Cut the batch without loss", "same-recipe", why, edits=edits)
-    yield from fixes
-
-
-fixes = (
-    Fix(
+    yield from repaired(case)
+    yield Fix(
         "Choose accumulation so that micro-batch x accumulation x data-parallel ranks is the global batch",
         "by-hand",
         "keep the global batch, which is the recipe; change the accumulation first, then the micro-batch, the number of "
         "GPUs last",
-    ),
-)
+    )
+
+
 experiment = Experiment(
     title="Start with sizes that divide (accumulation 1, global batch = micro-batch x ranks) and print the real world size",
     start_from="the beginning",

@@ -68,6 +68,18 @@ def in_config(case: Case) -> Iterator[Sign]:
         if value is not None and value * unit >= LONG:
             told = f"the time-out is {value * unit / HOUR:.0f} hours: until then a hang says nothing"
             yield Sign("weak", told, (case.facts[name].evidence,), fatal=False)
+    for variable in ("TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
+        fact = case.facts.get(f"environment.{variable}")
+        if fact is not None and str(fact.value) == "0":
+            yield Sign("weak", f"{variable}=0 switches off what would report a hang", (fact.evidence,), fatal=False)
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A time-out of six hours and more that the code gives the process group."""
+    for fact in case.all("code.group_timeout"):
+        if fact.value >= LONG:
+            told = f"the code sets a time-out of {fact.value / HOUR:.0f} hours: until then a hang says nothing"
+            yield Sign("weak", told, (fact.evidence,), fatal=False)
 
 
 fixes = (

@@ -20,12 +20,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
 title = "More processes than devices, or several processes on one device"
 alike = ("distributed/rendezvous", "config/missing-or-wrong")
@@ -62,17 +63,66 @@ phrases = (
 
 
 def in_config(case: Case) -> Iterator[Sign]:
-    """More processes on a node than cards that the script shows them."""
-    wanted = case.number("launch.processes_per_node")
+    """More processes on a node than cards that the script shows them, or that the job asks the scheduler for."""
+    wanted, cards = _wanted(case), _cards(case)
+    if (
+        wanted is None
+        or cards is None
+        or (case.facts.get("distributed.backend") and case.facts["distributed.backend"].value == "gloo")
+    ):
+        return
+    count, shown = cards
+    if wanted.value > count:
+        told = f"{wanted.value:g} processes on a node, and {_source(shown)} {count} card{'s' if count != 1 else ''}"
+        yield Sign("decisive", told, (wanted.evidence, shown.evidence))
+    tasks = case.facts.get("launch.tasks_per_node")
+    kind = case.facts.get("launch.kind")
+    if tasks and kind and kind.value == "srun" and wanted.spelling.endswith("devices") and tasks.value != wanted.value:
+        told = (
+            f"{wanted.spelling} is {wanted.value:g} and Slurm starts {tasks.value:g} tasks on a node: Lightning refuses that"
+        )
+        yield Sign("decisive", told, (wanted.evidence, tasks.evidence))
+
+
+def _wanted(case: Case) -> Fact | None:
+    """The processes on one node, each of which takes a card."""
+    each = case.facts.get("launch.processes_per_node")
+    if each is not None and type(each.value) is int:
+        return each
+    total, nodes = case.facts.get("launch.processes"), case.facts.get("launch.nodes")
+    alone = nodes is None or nodes.value == 1
+    return total if total is not None and type(total.value) is int and alone and total.origin != "default" else None
+
+
+def _cards(case: Case) -> tuple[int, Fact] | None:
+    """How many cards a node of the job has: what the script shows, else what it asks for; never this machine's."""
     visible = case.facts.get("environment.CUDA_VISIBLE_DEVICES")
-    if wanted and visible is not None and isinstance(visible.value, str) and visible.value.strip():
+    if visible is not None and isinstance(visible.value, str):
         cards = [card for card in visible.value.split(",") if card.strip()]
-        if wanted > len(cards):
-            told = f"{wanted:g} processes on a node, and CUDA_VISIBLE_DEVICES shows {len(cards)} cards"
-            yield Sign("decisive", told, (case.facts["launch.processes_per_node"].evidence, visible.evidence))
+        return (len(cards), visible) if cards and "$" not in visible.value and "MIG" not in visible.value else None
+    asked = case.facts.get("launch.gpus_per_node")
+    if asked is not None and type(asked.value) is int:
+        return asked.value, asked
+    asked, nodes = case.facts.get("launch.gpus"), case.facts.get("launch.nodes")
+    if asked is not None and type(asked.value) is int and (nodes is None or nodes.value == 1):
+        return asked.value, asked
+    return None
 
 
-fixes = (
+def _source(shown: Fact) -> str:
+    return "CUDA_VISIBLE_DEVICES shows" if shown.origin == "environment" else f"{shown.spelling} asks for"
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """As many processes as cards, where the number stands in a file; else words."""
+    wanted, cards = _wanted(case), _cards(case)
+    if wanted is not None and cards is not None and wanted.value > cards[0] and wanted.span is not None:
+        why = "each process needs a card of its own; with fewer ranks raise the accumulation to keep the global batch"
+        yield Fix(f"Start {cards[0]} processes", "changes-training", why, edits=(Edit(wanted.span, str(cards[0])),))
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Start as many processes as the job sees cards",
         "by-hand",

@@ -19,10 +19,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.config._foreseen import foreseen
+from crashcart.causes.config._foreseen import foreseen, mended
 from crashcart.causes.config._where import SETTINGS, trained
 from crashcart.log import evidence
-from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -223,22 +223,13 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """The flag as the program knows it, where only its spelling is wrong; else words."""
-    edits = tuple(
-        Edit(fact.span, fact.value["instead"])
-        for fact in case.all("arguments.refused")
-        if fact.span is not None and fact.value["instead"]
-    )
-    if edits:
-        yield Fix(
-            "Write the flag as the program knows it", "same-recipe", "nothing else of the command changes", edits=edits
-        )
+    """A patch where only the spelling is wrong; else words."""
+    yield from mended(case)
     yield Fix(
         "Correct the setting that the message names",
         "by-hand",
         "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and "
-        "paths; use the config "
-        "of the same version; give absolute paths; set only one of epochs and steps",
+        "paths; use the config of the same version; give absolute paths; set only one of epochs and steps",
     )
 
 

@@ -14,6 +14,8 @@ What to do: shift one of the periods, free what the first phase holds, and see w
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import lcm
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
@@ -59,13 +61,45 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_config(case: Case) -> Iterator[Sign]:
-    """Periods of the settings, against the last step of a run that died."""
+    """Periods of the settings: where they will meet, or whether they met on the last step of a run that died."""
     periods = {}
     for name in PERIODS:
         value = case.number(name)
         if value is not None and value > 1:
             periods[name] = (int(value), case.facts[name].evidence)
-    yield from _meeting(case, periods)
+    yield from _will_meet(case, periods) if case.before else _meeting(case, periods)
+
+
+def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[Sign]:
+    """The first step where phases meet, with the batch of each; a condition where sampling takes more than training does."""
+    on = {name: period for name, period in periods.items() if _strategy(case, name) != "no"}
+    if len(on) < 2:
+        return
+    pairs = list(combinations(on, 2)) if len(on) > 2 and "sample.period" in on else [tuple(on)]
+    wanted = next((pair for pair in pairs if set(pair) == {"save.period", "sample.period"}), pairs[0])
+    step, last = lcm(*(on[name][0] for name in wanted)), case.number("train.max_steps")
+    if last is not None and 0 < last < step:
+        return
+    train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
+    places = [on[name][1] for name in wanted]
+    told = f"{' and '.join(WORDS[name] for name in wanted)} first fall on the same step at {step}"
+    alone = [number * on["sample.period"][0] for number in range(1, 4)] if "sample.period" in wanted else []
+    if train and sample and sample > train and "sample.period" in wanted:
+        before = (
+            f"; sampling alone, at {', '.join(str(one) for one in alone if one < step)}, says nothing about it"
+            if alone[0] < step
+            else ""
+        )
+        told += f", when what one phase leaves in memory stays: sampling takes a batch of {sample:g}, training of {train:g}{before}"
+        places += [case.facts["sample.batch_size"].evidence, case.facts["train.batch_size"].evidence]
+        yield Sign("strong", told, tuple(places), fatal=False)
+    else:
+        yield Sign("weak", told, tuple(places), fatal=False)
+
+
+def _strategy(case: Case, name: str) -> str:
+    fact = case.facts.get(name.replace(".period", ".strategy"))
+    return "" if fact is None else "no" if fact.value is False else str(fact.value).lower()
 
 
 def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[Sign]:
@@ -98,7 +132,16 @@ def _both_began(case: Case) -> bool:
     return sum(compiled(words).search(last) is not None for words in (SAVES, EVALUATES, SAMPLES)) > 1
 
 
-fixes = (
+def fix(case: Case) -> Iterator[Fix]:
+    """Before the start: sampling with no more than training takes; else words."""
+    train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
+    if case.before and train and sample and sample > train:
+        why = "the weights see the same training; sampling then needs no batch that training has not shown to fit"
+        yield Fix(f"Sample with a batch of {train:g}", "same-recipe", why, settings={"sample.batch_size": int(train)})
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Shift one of the periods so that the phases do not meet",
         "by-hand",

@@ -161,7 +161,7 @@ def _files(wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> I
                 start = os.path.dirname(start)
             starts = [start or "."]
         for start in starts:
-            found = [one for one in _candidates(start, parts) if os.path.isfile(one)]
+            found = [os.path.normpath(one) for one in _candidates(start, parts) if os.path.isfile(one)]
             if found:
                 yield from found
                 break

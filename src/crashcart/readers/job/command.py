@@ -129,8 +129,12 @@ class _Reading:
         words = launch.program[1:]
         given = list(zip(masked(words), [word.known for word in words], strict=True))
         yield self.fact("launch.arguments", given, first, text)
-        if at := folder_of(self.script, command):
-            yield self.fact("launch.folder", at, first)
+        at, told = folder_of(self.script, command)
+        if at or not told:
+            yield self.fact("launch.folder" if told else "launch.folder_unknown", at, first)
+        others = [shown(one) for one in self.script.commands if one is not command]
+        if others and self.script.file:
+            yield self.fact("script.other_commands", "\n".join(others), first)
         if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b", self.script.text):
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
 

@@ -18,12 +18,13 @@ HERE = re.compile(
 )
 
 
-def folder_of(script: Script, command: Command) -> str:
-    """The folder into which a script goes before a command, empty where it stays or it cannot be told."""
-    at, own = "", os.path.dirname(script.file) or "."
+def folder_of(script: Script, command: Command) -> tuple[str, bool]:
+    """The folder into which a script goes before a command, empty where it stays; and whether that can be told."""
+    at, told, own = "", True, os.path.dirname(script.file) or "."
     for one in script.commands[: script.commands.index(command)] if script.file else ():
         if [word.text for word in one.words[:-1]] in (["cd"], ["pushd"]):
             word = one.words[-1]
             text = HERE.sub(own, word.text)
-            at = os.path.join(at, text) if word.known or (text != word.text and "$" not in text) else at
-    return os.path.normpath(at) if at else ""
+            told = told and (word.known or (text != word.text and "$" not in text))
+            at = os.path.join(at, text) if told else at
+    return os.path.normpath(at) if at else "", told

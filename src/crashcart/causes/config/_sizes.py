@@ -1,0 +1,95 @@
+"""Numbers that make a size positive or a check hold: the nearest to what the user wrote, and the recipe kept where it can be.
+
+Only a number that stands in a file is changed. Tried are, for each setting in the expression, the values nearest to the old
+one; accumulation first, since it leaves the batch of a device and the memory as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crashcart.causes.config._arithmetic import IDENTITY, checked, deepspeed, sizes
+from crashcart.causes.config._texts import squeezed
+from crashcart.model import Edit, Fix
+from crashcart.record import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.causes.config._arithmetic import Numbers
+    from crashcart.model import Fact
+
+__all__ = ["repaired"]
+
+FARTHEST = 4096
+
+
+def repaired(case: Case) -> Iterator[Fix]:
+    """One fix for each expression that can be mended by one number."""
+    for fact, numbers in sizes(case):
+        yield from _changed(fact.value["tree"], numbers, lambda value: bool(value) and value >= 1)
+    for fact, numbers in checked(case):
+        yield from _changed(fact.value["tree"], numbers, bool)
+    yield from _identity(case)
+
+
+def _identity(case: Case) -> Iterator[Fix]:
+    """DeepSpeed's identity by the accumulation alone: the global batch is the recipe and stays."""
+    file = {fact.spelling: fact for fact in deepspeed(case)}
+    batch, micro, times = (file.get(name) for name in IDENTITY)
+    ranks = case.number("launch.processes")
+    if batch is None or micro is None or times is None or times.span is None or not ranks:
+        return
+    right, rest = divmod(batch.value, micro.value * ranks)
+    if not rest and right >= 1 and right != times.value:
+        title = f"Set gradient_accumulation_steps to {right:g}: {micro.value:g} x {right:g} x {ranks:g} is {batch.value:g}"
+        why = "the global batch, which is the recipe, stays as it is"
+        yield Fix(title, "same-recipe", why, edits=(Edit(times.span, str(int(right))),))
+
+
+def _changed(tree: Any, numbers: Numbers, holds: Any) -> Iterator[Fix]:  # noqa: ANN401 - a tree of tuples, a test
+    candidates = [
+        (name, fact)
+        for name, fact in numbers.used.items()
+        if fact.span is not None and isinstance(fact.value, int) and name != "ranks"
+    ]
+    found = [
+        (distance, name, fact, value)
+        for name, fact in candidates
+        for distance, value in [_nearest(tree, numbers, fact, holds)]
+        if value
+    ]
+    for _, name, fact, value in sorted(found, key=lambda one: (_weight(one[2]), one[0]))[:1]:
+        title = f"Set {fact.spelling or name} to {value} (it is {fact.value})"
+        edits = (Edit(fact.span, str(value)),) if fact.span else ()
+        why = "the nearest number with which the program's own arithmetic holds; it changes the batch or the accumulation"
+        yield Fix(title, "changes-training", why, edits=edits)
+
+
+def _weight(fact: Fact) -> int:
+    """What is changed first: accumulation, then a size of a device, then the rest."""
+    order = [
+        "train.accumulation",
+        "data.images_per_sequence",
+        "train.images_per_device",
+        "train.batch_size",
+        "eval.batch_size",
+    ]
+    return order.index(fact.name) if fact.name in order else len(order)
+
+
+def _nearest(tree: Any, numbers: Numbers, fact: Fact, holds: Any) -> tuple[int, int]:  # noqa: ANN401 - a tree of tuples, a test
+    """The value nearest to the old one with which it holds, and how far it is; (0, 0) where there is none."""
+    key = next((key for key, one in numbers.known.items() if one is fact), squeezed(fact.spelling))
+    try:
+        for distance in range(1, min(FARTHEST, 4 * abs(int(fact.value)) + 64)):
+            for value in (fact.value + distance, fact.value - distance):
+                if value >= 1:
+                    numbers.known[key] = replace(fact, value=value)
+                    if holds(numbers.value(tree)):
+                        return distance, value
+    finally:
+        numbers.known[key] = fact
+        numbers.value(tree)
+    return 0, 0

@@ -1,0 +1,63 @@
+"""Paths that the job names and that are not there.
+
+Only what is surely a path of this machine's file system counts: relative to a folder that is known (the program itself was
+found from there), or absolute. Names of a hub (``org/name``), addresses, patterns, words like ``latest`` and what the script
+makes itself are none. An absolute path whose first folders are not here either belongs to another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.model import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["missing"]
+
+KINDS = {
+    "config.path": "config", "launch.config_path": "config", "distributed.config_path": "config", "resume.path": "checkpoint",
+    "data.path": "data",
+}  # fmt: skip
+SUFFIX = re.compile(
+    r"\.(?:ya?ml|json|toml|py|pth?|ckpt|bin|safetensors|tar|csv|tsv|parquet|h5|hdf5|lmdb|jsonl|txt|npz|npy|pkl|arrow)$"
+)
+NO_PATH = re.compile(r"://|[*?\[\]{}$<>|]|^~|\n|^(?:hf|s3|gs|hdfs|oss):|path/to|your[_-]|xxx", re.IGNORECASE)
+WORDS = {"latest", "last", "auto", "best", "true", "false", "none", "null", "allow", "must", "never", ""}
+LAUNCHED = ("command", "script")
+
+
+def missing(facts: Sequence[Fact], places: Sequence[str], *, sure: bool) -> Iterator[Fact]:
+    """``path.missing``: the kind, and whether the folder from which it counts is known."""
+    made = " ".join(str(fact.value) for fact in facts if fact.name == "script.other_commands")
+    last = {fact.name: fact for fact in facts if fact.name in KINDS}
+    for name, fact in last.items():
+        kind, path = KINDS[name], fact.value
+        if not isinstance(path, str) or not _is_path(path, kind) or (made and os.path.basename(path.rstrip("/")) in made):
+            continue
+        if any(os.path.exists(os.path.join(place, path)) for place in places):
+            continue
+        elsewhere = os.path.isabs(path) and not os.path.exists("/".join(path.split("/")[:3]))
+        yield Fact(
+            "path.missing",
+            {"kind": kind, "path": path, "sure": sure and not elsewhere, "elsewhere": elsewhere},
+            fact.evidence,
+            fact.origin,
+            fact.spelling,
+            fact.span,
+        )
+
+
+def _is_path(path: str, kind: str) -> bool:
+    if NO_PATH.search(path) or path.strip().lower() in WORDS:
+        return False
+    if SUFFIX.search(path):
+        return True
+    if kind == "config":
+        return False
+    if path.startswith(("/", "./", "../")):
+        return True
+    return kind == "checkpoint" and "/" in path and bool(re.search(r"(?i)checkpoint|ckpt|epoch|step|runs?/|outputs?/", path))
