@@ -164,6 +164,7 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--against", metavar="VERSION", help="tell only what is new against a folder or a git revision")
     check.add_argument("--fix", action="store_true", help="show and apply the patches that leave the training as it is")
     check.add_argument("--fix-all", action="store_true", help="also those that change the training")
+    check.add_argument("--show-job", action="store_true", help="also print what was understood of the job, and from where")
     check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
 

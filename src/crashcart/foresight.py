@@ -97,6 +97,8 @@ def _signs(cause: Cause, case: Case) -> Iterator[Sign]:
 def _ignored(cause: Cause, sign: Sign, case: Case, silenced: list[Evidence]) -> bool:
     """Whether the user silenced this cause at this place."""
     family = cause.id.split("/")[0]
+    if case.ignored.get("*", frozenset()) & {cause.id, f"{family}/*", family}:
+        return True
     for item in sign.evidence:
         if case.ignored.get(item.where, frozenset()) & {cause.id, f"{family}/*", family}:
             silenced.append(Evidence(item.source, f"silenced here: {cause.id}", item.where))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["canonical", "is_secret", "spellings"]
+__all__ = ["canonical", "is_secret", "learn", "spellings"]
 
 # Each value: "spelling=framework, ..."; the first is the commonest and is the one that advice uses.
 SPELLINGS: dict[str, str] = {
@@ -129,6 +129,7 @@ SPELLINGS: dict[str, str] = {
     "config.path": "^config=most, ^cfg, config_path, config_name=Hydra, ^base=latent-diffusion",
 }
 
+_OWN: dict[str, str] = {}
 TRAINING = frozenset(
     [
         "train",
@@ -161,6 +162,8 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
     """
     parts = [_squeeze(part) for part in re.split(r"[./]", f"{path}.{spelling}" if path else spelling)]
     *parents, last = [part for part in parts if part] or [""]
+    if _OWN and (own := _OWN.get(f"{parents[-1]}.{last}" if parents else last) or _OWN.get(last)):
+        return own
     nearest = parents[-1] if parents else ""
     for above, top_only, name in _index().get(last, ()):
         if above is not None and above != nearest:
@@ -169,6 +172,12 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
             continue
         return _for_loader(name, parents)
     return None
+
+
+def learn(names: dict[str, str]) -> None:
+    """Take a project's own words for settings; they count before all others, and replace those of the project before."""
+    _OWN.clear()
+    _OWN.update({".".join(_squeeze(part) for part in spelling.split(".")[-2:]): name for spelling, name in names.items()})
 
 
 def spellings(name: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ CRASHED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <mo
 FLAGS = {
     "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "--pid", "-h", "paths"],
     "run": ["--grace", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
-    "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--strict", "-h", "paths"],
+    "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--show-job", "--strict", "-h", "paths"],
     "runs": ["--help", "--json", "-h"],
     "explain": ["--help", "-h", "cause"],
     "completion": ["--help", "-h", "shell"],

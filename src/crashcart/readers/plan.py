@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from crashcart.case import Case
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.names import learn
 from crashcart.readers.code import facts_of
 from crashcart.readers.code.program import Program, read_program
 from crashcart.readers.job.argv import refusals
@@ -21,6 +22,7 @@ from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch
+from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
     CONFIGS,
     NO_TRAINING,
@@ -60,6 +62,14 @@ class Plan:
     case: Case
     program: Program = field(default_factory=Program)
 
+    @property
+    def counted(self) -> dict[str, int]:
+        """What is counted in the code, not by flags: each loader has workers of its own."""
+        each = {"loaders": ("DataLoader",), "scalers": ("GradScaler",)}
+        return {
+            name: sum(1 for source in self.program.sources for _ in source.calls(*calls)) for name, calls in each.items()
+        }
+
 
 def plans(asked: Asked, progress: Callable[[str], None] | None = None) -> list[Plan]:
     """The jobs that were named; at least one, or a sentence why there is none."""
@@ -70,16 +80,24 @@ class _Planning:
     def __init__(self, progress: Callable[[str], None]) -> None:
         self.progress = progress
         self.programs: dict[tuple[str, ...], tuple[Program, dict[str, list[Fact]]]] = {}
+        self.own = OwnSettings()
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
+            self.settle(".")
             return [self.command(asked.command)]
         found: list[Plan] = []
         for path in asked.paths or ["."]:
             if not os.path.exists(path):
                 raise CommandError(f"{path}: there is no such file or folder.")
+            self.settle(path if os.path.isdir(path) else os.path.dirname(path) or ".")
             found += self.folder(path) if os.path.isdir(path) else [self.file(path)]
         return found
+
+    def settle(self, folder: str) -> None:
+        """Take what the project says to crashcart itself."""
+        self.own = own_settings(root_of(folder))
+        learn(self.own.names)
 
     def command(self, words: Sequence[str]) -> Plan:
         """A command; where it is a shell script (``bash train.sh``), that script."""
@@ -92,19 +110,20 @@ class _Planning:
         if path.endswith(CONFIGS):
             return self.config(path)
         if path.endswith(".py"):
-            return self.job(path, read_command(["python", path]), os.path.dirname(path) or ".")
+            named = [fact for fact in read_command(["python", path]) if fact.name != "launch.arguments"]  # nobody gave any
+            return self.job(path, named, os.path.dirname(path) or ".")
         return self.job(path, read_launch(path), os.path.dirname(path) or ".")
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""
         root = root_of(os.path.dirname(path) or ".")
-        entries = [entry for entry in entries_of(files_of(root)) if reads(entry, path)]
+        entries = [entry for entry in entries_of(files_of(root, self.own.exclude)) if reads(entry, path)]
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries)
 
     def folder(self, path: str) -> list[Plan]:
         """All jobs of a folder; where there is no script and no config, its entry files."""
         problems: list[tuple[str, str]] = []
-        files = list(files_of(path, problems=problems))
+        files = list(files_of(path, self.own.exclude, problems))
         scripts = [self.file(file) for file in files if file.endswith(SCRIPTS) and launches(file)][:_MOST_JOBS]
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files))
@@ -141,7 +160,7 @@ class _Planning:
         places = list(dict.fromkeys([*inner, ".", folder, root]))
         entry = _entry(facts, places)
         program, seen = self.code([entry] if entry else entries, root)
-        case.not_looked += program.not_looked
+        case.not_looked += [*self.own.not_looked, *program.not_looked]
         if entry is None and not entries:
             case.not_looked.append(
                 NotLooked("the program's code", "its entry file was not found", "run this in the job's folder")
@@ -156,12 +175,19 @@ class _Planning:
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         _count(case, program)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named])
+        case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 
     def code(self, entries: Sequence[str], root: str) -> tuple[Program, dict[str, list[Fact]]]:
         key = (root, *entries)
         if key not in self.programs:
             program = read_program(entries, [".", root])
+            left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
+            program.sources = (
+                [source for source in program.sources if not source.path.startswith(left_out)]
+                if left_out
+                else program.sources
+            )
             self.programs[key] = program, facts_of(program)
         return self.programs[key]
 

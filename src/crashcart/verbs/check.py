@@ -62,16 +62,22 @@ def run(options: argparse.Namespace) -> int:
     if (options.fix or options.fix_all) and _repaired(diagnosis, everything=options.fix_all):
         diagnosis = _foreseen(plans(asked), asked)
     told = clean_all(diagnosis)
+    jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:
         import json
 
         from crashcart.report.data import plain
+        from crashcart.report.job import plain_job
 
-        json.dump(plain(told), sys.stdout, ensure_ascii=False, default=str)
+        shown = {"job": [plain_job(*job) for job in jobs]} if jobs else {}
+        json.dump({**plain(told), **clean_all(shown)}, sys.stdout, ensure_ascii=False, default=str)
         sys.stdout.write("\n")
     else:
         from crashcart.report.foreseen import write
+        from crashcart.report.job import write_jobs
 
+        if jobs:
+            write_jobs(jobs)
         write(told, against=options.against, gone=clean_all(gone))
     fatal = {"will", "can"} if options.strict else {"will"}
     return KILLED if any(finding.level in fatal for finding in diagnosis.findings) else FIT

@@ -51,6 +51,10 @@ class Reading:
         self.source = source
         self.attributes: dict[str, str] = {}
         self.names: dict[tuple[ast.AST, str], str] = {}
+        self.values: dict[tuple[ast.AST, str], list[ast.expr]] = {}
+        for node in source.nodes(ast.Assign):
+            if isinstance(node.targets[0], ast.Name):
+                self.values.setdefault((self.scope(node), node.targets[0].id), []).append(node.value)
         for _ in range(2):
             for node in source.nodes(ast.Assign):
                 key = self.key(node.value)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.names import canonical
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parents
+from crashcart.readers.code.source import FUNCTIONS, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,12 +157,5 @@ def _leaf(node: ast.expr, reading: Reading, deep: int) -> Tree | None:
 
 def _assigned(node: ast.Name, reading: Reading) -> ast.expr | None:
     """What a name of this function was set to, where it is set once."""
-    scope = inside(node, *FUNCTIONS) or reading.source.tree
-    values = [
-        one.value
-        for one in reading.source.nodes(ast.Assign)
-        if isinstance(one.targets[0], ast.Name)
-        and one.targets[0].id == node.id
-        and (inside(one, *FUNCTIONS) or reading.source.tree) is scope
-    ]
+    values = reading.values.get((reading.scope(node), node.id), [])
     return values[0] if len(values) == 1 and not any(node is below for below in ast.walk(values[0])) else None

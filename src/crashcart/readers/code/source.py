@@ -40,6 +40,7 @@ class Source:
         self.text = text
         self.tree = ast.parse(text)
         self._kinds: dict[type, list[Any]] = {}
+        self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self._starts = [0]
         for line in text.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -90,11 +91,16 @@ class Source:
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """The calls whose name, imports followed, is one of these or ends with ``.`` and one of these."""
+        if self._calls is None:
+            self._calls = {}
+            for call in self.nodes(ast.Call):
+                name = self.called(call.func)
+                self._calls.setdefault(name.rpartition(".")[2], []).append((name, call))
         ends = tuple(f".{name}" for name in names)
-        for call in self.nodes(ast.Call):
-            found = self.called(call.func)
-            if found in names or found.endswith(ends):
-                yield call
+        for last in dict.fromkeys(name.rpartition(".")[2] for name in names):
+            for name, call in self._calls.get(last, ()):
+                if name in names or name.endswith(ends):
+                    yield call
 
     def offset(self, line: int, column: int) -> int:
         """The character at a line and a column in bytes, as a tree counts them."""

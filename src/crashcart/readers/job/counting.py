@@ -37,6 +37,8 @@ def processes(launch: Launch, facts: list[Fact]) -> Iterator[Fact]:
         return
     yield from [] if each in facts else [each]
     nodes = _nodes(last)
+    if nodes == 1 and "launch.nodes" not in last and launch.kind in TORCH:
+        yield replace(last["launch.kind"], name="launch.nodes", value=1, origin="default", span=None)
     if nodes is not None:
         yield Fact(
             "launch.processes",

@@ -1,0 +1,140 @@
+"""The model of a job as a table: what was understood of it, where each value comes from, and what is not known.
+
+A value is only as good as its origin, so every row says it: a flag, a line of a file, the environment, a default in the code,
+a calculation from rows above. Unknown is a row too: what a check could not see it cannot vouch for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crashcart.report.terminal import printed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from crashcart.case import Case
+    from crashcart.model import Fact
+
+__all__ = ["plain_job", "write_jobs"]
+
+# Heading, then a row for each: label, and the canonical names of which the first known counts.
+TABLE: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
+    ("Launch", (
+        ("launcher", ("launch.kind",)), ("program", ("launch.script",)), ("ranks", ("launch.processes",)), ("nodes", ("launch.nodes",)),
+        ("ranks on a node", ("launch.processes_per_node", "launch.tasks_per_node")), ("cards on a node", ("launch.gpus_per_node", "launch.gpus")),
+        ("host memory limit", ("launch.memory_bytes",)), ("time limit, seconds", ("launch.time_limit_seconds",)),
+    )),
+    ("Batch", (
+        ("batch of a rank", ("train.batch_size", "train.images_per_device", "train.tokens_per_device")), ("accumulation", ("train.accumulation",)),
+        ("global batch", ("train.global_batch_size",)), ("evaluation batch", ("eval.batch_size",)), ("sampling batch", ("sample.batch_size",)),
+    )),
+    ("Length and periods", (
+        ("steps", ("train.max_steps",)), ("epochs", ("train.epochs",)), ("logging", ("log.period",)),
+        ("evaluation", ("eval.period", "eval.period_epochs", "eval.period_batches", "eval.strategy")),
+        ("sampling", ("sample.period",)), ("saving", ("save.period", "save.period_epochs", "save.strategy")), ("checkpoints kept", ("save.keep",)),
+    )),
+    ("Loaders", (
+        ("workers of a loader", ("loader.workers",)), ("prefetch", ("loader.prefetch",)), ("persistent", ("loader.persistent",)),
+        ("pinned", ("loader.pin",)), ("evaluation workers", ("eval.workers",)), ("drop last", ("loader.drop_last",)),
+    )),
+    ("Numbers", (
+        ("learning rate", ("train.learning_rate",)), ("warm-up", ("train.warmup", "train.warmup_ratio", "train.warmup_epochs")),
+        ("clipping", ("train.clip",)), ("precision", ("train.precision", "train.bf16", "train.fp16", "train.amp")), ("seed", ("train.seed",)),
+    )),
+    ("Ranks together", (
+        ("parallel kind", ("distributed.kind",)), ("ZeRO stage", ("distributed.zero_stage",)), ("backend", ("distributed.backend",)),
+        ("time-out", ("distributed.timeout_seconds", "distributed.timeout_minutes")),
+    )),
+    ("Files and trackers", (
+        ("config loader", ("config.loader",)), ("data", ("data.path",)), ("output", ("output.path",)), ("resume", ("resume.path",)),
+        ("tracker", ("tracker.kind", "tracker.enabled", "tracker.mode")),
+    )),
+)  # fmt: skip
+UNKNOWN = "unknown"
+_LONGEST, _SHORT = 36, 14
+
+
+def plain_job(name: str, case: Case, counted: dict[str, int]) -> dict[str, Any]:
+    """A job as plain data: every row with its value and origin, null where it is unknown."""
+    rows = {label: row for _, part in _rows(case, counted) for label, row in part}
+    return {
+        "name": name,
+        "settings": {label: None if row is None else {"value": row[0], "origin": row[1]} for label, row in rows.items()},
+    }
+
+
+def write_jobs(jobs: Sequence[tuple[str, Case, dict[str, int]]]) -> None:
+    """Print the tables of all jobs on standard output."""
+    printed([line for name, case, counted in jobs for line in _lines(name, case, counted)])
+
+
+def _lines(name: str, case: Case, counted: dict[str, int]) -> Iterator[tuple[str, str]]:
+    from crashcart.redact import clean
+
+    yield "bold", f"The job: {clean(name)}"
+    for heading, part in _rows(case, counted):
+        yield "bold", f"  {heading}"
+        for label, row in part:
+            value, origin = (UNKNOWN, "") if row is None else (clean(_shown(row[0])), clean(row[1]))
+            yield (
+                "" if row else "dim",
+                f"    {label:<22}{value:<{_LONGEST if len(value) > _SHORT else _SHORT}} {origin}".rstrip(),
+            )
+    yield "", ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str) and (value[:1].isdigit() or value in {"None", "none"}) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _rows(case: Case, counted: dict[str, int]) -> Iterator[tuple[str, list[tuple[str, tuple[Any, str] | None]]]]:
+    for heading, part in TABLE:
+        rows = [(label, _known(case, names)) for label, names in part]
+        yield heading, [*_calculated(case, heading, rows), *_counted(case, heading, counted)]
+
+
+def _known(case: Case, names: tuple[str, ...]) -> tuple[Any, str] | None:
+    fact = next((case.facts[name] for name in names if name in case.facts), None)
+    return None if fact is None else (fact.value, _origin(fact))
+
+
+def _origin(fact: Fact) -> str:
+    """Where a value comes from, in words."""
+    spelled = f"{fact.spelling}, " if fact.spelling and fact.origin in {"flag", "file", "environment"} else ""
+    kind = {"default": "default in ", "environment": "environment, ", "code": "code, "}.get(fact.origin, "")
+    return f"{spelled}{kind}{fact.evidence.where}"
+
+
+def _calculated(
+    case: Case, heading: str, rows: list[tuple[str, tuple[Any, str] | None]]
+) -> Iterator[tuple[str, tuple[Any, str] | None]]:
+    """The global batch, where its factors are known and nobody states it."""
+    for label, row in rows:
+        if heading == "Batch" and label == "global batch" and row is None:
+            each, ranks, times = (
+                case.number("train.batch_size"),
+                case.number("launch.processes"),
+                case.number("train.accumulation"),
+            )
+            if each and ranks:
+                said = "" if times else " (accumulation taken as 1)"
+                yield label, (int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
+                continue
+        yield label, row
+
+
+def _counted(case: Case, heading: str, counted: dict[str, int]) -> Iterator[tuple[str, tuple[Any, str] | None]]:
+    """Loaders are counted in the code, not by flags: each has workers of its own, on every rank."""
+    if heading == "Numbers":
+        scalers = counted.get("scalers", 0)
+        yield "gradient scaler", (scalers, "calls of GradScaler") if scalers else None
+    if heading != "Loaders":
+        return
+    loaders = counted.get("loaders", 0)
+    yield "loaders in the code", (loaders, "calls of DataLoader") if loaders else None
+    workers, ranks = case.number("loader.workers"), case.number("launch.processes")
+    known = loaders and workers is not None and ranks
+    total = int(loaders * (workers or 0) * (ranks or 0))
+    yield "worker processes", (total, "calculated: loaders x workers x ranks") if known else None

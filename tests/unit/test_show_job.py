@@ -1,0 +1,44 @@
+"""What was understood of a job is shown with its origin, and what is not known is shown as unknown."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """import argparse
+from torch.utils.data import DataLoader
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=8)
+parser.add_argument("--num_workers", type=int, default=4)
+args = parser.parse_args()
+one, two = DataLoader([]), DataLoader([])
+"""
+
+
+def shown(folder: Path, *flags: str) -> str:
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "run.sh").write_text("torchrun --nproc_per_node=2 train.py --batch_size 16\n")
+    command = [sys.executable, "-m", "crashcart", "check", "--show-job", *flags, "run.sh"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_table_says_where_each_value_comes_from(tmp_path: Path) -> None:
+    text = shown(tmp_path)
+    rows = {" ".join(line.split()) for line in text.split("\n")}
+    assert "batch of a rank 16 --batch_size, run.sh:1" in rows
+    assert "workers of a loader 4 default in train.py:5" in rows
+    assert "global batch 32 calculated: batch x accumulation x ranks (accumulation taken as 1)" in rows
+    assert "worker processes 16 calculated: loaders x workers x ranks" in rows
+    assert "sampling batch unknown" in rows
+    assert text.rstrip().endswith("It can be started: nothing in what was read will kill it.")
+
+
+def test_the_same_stands_in_the_json(tmp_path: Path) -> None:
+    settings = json.loads(shown(tmp_path, "--json"))["job"][0]["settings"]
+    assert settings["ranks"] == {"value": 2, "origin": "--nproc_per_node, run.sh:1"}
+    assert settings["sampling batch"] is None
