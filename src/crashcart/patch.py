@@ -22,7 +22,8 @@ from crashcart.model import Edit, Fix, Span
 from crashcart.names import canonical, spellings
 from crashcart.readers.job.command import typed
 from crashcart.readers.job.config import read_config_text
-from crashcart.readers.job.shell import BROKEN, lex, mend, text_of
+from crashcart.readers.job.mending import mend
+from crashcart.readers.job.shell import BROKEN, lex, text_of
 from crashcart.record import replace
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.errors import CommandError
-from crashcart.readers.job.shell import lex, mend, text_of
+from crashcart.readers.job.mending import mend
+from crashcart.readers.job.shell import lex, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

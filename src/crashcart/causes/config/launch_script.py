@@ -19,7 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
-from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.causes.config._texts import squeezed
+from crashcart.model import Edit, Experiment, Fix, Sign, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,21 +85,49 @@ phrases = (
 
 
 def in_config(case: Case) -> Iterator[Sign]:
-    """A continuation in the launch script that does not continue."""
+    """A continuation in the launch script that does not continue; before the start also what else the shell will change."""
     broken = case.facts.get(BROKEN)
-    if broken is not None:
-        told = "the command ends at this line: something stands after the backslash, or between the continued lines"
-        if "CR" in str(broken.value):
-            told = "the script has Windows line ends, each backslash quotes a carriage return"
-        yield Sign("decisive", told, (broken.evidence,))
+    if broken is None and not case.before:
+        return
+    for fact in case.all(BROKEN) or ([broken] if broken is not None else []):
+        if "CR" not in str(fact.value):
+            told = "the command ends at this line: something stands after the backslash, or between the continued lines"
+            yield Sign("decisive", told, (fact.evidence,))
+        elif case.before and not any("\\" in str(one.value) for one in case.all(BROKEN)):
+            told = "the script has Windows line ends: the last word of each line ends with a carriage return, when bash reads it"
+            yield Sign("strong", told, (fact.evidence,))
+        else:
+            yield Sign(
+                "decisive", "the script has Windows line ends, each backslash quotes a carriage return", (fact.evidence,)
+            )
+    if case.before:
+        yield from _foreseen(case)
+
+
+def _foreseen(case: Case) -> Iterator[Sign]:
+    """Variables that nobody sets, and a pipe that hides how the training ended."""
+    names = case.facts.get("script.names")
+    for fact in case.all("script.unset_variable") if names is not None else ():
+        close = next((name for name in names.value if squeezed(name) == squeezed(str(fact.value))), None) if names else None
+        if close is not None:
+            told = f"${fact.value} is not set, when it is not set outside the script either; {close} is"
+            yield Sign("strong", told, (fact.evidence,))
+        else:
+            yield Sign("weak", f"${fact.value} is set outside the script or not at all", (fact.evidence,), fatal=False)
+    hidden = case.facts.get("launch.exit_hidden")
+    if hidden is not None:
+        told = "the pipe hides how the training ended: the script goes on as if all were well (`set -o pipefail`)"
+        yield Sign("weak", told, (hidden.evidence,), fatal=False)
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """Take out what breaks the continuation, where the script is at hand."""
-    broken = case.facts.get(BROKEN)
-    if broken is not None and broken.span is not None and "CR" not in str(broken.value):
+    broken, mending = case.facts.get(BROKEN), case.facts.get("script.mending")
+    if broken is not None and broken.span is not None:
         why = "the backslash must be the last character of its line; the command then arrives whole"
-        yield Fix("Remove what stands after the backslash", "exact", why, edits=(Edit(broken.span, ""),))
+        pieces = mending.value if mending is not None else [(broken.span.start, broken.span.end)]
+        edits = tuple(Edit(Span(broken.span.file, start, end, broken.span.line), "") for start, end in pieces)
+        yield Fix("Remove what stands after the backslash", "exact", why, edits=edits)
         return
     yield Fix(
         "Make the command whole",

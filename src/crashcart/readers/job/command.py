@@ -20,6 +20,7 @@ from crashcart.names import canonical, is_secret
 from crashcart.readers.job.counting import processes
 from crashcart.readers.job.folder import folder_of
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
+from crashcart.readers.job.mending import oddities
 from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
@@ -35,10 +36,6 @@ OVERRIDE = re.compile(r"(?P<name>[+~]{0,2}[A-Za-z_][\w./@-]*)=")
 DETECTRON = re.compile(r"[A-Z_]+(?:\.[A-Z0-9_]+)+")
 CONFIG_FILE = re.compile(r".*\.(?:ya?ml|json|toml|py)")
 SBATCH = re.compile(r"^#SBATCH[ \t]+(?P<line>[^\n#]*)", re.MULTILINE)
-# What a login shell, Slurm or a container sets before the script runs.
-OUTSIDE = re.compile(
-    r"(?:SLURM|CONDA|CUDA|OMPI|PMI|BASH|SSH)_\w+|HOME|USER|PWD|PATH|PYTHONPATH|LD_LIBRARY_PATH|HOSTNAME|TMPDIR|RANDOM|SECONDS"
-)
 FROM_HEADER = {
     "SLURM_NNODES": "launch.nodes", "SLURM_JOB_NUM_NODES": "launch.nodes", "SLURM_GPUS_ON_NODE": "launch.gpus_per_node",
     "SLURM_NTASKS": "launch.tasks", "SLURM_NTASKS_PER_NODE": "launch.tasks_per_node", "SLURM_CPUS_PER_TASK": "launch.cpus_per_task",
@@ -81,12 +78,7 @@ def read_script(path: str, given: Mapping[str, str] | None = None) -> list[Fact]
         known = {name: str(header[source]) for name, source in FROM_HEADER.items() if source in header}
         script = lex(text, path, {**known, **(given or {})})
     reading = _Reading(script, path)
-    unset = [
-        Fact("script.unset_variable", name, reading.evidence(span, f"${name}"), "file", name, span)
-        for name, span in script.unset.items()
-        if not OUTSIDE.fullmatch(name)
-    ]
-    return [*script.broken, *unset, *reading.headers(), *reading.facts()]
+    return [*script.broken, *oddities(script), *reading.headers(), *reading.facts()]
 
 
 class _Reading:

@@ -28,7 +28,7 @@ from crashcart.record import field, record
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BROKEN", "Command", "Script", "lex", "mend", "text_of"]
+__all__ = ["BROKEN", "Command", "Script", "lex", "text_of"]
 
 BROKEN = "script.broken_continuation"
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?=)")
@@ -90,15 +90,6 @@ def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Sc
     return lexer.read()
 
 
-def mend(text: str) -> str:
-    """The script with every continued command whole: plain line ends, and no comment or blank between its lines."""
-    text = text.replace("\r\n", "\n")
-    while spans := [fact.span for fact in lex(text).broken if fact.span]:
-        for span in reversed(spans):
-            text = text[: span.start] + text[span.end :]
-    return text
-
-
 class _Lexer:
     """A cursor over the text; each method reads one thing and moves on."""
 
@@ -114,7 +105,7 @@ class _Lexer:
     def read(self) -> Script:
         if "\r\n" in self.text:
             at = self.text.index("\r\n")
-            self.broken(at, at + 1, "CRLF line ends")
+            self.broken(at, at + 1, "CRLF line ends" + " after \\" * ("\\\r\n" in self.text))
         while self.at < len(self.text):
             self.command()
         return self.script
