@@ -31,8 +31,11 @@ CONFIGS = (".yaml", ".yml", ".json", ".toml")
 ROOT_MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "environment.yml", "environment.yaml")
 SKIPPED = {".git", "__pycache__", "node_modules", "crashcart_runs", "wandb", "mlruns", "outputs", "runs", "build", "dist"}
 NO_TRAINING = re.compile(r"(?:^|/)(?:tests?|docs?|\.?venv|env|site-packages|third_?party|\.[^/]+)(?:/|$)")
-MAIN = re.compile(r"^if __name__ ==", re.MULTILINE)
-TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|optim(?:izer)?\.step\(|\btrain\w*\(")
+# A program is started by its last lines, or it is a script that trains from top to bottom.
+MAIN = re.compile(
+    r"^if __name__ ==|^(?:for|while) |^(?:main|train\w*|\w+\.fit)\(|^(?:args|opt\w*|trainer|model) = ", re.MULTILINE
+)
+TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|\bopt\w*\.step\(|\btrain\w*\(")
 LOADS = re.compile(r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|draccus|Config")
 IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
 MOST_FILES = 20_000

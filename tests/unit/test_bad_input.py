@@ -1,0 +1,127 @@
+"""What cannot be read costs a sentence, and the rest is still checked."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import crashcart
+from crashcart.errors import CommandError
+
+if TYPE_CHECKING:
+    from crashcart.model import Diagnosis
+
+GOOD = "import torch\nimport yaml\ncfg = yaml.safe_load(open('cfg.yaml'))\nopt = torch.optim.SGD([], lr=cfg['lr'])\nopt.step()\n"
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(GOOD)
+    Path("cfg.yaml").write_text("lr: 1e-4\n")
+
+
+def still_checked(diagnosis: Diagnosis) -> list[str]:
+    """The sentences about what could not be read; the good part must have been found out."""
+    assert [one.cause for one in diagnosis.findings if one.level == "will"] == ["config/type"]
+    return [f"{gap.what}: {gap.why}" for gap in diagnosis.not_looked]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOMB.encode(), "more than 20000 values"),
+        (b"a: &a\n  b: *a\n", "more than 20000 values|nested too deeply"),
+        (bytes(range(256)) * 4, "not UTF-8 text"),
+        (b"x: [" * 5000, "nested too deeply|cannot be read"),
+        (b"#" * 5_000_001, "larger than 5 MB"),
+        (b"a: 1\n b: 2\n", "cannot be read as YAML: line 2"),
+    ],
+)
+def test_a_bad_config_beside_a_good_one(text: bytes, says: str) -> None:
+    Path("bad.yaml").write_bytes(text)
+    Path("run.sh").write_text("python train.py --config cfg.yaml --config2 bad.yaml\n")
+    diagnosis = crashcart.check(["run.sh"])
+    assert "config/type" in [one.cause for one in diagnosis.findings if one.level == "will"]
+    assert any(re.search(says, gap.why) for gap in diagnosis.not_looked)
+
+
+def test_modules_that_cannot_be_parsed_are_named() -> None:
+    Path("train.py").write_text("import broken, binary, strange\n" + GOOD)
+    Path("broken.py").write_text("def f(:\n")
+    Path("binary.py").write_bytes(b"torch \xff\xfe\x00")
+    Path("strange.py").write_text("import torch\nx = " + "(" * 300 + ")" * 300)
+    told = still_checked(crashcart.check(command=["python", "train.py"]))
+    assert any("broken.py: line 1" in one for one in told)
+    assert any("binary.py: is not UTF-8" in one for one in told)
+
+
+def test_defaults_of_hydra_that_loop_end() -> None:
+    Path("conf").mkdir()
+    Path("conf/a.yaml").write_text("defaults: [b]\nlr: 1\n")
+    Path("conf/b.yaml").write_text("defaults: [a, missing]\nseed: 1\n")
+    Path("h.py").write_text(
+        "import hydra\nimport torch\n@hydra.main(config_path='conf', config_name='a')\ndef main(cfg):\n    torch.ones(cfg.lr)\nmain()\n"
+    )
+    told = [f"{gap.what}: {gap.why}" for gap in crashcart.check(command=["python", "h.py"]).not_looked]
+    assert "conf/a.yaml: its defaults lead back to itself" in told
+    assert any("missing.yaml" in one for one in told)
+
+
+def test_python_configs_that_loop_end() -> None:
+    Path("a.py").write_text("_base_ = 'b.py'\n")
+    Path("b.py").write_text("_base_ = 'a.py'\n")
+    told = [gap.why for gap in crashcart.check(command=["python", "train.py", "a.py"]).not_looked]
+    assert any("lead back to itself" in one for one in told)
+
+
+def test_scripts_that_call_each_other_end() -> None:
+    Path("a.sh").write_text("bash b.sh\n")
+    Path("b.sh").write_text("bash a.sh\n")
+    assert crashcart.check(["a.sh"]).findings == ()
+
+
+def test_ten_thousand_files_are_no_burden() -> None:
+    for number in range(100):
+        Path(f"data/{number}").mkdir(parents=True)
+        for inner in range(100):
+            Path(f"data/{number}/{inner}.txt").touch()
+    start = time.process_time()
+    still_checked(crashcart.check(["."]))
+    assert time.process_time() - start < 5
+
+
+def test_more_files_than_a_project_has_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crashcart.readers.project.MOST_FILES", 50)
+    Path("zzz").mkdir()
+    for number in range(100):
+        Path(f"zzz/{number}.txt").touch()
+    assert any("more than 50 files" in one for one in still_checked(crashcart.check(["."])))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
+def test_a_folder_that_must_not_be_read_is_named() -> None:
+    Path("locked").mkdir(mode=0)
+    assert any("locked" in one for one in still_checked(crashcart.check(["."])))
+
+
+def test_what_is_no_job_is_one_sentence() -> None:
+    with pytest.raises(CommandError, match="there is no such file or folder"):
+        crashcart.check(["missing.sh"])
+    Path("empty").mkdir()
+    with pytest.raises(CommandError, match="holds no launch script"):
+        crashcart.check(["empty"])
+
+
+@pytest.mark.parametrize("script", ["", "\x00\x01\x02", "if [ x\nthen (((", "python \\", "$($($($(", "cat <<EOF\npython x"])
+def test_any_text_can_be_a_script(script: str) -> None:
+    Path("odd.sh").write_text(script)
+    assert crashcart.check(["odd.sh"]).verb == "check"
