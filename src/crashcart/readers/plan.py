@@ -81,6 +81,8 @@ class _Planning:
         self.progress = progress
         self.programs: dict[tuple[str, ...], tuple[Program, dict[str, list[Fact]]]] = {}
         self.own = OwnSettings()
+        self.root = "."
+        self.remarks: dict[str, dict[str, frozenset[str]]] = {}
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
@@ -96,7 +98,8 @@ class _Planning:
 
     def settle(self, folder: str) -> None:
         """Take what the project says to crashcart itself."""
-        self.own = own_settings(root_of(folder))
+        self.root = root_of(folder)
+        self.own = own_settings(self.root)
         learn(self.own.names)
 
     def command(self, words: Sequence[str]) -> Plan:
@@ -116,8 +119,7 @@ class _Planning:
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""
-        root = root_of(os.path.dirname(path) or ".")
-        entries = [entry for entry in entries_of(files_of(root, self.own.exclude)) if reads(entry, path)]
+        entries = [entry for entry in entries_of(files_of(self.root, self.own.exclude)) if reads(entry, path)]
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries)
 
     def folder(self, path: str) -> list[Plan]:
@@ -155,7 +157,7 @@ class _Planning:
         """One job from the facts of its launch; ``found`` says that nobody named its config, it only lay there."""
         self.progress(name)
         case = Case(before=True)
-        root = root_of(folder)
+        root = self.root
         inner = [str(fact.value) for fact in facts if fact.name == "launch.folder"]
         places = list(dict.fromkeys([*inner, ".", folder, root]))
         entry = _entry(facts, places)
@@ -174,7 +176,7 @@ class _Planning:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         _count(case, program)
-        case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named])
+        case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 

@@ -104,19 +104,26 @@ def found_in(places: Sequence[str], name: str, *, folder: bool = False) -> str |
     return None
 
 
-def ignored_in(paths: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The places where the user wants causes to be silent: the line of the remark, and the next where it stands alone."""
+def ignored_in(paths: Iterable[str], known: dict[str, dict[str, frozenset[str]]]) -> dict[str, frozenset[str]]:
+    """The places where the user wants causes to be silent: the line of the remark, and the next where it stands alone.
+
+    ``known`` keeps what was read: many jobs share their code.
+    """
     found: dict[str, frozenset[str]] = {}
     for path in paths:
-        text = read_text(path)
-        if "crashcart:" not in text:
-            continue
-        for number, line in enumerate(text.split("\n"), 1):
-            if remark := IGNORE.search(line):
-                names = frozenset(name.strip() for name in remark[1].split(","))
-                alone = not line[: remark.start()].strip()
-                found[f"{path}:{number + alone}"] = names
+        if path not in known:
+            known[path] = dict(_remarks(path))
+        found.update(known[path])
     return found
+
+
+def _remarks(path: str) -> Iterator[tuple[str, frozenset[str]]]:
+    text = read_text(path)
+    for number, line in enumerate(text.split("\n") if "crashcart:" in text else (), 1):
+        if remark := IGNORE.search(line):
+            names = frozenset(name.strip() for name in remark[1].split(","))
+            alone = not line[: remark.start()].strip()
+            yield f"{path}:{number + alone}", names
 
 
 def read_text(path: str) -> str:

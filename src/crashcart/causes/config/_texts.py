@@ -48,6 +48,8 @@ class Misread:
 def misread(case: Case) -> Iterator[Misread]:
     """Every setting of the job's YAML files that the program will not get as it was meant."""
     used = case.facts["config.loader"].value if "config.loader" in case.facts else ""
+    if not used and "launch.kind" in case.facts and case.facts["launch.kind"].value == "program":
+        return  # an installed program (llamafactory-cli, tune) knows how to read its own configs
     for fact in _written(case):
         is_yaml = fact.span is not None and fact.span.file.endswith((".yaml", ".yml"))
         loader = str(used) if is_yaml else "json"
