@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, ranks
+from crashcart.causes._launched import launched_with, sharded, single, together
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line
-    from crashcart.model import Fact
+    from crashcart.model import Fact, Strength
 
 title = "The ranks took different paths and wait for each other"
 alike = ("distributed/slow-rank", "distributed/network")
@@ -125,7 +126,7 @@ def _uneven(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A batch that one rank can leave out while the others make its backward pass."""
+    """A batch that one rank can leave out while the others make its backward pass; a wait for all that only the first one makes."""
     count = ranks(case)
     for fact in _skips(case):
         told = "a rank whose own loss is not finite leaves out a backward pass in which the others wait for it"
@@ -136,6 +137,7 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in _hidden(case):
         told = f"a rank whose step fails goes on with the next batch while the other {(count or 2) - 1} wait in this one"
         yield Sign("strong", told, (fact.evidence,))
+    yield from _lone_waits(case)
 
 
 def _hidden(case: Case) -> list[Fact]:
@@ -157,6 +159,35 @@ def _skips(case: Case) -> list[Fact]:
     ]
 
 
+def _lone_waits(case: Case) -> Iterator[Sign]:
+    """A call that waits for all ranks, in a branch that only the first one enters."""
+    for fact in case.all("code.lone_wait"):
+        strength = _lone(case, fact)
+        if strength is None:
+            continue
+        seen, count = fact.value, ranks(case)
+        inner = f", in which {seen['waits_in']}() waits for all ranks," if seen["through"] else ""
+        told = f"only the first rank calls {seen['call']}(){inner} and waits there for the others, which never come"
+        if strength != "weak" and count is not None:
+            told += f": {count} ranks"
+        elif strength != "weak":
+            told += ", when it is started with more than one rank"
+        else:
+            told = f"only the first rank calls {seen['call']}(): right as long as no weights are sharded (FSDP, DeepSpeed)"
+        also = (seen["through"],) if seen["through"] else ()
+        yield Sign(strength, told, (fact.evidence, *also, *launched_with(case)), fatal=strength != "weak")
+
+
+def _lone(case: Case, fact: Fact) -> Strength | None:
+    """How sure it is that this wait is never answered."""
+    if single(case):
+        return None
+    spread = True if fact.value["kind"] == "always" else sharded(case)
+    if not spread:
+        return "weak" if spread is None else None
+    return "decisive" if fact.value["sure"] and (ranks(case) or 0) > 1 else "strong"
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Ranks that wait in different collectives, or one that ends while the others still wait."""
     found = stall(case)
@@ -169,7 +200,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """Let the ranks decide together, where the code allows; then the general remedies."""
+    """Let the ranks decide and wait together, where the code allows; then the general remedies."""
     edits = edits_of(_skips(case), "edits_together")
     if edits:
         why = "one number is reduced over the ranks before the branch; nothing changes while every loss is finite"
@@ -178,6 +209,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "the job then stops with the error and its place, instead of standing still until a time-out"
         yield Fix("Let the error of a step end the job", "changes-training", why, edits=edits)
+    edits = together(fact for fact in case.all("code.lone_wait") if _lone(case, fact) in {"decisive", "strong"})
+    if edits:
+        why = "every rank makes the call; what else the branch does is still done by the first rank only"
+        yield Fix("Let every rank make the call", "exact", why, edits=edits)
     yield from fixes
 
 

@@ -1,0 +1,123 @@
+"""Calls that wait for every rank and stand where only one of them comes.
+
+    if accelerator.is_main_process:
+        accelerator.save_state(path)      # under FSDP or DeepSpeed every rank must call it
+
+A wait has its counterpart where the others wait too: in the other branch, or before the branch under the opposite test, as
+in ``if rank != 0: barrier()`` ... ``if rank == 0: barrier()``. A function that waits and is called in such a branch is seen
+at the call.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.readers.code._callers import callers_of, function_of, statement_of
+from crashcart.readers.code._collectives import collectives
+from crashcart.readers.code._guards import guards, side_at
+from crashcart.readers.code._moves import moved_out, waits_too
+from crashcart.readers.code.source import inside, name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Edit, Fact
+    from crashcart.readers.code._callers import Callers
+    from crashcart.readers.code._collectives import Kind
+    from crashcart.readers.code._guards import Guard
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Function, Source
+
+STARTERS = (
+    "torch.multiprocessing.spawn", "multiprocessing.Process", "mp.Process", "notebook_launcher", "elastic_launch", "lightning.Trainer",
+    "pytorch_lightning.Trainer", "pl.Trainer", "L.Trainer", "Fabric", "submitit.AutoExecutor", "TorchTrainer", "torch.multiprocessing.start_processes",
+)  # fmt: skip
+Waits = tuple["Source", ast.Call, "Kind"]
+_DEPTH = 3
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.lone_wait``: a call that waits for all, where only the first rank comes; ``code.starts_ranks``."""
+    for source in program.sources:
+        for call in source.calls(*STARTERS):
+            yield source.fact("code.starts_ranks", name_of(call.func), call)
+    if not program.imports("torch", "accelerate", "lightning", "pytorch_lightning", "deepspeed", "transformers"):
+        return
+    waits = list(collectives(program))
+    callers = callers_of(program)
+    answered = {_home(call) for source, call, _ in waits if side_at(call, source) == "others"}
+    told: set[ast.AST] = set()
+    for source, call, kind in waits:
+        yield from _followed(callers, (source, call, kind), answered, told)
+
+
+def _followed(callers: Callers, wait: Waits, answered: set[ast.AST | None], told: set[ast.AST]) -> Iterator[Fact]:
+    """A wait, and the calls through which the program comes to it, up to where only one rank goes on."""
+    source, node, _ = wait
+    path: list[tuple[Source, ast.AST, int]] = [(source, node, 0)]
+    seen: set[ast.AST] = set()
+    while path:
+        at, place, depth = path.pop()
+        side = side_at(place, at)
+        if side == "first" and _home(place) not in answered and _home(node) not in answered:
+            if place not in told and isinstance(place, ast.Call):
+                told.add(place)
+                yield _fact(callers, at, place, wait)
+            continue
+        function = function_of(place)
+        if side is not None or function is None or function in seen or depth == _DEPTH or (depth == 0 and _asked(place, at)):
+            continue
+        seen.add(function)
+        path += [(other, site, depth + 1) for other, site in _sites(callers, at, function)]
+
+
+def _sites(callers: Callers, source: Source, function: Function) -> list[tuple[Source, ast.AST]]:
+    found = callers.calling(source, function)
+    return [(other, site) for other, site in found if isinstance(site, ast.Call) and len(callers.meant(other, site)) == 1]
+
+
+def _asked(place: ast.AST, source: Source) -> bool:
+    """Whether a wait inside of a function stands under a test that its caller decides."""
+    function = function_of(place)
+    around = inside(place, ast.If)
+    while around is not None and function is not None and function_of(around) is function:
+        if not any(guard.node is around for guard in guards(place, source)):
+            return True
+        around = inside(around, ast.If)
+    return False
+
+
+def _home(node: ast.AST) -> ast.AST | None:
+    """Where a counterpart is looked for: the class, or the function, in which a wait stands."""
+    return inside(node, ast.ClassDef) or function_of(node)
+
+
+def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fact:
+    guard = next(one for one in guards(place, source) if one.side == "first")
+    through = None if wait[1] is place else wait[0].evidence(wait[1])
+    line = getattr(guard.node, "lineno", place.lineno)
+    value = {
+        "call": name_of(place.func),
+        "waits_in": name_of(wait[1].func),
+        "kind": wait[2],
+        "sure": callers.certain(source, place),
+        "through": through,
+        "guard": source.line(line).strip(),
+        "edits": _edits(source, guard, place, through is not None),
+    }
+    return source.fact("code.lone_wait", value, place)
+
+
+def _edits(source: Source, guard: Guard, place: ast.Call, through: bool) -> tuple[Edit, ...]:  # noqa: FBT001 - one flag
+    statement = statement_of(place)
+    if guard.leaves and isinstance(guard.node, ast.If):
+        waits = name_of(place.func).split(".")[-1] in {"barrier", "wait_for_everyone"} and not through
+        return waits_too(source, guard.node, place) if waits else ()
+    if (
+        not isinstance(guard.node, ast.If)
+        or not isinstance(statement, (ast.Expr, ast.Assign))
+        or statement in guard.node.orelse
+    ):
+        return ()
+    return moved_out(source, guard.node, statement)
