@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._launched import launched_with, ranks, together
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact, Strength
 
 title = "Data or weights could not be downloaded"
 alike = ("data/corrupt-or-missing", "distributed/network")
@@ -47,6 +49,7 @@ GAVE_UP = frozenset({
     "TimeoutError", "ConnectionError", "ReadTimeout", "ConnectTimeout", "ConnectionResetError", "SSLError",
     "ReadTimeoutError",
 })  # fmt: skip
+OFFLINE = ("environment.HF_HUB_OFFLINE", "environment.HF_DATASETS_OFFLINE", "environment.TRANSFORMERS_OFFLINE")
 
 phrases = (
     decisive(
@@ -117,6 +120,53 @@ def _retries_to_the_end(case: Case) -> Iterator[Sign]:
                     "strong", "requests are tried again and again, and nothing follows", (evidence(line),), order=line.order
                 )
                 return
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """What every rank fetches or builds by itself, at the same time as the others."""
+    for fact in case.all("code.fetched_by_all"):
+        strength = _by_all(case, fact)
+        if strength is not None:
+            yield Sign(strength, _told(case, fact), (fact.evidence, *launched_with(case)), fatal=strength != "weak")
+
+
+def _by_all(case: Case, fact: Fact) -> Strength | None:
+    """How much it matters: own files break, a hub's own cache is locked but its server counts requests."""
+    seen, count = fact.value, ranks(case)
+    if count == 1 or seen["cached"]:
+        return None
+    if seen["how"] != "hub":
+        return "strong" if count is not None else "weak"
+    if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
+        return None
+    return "strong" if seen["name"] and "load_dataset" in seen["what"] else "weak"
+
+
+def _told(case: Case, fact: Fact) -> str:
+    count = ranks(case)
+    who = f"{count} ranks" if count is not None else "every rank"
+    if fact.value["how"] == "build":
+        return f"{who} build the same file at once when it is not there yet: one reads what another has half written"
+    if fact.value["how"] == "write":
+        return f"{who} call {fact.value['what']}() at once: they write over each other's files when those are not there yet"
+    if fact.value["name"]:
+        return (
+            f"{who} ask the hub for {fact.value['name']} at once, which is not in this machine's cache: "
+            "requests are refused or time out when the server limits them"
+        )
+    return f"{who} call {fact.value['what']}() at once; the hub's cache is locked, its server counts requests"
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """One process at a time, where the code allows; then the general remedies."""
+    edits = together(fact for fact in case.all("code.fetched_by_all") if _by_all(case, fact) == "strong")
+    if edits:
+        why = (
+            "the first process of a node fetches or builds, the others find it done; on several nodes with one shared folder "
+            "do it once before the job"
+        )
+        yield Fix("Fetch with one process at a time", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

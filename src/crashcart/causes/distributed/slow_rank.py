@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
+from crashcart.causes._launched import launched_with, ranks, single, together
 from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
@@ -102,6 +103,27 @@ def _at_guard(case: Case) -> Iterator[Sign]:
             return
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """Work of minutes to hours on the first rank, and a wait of the others that ends at the default time-out."""
+    if single(case) or not _default_time(case):
+        return
+    for fact in case.all("code.long_first"):
+        told = (
+            f"the other ranks wait while the first one does {fact.value['work']}(), and give up when it takes longer than "
+        )
+        told += "the default time-out (10 minutes with NCCL, 30 with gloo)"
+        known = ranks(case) is not None
+        yield Sign(
+            "strong" if known else "weak", told, (fact.evidence, fact.value["wait"], *launched_with(case)), fatal=known
+        )
+
+
+def _default_time(case: Case) -> bool:
+    """Whether nobody gave the process group more time."""
+    given = any(fact.value["timeout"] for fact in case.all("code.group_start"))
+    return not given and not any(name.startswith("distributed.timeout") for name in case.facts)
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A rank that works, or sleeps, by itself while the others wait for it in a collective."""
     found = stall(case)
@@ -129,9 +151,15 @@ LONGER = Fix(
 )
 
 
-def fix(case: Case) -> tuple[Fix, ...]:
-    """Where a recording shows the rank that the others wait for, more time would only hide it."""
-    return (APART,) if case.flight is not None and stall(case) is not None else (APART, LONGER)
+def fix(case: Case) -> Iterator[Fix]:
+    """More time for the process group; where a recording shows the rank that the others wait for, that would only hide it."""
+    edits = together(case.all("code.group_start")) if case.all("code.long_first") and _default_time(case) else ()
+    if edits:
+        why = "two hours for the first rank's work; better still, do it before the process group starts"
+        yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)
+    yield APART
+    if case.flight is None or stall(case) is None:
+        yield LONGER
 
 
 experiment = Experiment(

@@ -34,6 +34,8 @@ class Callers:
     def __init__(self, program: Program) -> None:
         self.functions: dict[str, list[tuple[Source, Function]]] = {}
         self.sites: dict[str, list[Place]] = {}
+        self._built: dict[str, list[Place]] = {}
+        classes = {node.name for source in program.sources for node in source.nodes(ast.ClassDef)}
         for source in program.sources:
             functions: list[Function] = [*source.nodes(ast.FunctionDef), *source.nodes(ast.AsyncFunctionDef)]
             for function in functions:
@@ -41,6 +43,8 @@ class Callers:
         for source in program.sources:
             for call in source.nodes(ast.Call):
                 self._called(source, call)
+                if last_name(call.func) in classes:
+                    self._built.setdefault(last_name(call.func), []).append((source, call))
 
     def _called(self, source: Source, call: ast.Call) -> None:
         last = last_name(call.func)
@@ -50,8 +54,15 @@ class Callers:
             if isinstance(one, (ast.Name, ast.Attribute)) and last_name(one) in self.functions:
                 self.sites.setdefault(last_name(one), []).append((source, one))
 
+    def built(self, name: str) -> list[Place]:
+        """The places that make an object of a class."""
+        return self._built.get(name, [])
+
     def calling(self, source: Source, function: Function) -> list[Place]:
         """The places that call a function; none where its name means too many things."""
+        owner = parent(function)
+        if function.name == "__init__" and isinstance(owner, ast.ClassDef):
+            return self.built(owner.name)
         if len(self.functions.get(function.name, ())) > _FEW:
             return []
         return [

@@ -1,0 +1,59 @@
+"""Statements put under a ``with`` line, or given lines before them, as their author would indent them."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.model import Edit, Span
+
+if TYPE_CHECKING:
+    from crashcart.readers.code.source import Source
+
+__all__ = ["indent_of", "missing_imports", "own_lines", "step_of", "wrapped"]
+
+
+def indent_of(source: Source, number: int) -> str:
+    """The blanks before a line."""
+    line = source.line(number)
+    return line[: len(line) - len(line.lstrip())]
+
+
+def own_lines(source: Source, node: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself, and no text in it that spans lines."""
+    span = source.span(node)
+    before = source.text[source.offset(node.lineno, 0) : span.start]
+    rest = source.text[span.end :].split("\n", 1)[0].strip()
+    texts = [
+        one for one in ast.walk(node) if isinstance(one, (ast.Constant, ast.JoinedStr)) and one.end_lineno != one.lineno
+    ]
+    return not before.strip() and (not rest or rest.startswith("#")) and not texts
+
+
+def step_of(source: Source) -> str:
+    """One step of indentation as this file has it."""
+    for line in source.text.split("\n"):
+        if line[:1] == "\t":
+            return "\t"
+        blanks = len(line) - len(line.lstrip(" "))
+        if line.strip() and blanks in {2, 4}:
+            return " " * blanks
+    return "    "
+
+
+def missing_imports(source: Source, *modules: str) -> list[str]:
+    """The import lines that a file lacks; they are put where they are used."""
+    return [f"import {module}" for module in modules if source.names.get(module) != module]
+
+
+def wrapped(source: Source, node: ast.stmt, before: list[str], inside: list[str]) -> tuple[Edit, ...]:
+    """A statement one step deeper, with lines before it (the last one ends with a colon) and lines above it inside."""
+    if not own_lines(source, node):
+        return ()
+    first, last = node.lineno, node.end_lineno or node.lineno
+    indent, step = indent_of(source, first), step_of(source)
+    start = source.offset(first, 0)
+    end = source.offset(last, 0) + len(source.line(last))
+    lines = [f"{indent}{line}" for line in before] + [f"{indent}{step}{line}" for line in inside]
+    lines += [f"{step}{line}" if line.strip() else line for line in source.text[start:end].split("\n")]
+    return (Edit(Span(source.path, start, end, first), "\n".join(lines)),)

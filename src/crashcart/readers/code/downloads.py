@@ -1,0 +1,164 @@
+"""What every rank fetches or builds at the same time, and long work of the first rank for which the others wait.
+
+Eight processes that download into one folder, or that write an index while another reads it, break each other's files. A guard
+(``main_process_first``, a lock, rank 0 and then a barrier) prevents that; a barrier after hours of work of the first rank
+ends the job at the process group's time-out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.model import Edit, Span
+from crashcart.readers.code._blocks import missing_imports, wrapped
+from crashcart.readers.code._callers import callers_of, function_of, statement_of
+from crashcart.readers.code._collectives import collectives
+from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long
+from crashcart.readers.code._guards import side_at, side_of
+from crashcart.readers.code.source import keyword, name_of, parent, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code._callers import Callers
+    from crashcart.readers.code._fetches import How
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
+
+GUARDED = re.compile(r"first|lock|zero|main_process|rank0|once", re.IGNORECASE)
+FIRST_ONLY = {"prepare_data", "download_and_prepare", "download"}
+WAITS = {"barrier", "monitored_barrier", "wait_for_everyone", "synchronize"}
+LOCK = 'with open(os.path.join(tempfile.gettempdir(), f"fetch-{os.getuid()}.lock"), "w") as lock:'
+_DEPTH = 5
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.fetched_by_all``, ``code.long_first`` and ``code.group_start``."""
+    callers = callers_of(program)
+    guarded = {
+        name_of(node.func).split(".")[-1]
+        for source in program.sources
+        for node, _ in fetches(source)
+        if isinstance(node, ast.Call) and side_at(node, source) == "first"
+    }
+    answered = {function_of(call) for source, call, _ in collectives(program) if side_at(call, source) == "others"}
+    for source in program.sources:
+        for node, how in fetches(source):
+            named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
+            if named not in guarded and function_of(node) not in answered and _all_come(callers, source, node, _DEPTH):
+                yield _fetched(source, node, how)
+        yield from _long_first(source, callers)
+        for call in source.calls("init_process_group", "InitProcessGroupKwargs"):
+            yield _start(source, call)
+
+
+def _all_come(callers: Callers, source: Source, node: ast.AST, depth: int) -> bool:
+    """Whether every rank comes to a place: from the file's own level, with nothing that lets one go first."""
+    if side_at(node, source) in {"first", "others", "alone"} or _under_guard(node):
+        return False
+    function = function_of(node)
+    if function is None:
+        return True
+    if function.name in FIRST_ONLY or depth == 0 or any(GUARDED.search(name_of(one)) for one in function.decorator_list):
+        return False
+    return any(_all_come(callers, *site, depth - 1) for site in callers.calling(source, function))
+
+
+def _under_guard(node: ast.AST) -> bool:
+    for above in parents(node):
+        if isinstance(above, (ast.With, ast.AsyncWith)) and any(
+            GUARDED.search(name_of(one.context_expr))
+            or (one.optional_vars is not None and GUARDED.search(name_of(one.optional_vars)))
+            for one in above.items
+        ):
+            return True
+    return False
+
+
+def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
+    statement = node if isinstance(node, ast.If) else statement_of(node)
+    name = hub_name(node) if how == "hub" and isinstance(node, ast.Call) else ""
+    value = {
+        "what": name_of(node.func) if isinstance(node, ast.Call) else "",
+        "how": how,
+        "name": name,
+        "cached": is_cached(name) if name else None,
+        "edits": _one_at_a_time(source, statement),
+    }
+    return source.fact("code.fetched_by_all", value, node)
+
+
+def _one_at_a_time(source: Source, statement: ast.stmt) -> tuple[Edit, ...]:
+    """The statement behind a lock, or where accelerate is at hand, first on the main process."""
+    if not isinstance(statement, (ast.Assign, ast.Expr, ast.If)) or isinstance(parent(statement), ast.ClassDef):
+        return ()
+    function = function_of(statement)
+    for made in (one for one in source.nodes(ast.Assign) if name_of(one.value) in {"Accelerator", "accelerate.Accelerator"}):
+        if function_of(made) is function and made.lineno < statement.lineno and isinstance(made.targets[0], ast.Name):
+            return wrapped(source, statement, [f"with {made.targets[0].id}.main_process_first():"], [])
+    imports = missing_imports(source, "fcntl", "os", "tempfile")
+    return wrapped(source, statement, [*imports, LOCK], ["fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time"])
+
+
+def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
+    """``if rank == 0: prepare()`` and then a barrier."""
+    for branch in source.nodes(ast.If):
+        known = side_of(branch.test, source)
+        if known is None or known[0] != "first" or branch.orelse:
+            continue
+        wait = _wait_after(branch)
+        if wait is None:
+            continue
+        for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
+            meant = callers.meant(source, call)
+            inside = any(
+                is_long(one, at) for at, function in meant for one in ast.walk(function) if isinstance(one, ast.Call)
+            )
+            if is_long(call, source) or inside:
+                value = {"work": name_of(call.func), "wait": source.evidence(wait)}
+                yield source.fact("code.long_first", value, call)
+                break
+
+
+def _wait_after(branch: ast.If) -> ast.Call | None:
+    """The wait that follows a branch before anything else of weight: in the next two statements of its block."""
+    above = parent(branch)
+    for part in ("body", "orelse", "finalbody"):
+        block = getattr(above, part, None)
+        if isinstance(block, list) and branch in block:
+            at = block.index(branch)
+            for one in block[at + 1 : at + 3]:
+                calls = [node for node in ast.walk(one) if isinstance(node, ast.Call)]
+                found = next((call for call in calls if name_of(call.func).split(".")[-1] in WAITS), None)
+                if found is not None:
+                    return found
+    return None
+
+
+def _start(source: Source, call: ast.Call) -> Fact:
+    """Where the process group begins, and the edit that gives it more time."""
+    open_ended = keyword(call, "timeout") is not None or any(one.arg is None for one in call.keywords)
+    edits = () if open_ended else _with_time(source, call)
+    return source.fact("code.group_start", {"timeout": open_ended, "edits": edits}, call)
+
+
+def _with_time(source: Source, call: ast.Call) -> tuple[Edit, ...]:
+    end = source.span(call).end - 1
+    at = len(source.text[:end].rstrip())
+    comma = {",": " ", "(": ""}.get(source.text[at - 1], ", ")
+    known = next((name for name, full in source.names.items() if full in {"datetime.timedelta", "datetime"}), "")
+    word = f"{known or 'datetime'}.timedelta" if source.names.get(known) != "datetime.timedelta" else known
+    given = Edit(Span(source.path, at, at, call.lineno), f"{comma}timeout={word}(hours=2)")
+    if known:
+        return (given,)
+    statement = statement_of(call)
+    line = source.offset(statement.lineno, 0)
+    blanks = source.text[line : source.span(statement).start]
+    return (
+        ()
+        if blanks.strip()
+        else (Edit(Span(source.path, line, line, statement.lineno), f"{blanks}import datetime\n"), given)
+    )
