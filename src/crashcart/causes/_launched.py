@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Edit, Evidence, Fact, Span
 
-__all__ = ["launched_with", "sharded", "single", "together"]
+__all__ = ["launched_with", "ranks", "sharded", "single", "together"]
 
 
 def single(case: Case) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._launched import launched_with, ranks, together
 from crashcart.causes.checkpoint._where import LOADING, no_pickle
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -105,6 +106,26 @@ def in_checkpoints(case: Case) -> Iterator[Sign]:
         if getattr(checkpoint, "whole", None) is False:
             item = getattr(checkpoint, "evidence", None)
             yield Sign("weak", "a checkpoint is not whole", (item,) if item is not None else (), fatal=False)
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A checkpoint that is written over the one that a resume would read."""
+    for fact in case.all("code.saved_in_place"):
+        many = fact.value["everyone"] and (ranks(case) or 1) > 1
+        told = f"{fact.value['name']} is written in place, and a resume reads the same file: "
+        told += f"{ranks(case)} ranks write it at once, and " if many else ""
+        told += "when the job is killed while it saves, neither the new nor the old checkpoint is left"
+        items = (fact.evidence, fact.value["read"], *(launched_with(case) if many else ()))
+        yield Sign("strong", told, items)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Write beside the file and rename; then the general remedies."""
+    edits = together(case.all("code.saved_in_place"))
+    if edits:
+        why = "os.replace is one step for the file system: at every moment one whole checkpoint has the name"
+        yield Fix("Write beside the checkpoint, then put it in its place", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
+from crashcart.causes._launched import together
 from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Event
     from crashcart.log import Line, Metrics
+    from crashcart.model import Fact
 
 title = "A resume did not restore everything: something started anew"
 lasting = True
@@ -207,6 +209,38 @@ def _is_own(load: Event, own: list[Event]) -> bool:
     return any(
         folder in folders for one in saved for folder in (one.rpartition("/")[0], one.rpartition("/")[0].rpartition("/")[0])
     )
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A resume that takes the weights back and leaves the rest."""
+    for fact in case.all("code.resume"):
+        missing, saved = fact.value["missing"], fact.value["saved"]
+        if not missing:
+            continue
+        words = " and ".join(missing)
+        told = f"a resume loads the weights and not the {words}: "
+        told += f"the {' and '.join(saved)} is saved and never loaded" if saved else "it is not saved at all"
+        heavy = _begins_anew(fact)
+        yield Sign(
+            "strong" if heavy else "weak",
+            f"{told}, so that it starts anew when the job is resumed",
+            (fact.evidence,),
+            fatal=heavy,
+        )
+
+
+def _begins_anew(fact: Fact) -> bool:
+    """An optimizer that was saved and is not loaded is a mistake; a scaler finds its scale again."""
+    return "optimizer" in fact.value["missing"] or "schedule" in fact.value["saved"]
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Load what was saved; then the general remedies."""
+    edits = together(fact for fact in case.all("code.resume") if fact.value["missing"] and _begins_anew(fact))
+    if edits:
+        why = "the checkpoint holds it; the first steps after a resume then go on where they stopped"
+        yield Fix("Load the rest of the state too", "same-recipe", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

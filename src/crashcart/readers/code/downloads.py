@@ -8,7 +8,6 @@ ends the job at the process group's time-out.
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
@@ -17,7 +16,8 @@ from crashcart.readers.code._callers import callers_of, function_of, statement_o
 from crashcart.readers.code._collectives import collectives
 from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long
 from crashcart.readers.code._guards import side_at, side_of
-from crashcart.readers.code.source import keyword, name_of, parent, parents
+from crashcart.readers.code._reach import all_come
+from crashcart.readers.code.source import keyword, name_of, parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +28,8 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-GUARDED = re.compile(r"first|lock|zero|main_process|rank0|once", re.IGNORECASE)
-FIRST_ONLY = {"prepare_data", "download_and_prepare", "download"}
 WAITS = {"barrier", "monitored_barrier", "wait_for_everyone", "synchronize"}
 LOCK = 'with open(os.path.join(tempfile.gettempdir(), f"fetch-{os.getuid()}.lock"), "w") as lock:'
-_DEPTH = 5
 
 
 def look(program: Program) -> Iterator[Fact]:
@@ -48,34 +45,11 @@ def look(program: Program) -> Iterator[Fact]:
     for source in program.sources:
         for node, how in fetches(source):
             named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
-            if named not in guarded and function_of(node) not in answered and _all_come(callers, source, node, _DEPTH):
+            if named not in guarded and function_of(node) not in answered and all_come(callers, source, node):
                 yield _fetched(source, node, how)
         yield from _long_first(source, callers)
         for call in source.calls("init_process_group", "InitProcessGroupKwargs"):
             yield _start(source, call)
-
-
-def _all_come(callers: Callers, source: Source, node: ast.AST, depth: int) -> bool:
-    """Whether every rank comes to a place: from the file's own level, with nothing that lets one go first."""
-    if side_at(node, source) in {"first", "others", "alone"} or _under_guard(node):
-        return False
-    function = function_of(node)
-    if function is None:
-        return True
-    if function.name in FIRST_ONLY or depth == 0 or any(GUARDED.search(name_of(one)) for one in function.decorator_list):
-        return False
-    return any(_all_come(callers, *site, depth - 1) for site in callers.calling(source, function))
-
-
-def _under_guard(node: ast.AST) -> bool:
-    for above in parents(node):
-        if isinstance(above, (ast.With, ast.AsyncWith)) and any(
-            GUARDED.search(name_of(one.context_expr))
-            or (one.optional_vars is not None and GUARDED.search(name_of(one.optional_vars)))
-            for one in above.items
-        ):
-            return True
-    return False
 
 
 def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:

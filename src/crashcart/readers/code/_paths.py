@@ -1,0 +1,107 @@
+"""What a path is called in the end, as far as the code says: ``os.path.join(out, f"last_{name}.pt")`` is ``last_{}.pt``.
+
+Names are followed to what they were given, and a parameter to what its callers hand over, so that the file that is written
+and the file that is read can be recognised as the same.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.readers.code._callers import function_of
+from crashcart.readers.code.source import keyword, name_of
+
+if TYPE_CHECKING:
+    from crashcart.readers.code._callers import Callers
+    from crashcart.readers.code.source import Function, Source
+
+__all__ = ["file_names", "given_to"]
+
+UNKNOWN = "{}"
+_DEPTH = 5
+
+
+def file_names(callers: Callers, source: Source, node: ast.expr, depth: int = _DEPTH) -> set[str]:
+    """The last parts that a path may have; ``<name>`` for what is not followed further."""
+    if isinstance(node, ast.Constant):
+        return {str(node.value).replace("\\", "/").rsplit("/", 1)[-1]}
+    if isinstance(node, ast.JoinedStr):
+        text = "".join(
+            one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else UNKNOWN for one in node.values
+        )
+        return _of_text(text, node, callers, source, depth)
+    if isinstance(node, ast.BinOp):
+        return _of_sum(node, callers, source, depth)
+    if isinstance(node, ast.Call):
+        name = name_of(node.func).split(".")[-1]
+        if name in {"join", "joinpath"} and node.args and not isinstance(node.args[-1], ast.Starred):
+            return file_names(callers, source, node.args[-1], depth)
+        if name in {"str", "Path", "PurePath", "expanduser", "abspath", "fspath"} and node.args:
+            return file_names(callers, source, node.args[-1], depth)
+        if name == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+            return {str(node.func.value.value).rsplit("/", 1)[-1]}
+        return {UNKNOWN}
+    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and depth:
+        return _followed(callers, source, node, depth)
+    return {UNKNOWN}
+
+
+def _of_text(text: str, node: ast.JoinedStr, callers: Callers, source: Source, depth: int) -> set[str]:
+    last = text.rsplit("/", 1)[-1]
+    if last == UNKNOWN and isinstance(node.values[-1], ast.FormattedValue):
+        return file_names(callers, source, node.values[-1].value, depth - 1) if depth else {UNKNOWN}
+    return {last}
+
+
+def _of_sum(node: ast.BinOp, callers: Callers, source: Source, depth: int) -> set[str]:
+    if isinstance(node.op, ast.Div):
+        return file_names(callers, source, node.right, depth)
+    if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+        return {str(node.left.value).rsplit("/", 1)[-1]}
+    right = file_names(callers, source, node.right, depth)
+    if isinstance(node.right, ast.Constant) and "/" in str(node.right.value):
+        return right
+    return {UNKNOWN + one for one in right} if isinstance(node.op, ast.Add) else {UNKNOWN}
+
+
+def _followed(callers: Callers, source: Source, node: ast.expr, depth: int) -> set[str]:
+    name = name_of(node)
+    function = function_of(node)
+    given = given_to(source, name, function)
+    if given:
+        return {one for value in given for one in file_names(callers, source, value, depth - 1)}
+    if function is not None and isinstance(node, ast.Name):
+        handed = _handed(callers, source, function, node.id)
+        if handed:
+            return {one for at, value in handed for one in file_names(callers, at, value, depth - 1)}
+    return {f"<{name.split('.')[-1]}>"} if name else {UNKNOWN}
+
+
+def given_to(source: Source, name: str, function: Function | None) -> list[ast.expr]:
+    """What a name is assigned: in its own function, for an attribute or a name of the file anywhere in it."""
+    found = []
+    for one in source.nodes(ast.Assign):
+        if any(name_of(target) == name and not isinstance(target, ast.Subscript) for target in one.targets):
+            home = function_of(one)
+            if home is function or home is None or "." in name:
+                found.append(one.value)
+    return found
+
+
+def _handed(callers: Callers, source: Source, function: Function, name: str) -> list[tuple[Source, ast.expr]]:
+    """What callers hand over for a parameter, and its default."""
+    plain = [*function.args.posonlyargs, *function.args.args]
+    names = [one.arg for one in plain]
+    if name not in names:
+        return []
+    at = names.index(name) - (names[:1] in (["self"], ["cls"]))
+    found: list[tuple[Source, ast.expr]] = []
+    for other, call in callers.calling(source, function):
+        value = keyword(call, name, at) if isinstance(call, ast.Call) else None
+        if value is not None:
+            found.append((other, value))
+    behind = names.index(name) - (len(names) - len(function.args.defaults))
+    if behind >= 0:
+        found.append((source, function.args.defaults[behind]))
+    return found
