@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
+from crashcart.causes._launched import launched_with, ranks, together
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
 from crashcart.deaths import order
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line, Raised
-    from crashcart.model import Strength
+    from crashcart.model import Fact, Strength
 
 title = "Blocked in the experiment tracker"
 alike = ("tracker/failed", "tracker/rows-lost")
@@ -132,6 +133,41 @@ def in_config(case: Case) -> Iterator[Sign]:
         )
 
 
+WAITED = {
+    "server": "has no time-out, and waits as long as the server does not answer",
+    "upload": "waits until the server has everything, and goes on waiting when it does not answer",
+    "thread": "has no time-out, and waits for ever when the thread or the call behind it is stuck with the server",
+    "queue": "waits until the queue is empty, which it never is when the server does not answer",
+    "process": "waits for a program that talks to the server, and has no time-out",
+    "poll": "asks again and again, and never ends when the answer does not come",
+}
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A wait without an end between two steps, for a server that is not part of the training."""
+    for fact in case.all("code.tracker_wait"):
+        strength = _waits(case, fact)
+        if strength is not None:
+            told = f"the training stands still at {fact.value['call']} when the tracker's server is away: it "
+            yield Sign(strength, told + WAITED[fact.value["kind"]], (fact.evidence,), fatal=strength != "weak")
+    if (ranks(case) or 1) > 1:
+        for fact in case.all("code.tracker_by_all"):
+            told = f"{ranks(case)} ranks call {fact.value}(): as many runs, and as many connections to the server"
+            yield Sign("weak", told, (fact.evidence, *launched_with(case)), fatal=False)
+
+
+def _waits(case: Case, fact: Fact) -> Strength | None:
+    """How much a wait matters here: nothing is waited for offline, and MLflow without a server writes to the disk."""
+    mode = case.facts.get("tracker.mode")
+    library = fact.value["library"]
+    offline = mode is not None and str(mode.value).lower() in {"offline", "disabled", "dryrun"}
+    if offline and library in {"wandb", "run", "artifact"}:
+        return None
+    if library == "mlflow" and not case.all("code.tracker_server") and "environment.MLFLOW_TRACKING_URI" not in case.facts:
+        return "weak"
+    return "strong"
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A hang in the tracker's code, or calls of it that take a good part of the time."""
     found = stall(case)
@@ -152,6 +188,15 @@ def _slow_calls(case: Case) -> Iterator[Sign]:
             says = f"{process.name} spent {took(spent)} in {len(calls)} call(s) of the tracker"
             yield Sign("weak", says, (calls[-1].evidence,), fatal=False, order=order(case))
             return
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """An end for each wait, where the code allows; then the general remedies."""
+    edits = together(fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong")
+    if edits:
+        why = "what cannot be told in time is not told, and the training goes on; uploads are finished at the end of the run"
+        yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

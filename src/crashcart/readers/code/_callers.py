@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-__all__ = ["Callers", "Place", "callers_of", "function_of", "statement_of"]
+__all__ = ["HOOKS", "Callers", "Place", "callers_of", "function_of", "statement_of"]
 
 _FEW = 3
 _DEPTH = 6
@@ -35,6 +35,7 @@ class Callers:
         self.functions: dict[str, list[tuple[Source, Function]]] = {}
         self.sites: dict[str, list[Place]] = {}
         self._built: dict[str, list[Place]] = {}
+        self.holds: dict[str, set[str]] = {}
         classes = {node.name for source in program.sources for node in source.nodes(ast.ClassDef)}
         for source in program.sources:
             functions: list[Function] = [*source.nodes(ast.FunctionDef), *source.nodes(ast.AsyncFunctionDef)]
@@ -45,6 +46,19 @@ class Callers:
                 self._called(source, call)
                 if last_name(call.func) in classes:
                     self._built.setdefault(last_name(call.func), []).append((source, call))
+                    self._held(call)
+
+    def _held(self, call: ast.Call) -> None:
+        """Remember what holds an object of a class: ``self.tracker = Remote()``, ``Trainer(tracker=Remote())``."""
+        above = parent(call)
+        if isinstance(above, ast.IfExp):
+            above = parent(above)
+        names = [above.arg or ""] if isinstance(above, ast.keyword) else []
+        if isinstance(above, (ast.Assign, ast.AnnAssign)):
+            targets = above.targets if isinstance(above, ast.Assign) else [above.target]
+            names = [last_name(target) for target in targets]
+        for name in names:
+            self.holds.setdefault(name, set()).add(last_name(call.func))
 
     def _called(self, source: Source, call: ast.Call) -> None:
         last = last_name(call.func)
@@ -86,8 +100,19 @@ class Callers:
         elif isinstance(func, ast.Name):
             found = [one for one in found if one[0] is source and not _is_method(one[1])]
         else:
-            found = [one for one in found if _is_method(one[1]) and _fits(func, one[1])]
+            found = [one for one in found if _is_method(one[1]) and self._fits(func, one[1])]
         return found if len(found) <= _FEW else []
+
+    def _fits(self, func: ast.AST, method: Function) -> bool:
+        """Whether an object's method is this one: it holds that class, is called like it, or the method like nothing else."""
+        owner = parent(method)
+        words = name_of(func).split(".")
+        receiver = words[-2] if len(words) > 1 else ""
+        if not isinstance(owner, ast.ClassDef) or not receiver:
+            return False
+        if receiver in self.holds:
+            return owner.name in self.holds[receiver]
+        return receiver.lower().replace("_", "") in owner.name.lower() or "_" in method.name.strip("_")
 
     def certain(self, source: Source, node: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether the program comes here for sure: only through tests that are true at some time, from the file's own level."""
@@ -138,14 +163,6 @@ def _in_module(called: str, found: tuple[Source, Function]) -> bool:
     if isinstance(owner, ast.ClassDef):
         return bool(wanted) and wanted[-1] == owner.name
     return not wanted or wanted[-1] == file[-1] or (called.startswith(".") and wanted[-1] in file) or parts[0] in file
-
-
-def _fits(func: ast.AST, method: Function) -> bool:
-    """Whether an object's method is this one: the object is called like the class, or the method like nothing else."""
-    owner = parent(method)
-    receiver = name_of(func).split(".")[-2].lower().replace("_", "") if "." in name_of(func) else ""
-    like = isinstance(owner, ast.ClassDef) and (receiver in owner.name.lower() or owner.name.lower().endswith(receiver))
-    return (bool(receiver) and like) or "_" in method.name.strip("_")
 
 
 def _tests(node: ast.AST) -> list[ast.expr]:

@@ -29,7 +29,8 @@ _LARGEST = 2_000_000
 # What no rule would look at twice is not walked: most of a large project has nothing to do with training.
 _OF_INTEREST = re.compile(
     r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
-    r"|draccus|tyro|pydantic|dataclass|click|fire|absl"
+    r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
+    r"|json\.dump|create_connection"
 )
 
 
