@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
+from crashcart.causes._launched import together
 from crashcart.causes.checkpoint._where import SAVING
 from crashcart.causes.host_memory._saves import failed_save
 from crashcart.deaths import before, first, order
@@ -131,6 +132,21 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         seen = (death.evidence, *((failed.event.evidence,) if failed is not None else ()))
         # A full disk is the cause, and this what came of it.
         yield Sign("strong" if full else "decisive", says, seen, death is leader and not full, order(case))
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A save into a folder that nothing makes."""
+    for fact in case.all("code.folder_not_made"):
+        told = f"the checkpoint goes into {fact.value['folder']}, which the program does not make: "
+        yield Sign("strong", f"{told}the first save fails when the folder is not there", (fact.evidence,))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Make the folder; then the general remedies."""
+    edits = together(case.all("code.folder_not_made"))
+    if edits:
+        yield Fix("Make the folder before the save", "exact", "nothing happens where it is there already", edits=edits)
+    yield from fixes
 
 
 fixes = (

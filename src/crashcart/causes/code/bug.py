@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import strong
+from crashcart.causes._launched import together
 from crashcart.causes.code._echoes import own
 from crashcart.deaths import before, first, followers, order, swallowed
 from crashcart.flight import clock
@@ -127,12 +128,29 @@ NATIVE = Fix(
 )
 
 
-def fix(case: Case) -> tuple[Fix, ...]:
-    """By how it ended: an exception has a place, a signal a stack, an exit code neither."""
+def in_code(case: Case) -> Iterator[Sign]:
+    """Something that cannot be pickled, handed to a process that is spawned."""
+    for fact in case.all("code.unpicklable"):
+        workers = fact.value["workers"] if fact.value["workers"] is not None else case.number("loader.workers")
+        if workers == 0:
+            continue
+        told = f"{fact.value['what']} cannot be pickled, which handing it to {fact.value['to']} by spawn needs"
+        if workers is None:
+            yield Sign("strong", f"{told}: it fails when there are workers", (fact.evidence,))
+        else:
+            yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence,))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """By how it ended: an exception has a place, a signal a stack, an exit code neither; a lambda can be given a name."""
+    edits = together(case.all("code.unpicklable"))
+    if edits:
+        yield Fix("Give the lambda a name in the file", "exact", "pickle finds functions by their name", edits=edits)
     leader = first(case)
     if leader is None or leader.raised is not None:
-        return (LOOK,)
-    return (NATIVE,) if leader.signal in FAULTS else (QUIET,) if leader.code else (LOOK,)
+        yield LOOK
+    else:
+        yield NATIVE if leader.signal in FAULTS else QUIET if leader.code else LOOK
 
 
 experiment = Experiment(

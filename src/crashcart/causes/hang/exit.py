@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.causes._launched import ranks, together
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import TRACKERS, before, frame_in, in_tracker, standing
 from crashcart.deaths import order
@@ -145,11 +146,34 @@ def _closing(case: Case) -> Iterator[Sign]:
             yield Sign("strong", says, (evidence(raised.line),), fatal=False, order=raised.line.order)
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """A thread that never ends and that the interpreter waits for; a process group that is left standing."""
+    for fact in case.all("code.endless_thread"):
+        told = (
+            f"the thread of {fact.value['target']}() never ends and is no daemon: when the work is done, the process stays"
+        )
+        yield Sign("strong", told, (fact.evidence,))
+    if (ranks(case) or 1) > 1:
+        for fact in case.all("code.group_left"):
+            told = "nothing calls destroy_process_group(): ranks that end at different times can hold each other up"
+            yield Sign("weak", told, (fact.evidence,), fatal=False)
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A program that has ended and stands in its interpreter's end."""
     found = stall(case)
     if found is not None and found.cause == "hang/exit":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Threads that do not hold the interpreter; then the general remedies."""
+    edits = together(case.all("code.endless_thread"))
+    if edits:
+        yield Fix(
+            "Make the thread a daemon", "exact", "the interpreter does not wait for daemon threads at its end", edits=edits
+        )
+    yield from fixes
 
 
 fixes = (
