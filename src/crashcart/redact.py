@@ -21,20 +21,20 @@ _TOKENS = re.compile(
     r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}|\bnpm_[A-Za-z0-9]{20,}|\bpypi-[\w-]{20,}|\bnvapi-[\w-]{16,}"
 )
 _NAMED = re.compile(
-    r"(?P<name>(?:\b|_|--?)(?:[\w.-]*?(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?\w*)?|auth[_-]?token|passw(?:or)?d|passwd"
+    r"(?P<name>(?:\b|_|--?)(?:[\w.-]{0,80}?(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?\w{0,40})?|auth[_-]?token|passw(?:or)?d|passwd"
     r"|[_-]token|hf_token|private[_-]?key|credentials?)|token))(?P<between>[\"']?\s{0,2}(?::|=>|=)\s{0,2}[\"']?)"
     r"(?P<value>[^\s\"',;&}\])]{6,})",
     re.IGNORECASE,
 )
 _FLAG = re.compile(
-    r"(?P<name>--?[\w.-]*(?:key|token|secret|passw(?:or)?d|passwd|credentials?))(?P<between>\s+[\"']?)(?P<value>[^\s\"'-][^\s\"']{5,})",
+    r"(?P<name>--?[\w.-]{0,80}(?:key|token|secret|passw(?:or)?d|passwd|credentials?))(?P<between>\s+[\"']?)(?P<value>[^\s\"'-][^\s\"']{5,})",
     re.IGNORECASE,
 )
 _BEARER = re.compile(
     r"\b(?P<name>Bearer|Basic|Authorization:|wandb login(?: --relogin)?|--token|netrc password)\s+(?P<value>[\w.~+/=-]{8,})",
     re.IGNORECASE,
 )
-_ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^\s/@:]+:[^\s/@]+@")
+_ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)[^\s/@:]+:[^\s/@]+@")
 _HEX = re.compile(r"(?<![0-9a-fA-F])(?:local-)?[0-9a-f]{40}(?![0-9a-fA-F])")
 _COMMIT = re.compile(r"(?:commit|revision|sha1?|git|hash|snapshots?/|rev|HEAD)\W{0,12}$", re.IGNORECASE)
 _KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL)

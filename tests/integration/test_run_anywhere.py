@@ -207,3 +207,21 @@ def test_what_a_machine_may_lack(folder: Path, without: str, made_there: bool) -
     assert (done.returncode, done.stdout) == (3, "fine\n"), done.stderr
     place = folder / "crashcart_runs" if made_there else folder / "state" / "crashcart" / "runs"
     assert list(place.glob("2*/exit.json"))
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_take_nothing_from_the_job(folder: Path, closed: str) -> None:
+    done = shell(f"$RUN bash -c 'echo out; echo err >&2; exit 3' {closed}")
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    kept = "".join(path.read_text() for path in sorted((the_run(folder) / "logs").iterdir()))
+    assert sorted(kept.split()) == ["err", "out"]
+
+
+def test_a_working_folder_that_is_gone(folder: Path) -> None:
+    done = shell(
+        "mkdir gone; cd gone; rmdir ../gone; $RUN bash -c 'echo still; exit 3' 2>&1 | grep -v getcwd; exit ${PIPESTATUS[0]}"
+    )
+    assert done.returncode == 3, done.stdout
+    assert "still" in done.stdout
+    assert list((folder / "state" / "crashcart" / "runs").glob("2*/exit.json"))

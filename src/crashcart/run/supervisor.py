@@ -17,7 +17,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.inside.layout import FIELDS, JOB
-from crashcart.recording.folder import live_folder, make_folder, write_json
+from crashcart.recording.folder import live_folder, make_folder, working_folder, write_json
 from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
@@ -204,7 +204,7 @@ class Supervisor:
         if not self.options.quiet:
             end = "\r\n" if self.terminal.taken else "\n"
             with contextlib.suppress(OSError):
-                os.write(2, f"crashcart: {sentence}{end}".encode())
+                os.write(2, f"crashcart: {sentence}{end}".encode(errors="replace"))
 
     def _sampler(self) -> Sampler | None:
         from crashcart.run.outside.gpu import Cards
@@ -213,7 +213,7 @@ class Supervisor:
 
         mark = f"{JOB}={self.live}"
         self.cards = Cards()
-        return Sampler(Tree(self.job, mark, without=(self.link.keeper,)), os.getcwd(), cards=self.cards)
+        return Sampler(Tree(self.job, mark, without=(self.link.keeper,)), working_folder(), cards=self.cards)
 
     def held_by(self, pid: int) -> float:
         """Bytes of GPU memory that a process holds, on all cards."""
@@ -303,7 +303,7 @@ class Supervisor:
         if self.folder is None:
             self.say("no run folder could be made (" + "; ".join(self.refused) + "): nothing will be kept.")
             return
-        where = os.path.relpath(self.folder)
+        where = os.path.relpath(self.folder, working_folder())
         self.say(
             f"recording in {where if not where.startswith('..') else self.folder}"
             + (f" (set {', '.join(added)})" if added else "")
@@ -319,8 +319,21 @@ class Supervisor:
         return code
 
 
+def _open_closed_streams() -> None:
+    """Streams that the caller closed (`>&-`) become /dev/null, or what we open next would take their place."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # noqa: PERF203 - three at most
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            os.set_inheritable(number, True)
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
 def supervise(options: Options) -> int:
     """Run a job under a supervisor; again after a hang where that was asked for, each attempt in a folder of its own."""
+    _open_closed_streams()
     sys.stdout.flush()
     sys.stderr.flush()
     before: list[str] = []

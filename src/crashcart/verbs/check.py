@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "run"]
 
 KILLED, FIT = 1, 0
+_ROUNDS = 4
 
 
 def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), against: str | None = None) -> Diagnosis:
@@ -59,8 +60,13 @@ def run(options: argparse.Namespace) -> int:
     asked = Asked(options.command, options.paths)
     found = plans(asked)
     diagnosis, gone = _compared(asked, _foreseen(found, asked), options.against)
-    if (options.fix or options.fix_all) and _repaired(diagnosis, everything=options.fix_all):
-        diagnosis = _foreseen(plans(asked), asked)
+    for again in range(
+        _ROUNDS if options.fix or options.fix_all else 0
+    ):  # of two patches for one cause, the other comes next
+        if not _repaired(diagnosis, everything=options.fix_all, again=bool(again)):
+            break
+        found = plans(asked)
+        diagnosis = _foreseen(found, asked)
     told = clean_all(diagnosis)
     jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:
@@ -83,14 +89,14 @@ def run(options: argparse.Namespace) -> int:
     return KILLED if any(finding.level in fatal for finding in diagnosis.findings) else FIT
 
 
-def _repaired(diagnosis: Diagnosis, *, everything: bool) -> bool:
+def _repaired(diagnosis: Diagnosis, *, everything: bool, again: bool) -> bool:
     """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
     from crashcart.redact import clean
     from crashcart.repair import HARMLESS, repairs, write
 
     repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
     if not repair.edits:
-        sys.stderr.write("crashcart: nothing here can be patched without a person.\n")
+        sys.stderr.write("" if again else "crashcart: nothing here can be patched without a person.\n")
         return False
     sys.stderr.write(clean(repair.diff))
     done, left = write(repair)
