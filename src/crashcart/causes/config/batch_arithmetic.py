@@ -130,11 +130,6 @@ def in_code(case: Case) -> Iterator[Sign]:
         if found is not None:
             strength, told, items = found
             yield Sign(strength, told, (fact.evidence, *items), fatal=strength != "weak")
-    for fact in case.all("code.loader_quotient"):
-        whole, parts = number_of(case, fact.value["whole"]), number_of(case, fact.value["parts"])
-        if _positive(whole) and _positive(parts) and whole < parts:
-            told = f"the loader's batch is {whole:g} // {parts:g}, which is 0"
-            yield Sign("decisive", told, (fact.evidence, *_places(case, fact, "whole", "parts")))
 
 
 def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] | None:

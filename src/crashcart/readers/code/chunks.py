@@ -29,7 +29,7 @@ _FIRST = 0
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.chunks``: how many parts, of what, how they are cut; ``code.loader_quotient``: a batch size that is a quotient."""
+    """``code.chunks``: how many parts, of what, how they are cut."""
     loops = loops_of(program)
     seen: set[tuple[ast.AST, str]] = set()
     for source in program.sources:
@@ -50,9 +50,6 @@ def look(program: Program) -> Iterator[Fact]:
                     "edits": _parts.edits(loops, frame, cut),
                 }
                 yield source.fact("code.chunks", value, statement(node))
-            elif _feeds_loader(frame, node):
-                value = {"whole": operand(loops, frame, node.left), "parts": operand(loops, frame, node.right)}
-                yield source.fact("code.loader_quotient", value, node)
 
 
 def _size(frame: Frame, node: ast.expr) -> bool:
@@ -141,16 +138,3 @@ def _batch(loops: Loops, frame: Frame, node: ast.expr) -> dict[str, Any]:
                 loaders.append(("train" in told, operand(loops, other, size)))
     chosen = [one for training, one in loaders if training] or [one for _, one in loaders]
     return chosen[0] if chosen and all(one == chosen[0] for one in chosen) else {"name": "", "number": None}
-
-
-def _feeds_loader(frame: Frame, node: ast.BinOp) -> bool:
-    """Whether a quotient of two settings is the batch size of a loader."""
-    above = parent(node)
-    if isinstance(above, ast.keyword) and above.arg == "batch_size":
-        return True
-    target = _parts.named(node)
-    return bool(target) and any(
-        isinstance(value, ast.Name) and value.id == target
-        for call in frame.named("DataLoader")
-        for value in [keyword(call, "batch_size", 1)]
-    )
