@@ -22,40 +22,56 @@ _AFTER = 3
 
 
 class _Last:
-    __slots__ = ("after", "batches", "looks")
+    __slots__ = ("after", "batches", "looks", "next")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.batches: list[tuple[Any, list[tuple[str, Any]]]] = []
-        self.after = self.looks = 0
+        self.batches: list[Any] = [None] * _BATCHES  # a ring: how many-th, names or None, weak references
+        self.after = self.looks = self.next = 0
 
 
 last = _Last()
 page.after_fork.append(last.renew)
+_ref = weakref.ref
 
 
 def remember(batch: Any, number: Any) -> None:
-    """A batch was handed out: the how many-th of its epoch, and its tensors by name."""
-    tensor, kind, reference = tracing.tensor, type(batch), weakref.ref
-    if tensor is None:
-        return
-    if kind is tensor:
-        fields = [("batch", reference(batch))]
-    elif kind in (tuple, list):
-        fields = [(str(at), reference(one)) for at, one in enumerate(batch[:_FIELDS]) if type(one) is tensor]
-    elif hasattr(batch, "items"):
-        fields = [(str(name)[:60], reference(one)) for name, one in list(batch.items())[:_FIELDS] if type(one) is tensor]
-    else:
-        fields = []
-    last.batches.append((number, fields))
-    del last.batches[:-_BATCHES]
+    """A batch was handed out: the how many-th of its epoch, and its tensors; what they are called is worked out when it matters."""
+    at = last.next
+    try:
+        if type(batch) in (tuple, list):
+            last.batches[at] = number, None, tuple(map(_ref, batch[:_FIELDS]))
+        else:
+            last.batches[at] = _unusual(batch, number)
+    except TypeError:  # numbers and texts among them have no weak references
+        last.batches[at] = _unusual(batch, number)
+    last.next = (at + 1) % _BATCHES
     if last.after:
         last.after -= 1
-        found = _look(last.batches[-1:])
+        found = _look(_fields([last.batches[at]]))
         events.write("inputs", batch=number, step=int(page.here.numbers[page.STEPS]), fields=found[1] if found else [])
+
+
+def _unusual(batch: Any, number: Any) -> Any:
+    """A batch that is no plain sequence of tensors."""
+    tensor = tracing.tensor
+    if type(batch) is tensor:
+        return number, ("batch",), (_ref(batch),)
+    named = batch.items() if hasattr(batch, "items") else enumerate(batch) if isinstance(batch, (tuple, list)) else ()
+    fields = [(str(name)[:60], one) for name, one in list(named)[:_FIELDS] if type(one) is tensor]
+    return number, [name for name, _ in fields], [_ref(one) for _, one in fields]
+
+
+def _fields(batches: list[Any]) -> list[tuple[Any, list[tuple[str, Any]]]]:
+    """Batches with the names of their tensors."""
+    tensor = tracing.tensor
+    return [
+        (number, [(name, one) for name, one in zip(names or map(str, range(_FIELDS)), fields) if type(one()) is tensor])
+        for number, names, fields in (entry for entry in batches if entry is not None)
+    ]
 
 
 def at_a_bad_loss() -> dict[str, object]:
@@ -63,7 +79,7 @@ def at_a_bad_loss() -> dict[str, object]:
     if tracing.watched() or last.looks >= _LOOKS:
         return {}
     last.looks += 1
-    found = _look(last.batches)
+    found = _look(_fields(last.batches[last.next :] + last.batches[: last.next]))
     if found is None:
         return {}
     last.after = _AFTER

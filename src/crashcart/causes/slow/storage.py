@@ -94,7 +94,7 @@ def _cold(case: Case) -> Iterator[Sign]:
     """Minutes of waiting in the first interval, and hardly any later: the first read of each file is the slow one."""
     waits = []
     for line in lines_with(case, "data"):
-        told, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d+)\s*/\s*\d+\s*\]").search(line.text)
+        told, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d{1,9})\s*/\s*\d+\s*\]").search(line.text)
         if told:
             waits.append((line, float(told[1].rstrip(".") or 0), int(step[1]) if step else 1))
     if len(waits) > 1:
