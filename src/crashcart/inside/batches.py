@@ -51,8 +51,8 @@ def install(module: Any) -> None:
 def _timed(original: Any) -> Any:  # noqa: C901 - see below
     phase = phases.DATA
 
-    # One function on purpose, with what `phases.enter` and `leave` do in it: split into five it costs twice as much, since after
-    # a training step each of them has to be fetched from memory again.
+    # One function on purpose, with what `phases.enter` and `leave` do in it: after a training step each function that is called
+    # has to be fetched from memory again.
     def __next__(self: Any) -> Any:  # noqa: N807
         if tracing.is_compiling():
             return original(self)

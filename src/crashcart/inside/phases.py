@@ -101,7 +101,7 @@ def settle() -> None:
     """Notice that an evaluation is over: what was set to `eval()` is in training again.
 
     Nobody tells us when that happens: `train()` comes to every module of a model, before every step where a trainer does so,
-    and a wrapper around it would cost more than all other hooks together. So it is looked at when something else happens.
+    and a wrapper around it costs with each of them. So it is looked at when something else happens.
     """
     try:
         if now.lasting == EVALUATE and now.module is not None:
