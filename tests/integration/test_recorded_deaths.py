@@ -417,7 +417,7 @@ def test_a_full_disk_is_seen(folder: Path) -> None:
     subprocess.run(_with_small_disk(script), check=False, timeout=PATIENCE, capture_output=True)
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/disk-full", 1)
-    assert "were left on the disk of the working folder" in words(diagnosis.findings[0])
+    assert " left when rank 1 raised RuntimeError while it wrote " in words(diagnosis.findings[0])
 
 
 def _with_small_disk(script: str) -> list[str]:

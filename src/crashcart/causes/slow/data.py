@@ -178,7 +178,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     """The share of the training time in which a rank waited for its loader."""
     for one in waits(case)[:1]:
         if one.share > RECORDED_SOME and one.each > WORTH:
-            says = f"{one.process.name} waited for data in {one.share:.0%} of its time, {one.each:.2f} s for each batch"
+            says = f"{one.process.name} waited for data in {min(1.0, one.share):.0%} of its time, {one.each:.2f} s for each batch"
             strength: Strength = "strong" if one.share > RECORDED else "weak"
             yield Sign(grade(case, strength), says, (one.evidence,), fatal=False, order=order(case))
 
