@@ -139,16 +139,18 @@ def _mostly_kernel(case: Case) -> bool:
 def in_machine(case: Case) -> Iterator[Sign]:
     """The kernel's own report of the kill, or an exit status of SIGKILL."""
     leader = first(case) if case.kernel else None
+    denied = leader is not None and leader.says(_REFUSED)  # which a kill of somebody else does not speak against
     leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
     for event in case.kernel:
         if event.kind == "oom-kill" and event.ours is None and (otherwise := _ended_otherwise(case, leader)):
-            yield Sign("against", f"the kernel's victim was not this run: {otherwise}", (event.evidence,))
+            if not denied:
+                yield Sign("against", f"the kernel's victim was not this run: {otherwise}", (event.evidence,))
         elif event.kind == "oom-kill" and event.ours is not False:
             victim = event.details.get("process", "a process")
             sure = event.ours is True and not leaked
             why = f" ({event.why_ours})" if event.why_ours else ""
             yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
-        elif event.kind == "oom-kill":
+        elif event.kind == "oom-kill" and not denied:
             why = event.why_ours or "time or process differ"
             yield Sign("against", f"the kernel's victim was not this run ({why})", (event.evidence,))
     if (
