@@ -53,4 +53,4 @@ def test_patched_job_runs(section: Section, tmp_path: Path, monkeypatch: pytest.
 def _started(command: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     start = {"python": [sys.executable], "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone"]}
-    return subprocess.run([*start[words[0]], *words[1:]], check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run([*start[words[0]], *words[1:]], check=False, capture_output=True, text=True, timeout=300)
