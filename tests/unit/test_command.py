@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crashcart.readers.job.command import read_command, read_script
+from crashcart.readers.job.files import launch_facts
+from crashcart.readers.job.scripts import read_launch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -248,3 +250,64 @@ def test_what_stands_behind_a_broken_continuation_is_not_an_argument(tmp_path: P
     assert facts["train.batch_size"].value == 2
     assert "train.epochs" not in facts
     assert facts["script.broken_continuation"].evidence.where.endswith("train.sh:2")
+
+
+@pytest.mark.parametrize(
+    ("command", "processes"),
+    [
+        ("torchrun train.py", 1),
+        ("torchrun --nnodes=2:2 --nproc_per_node=4 train.py", 8),
+        ("torchrun --nnodes=1:4 --nproc_per_node=4 train.py", None),
+        ("torchrun --nnodes=$N --nproc_per_node=4 train.py", None),
+        ("PET_NPROC_PER_NODE=4 torchrun train.py", 4),
+        ("CUDA_VISIBLE_DEVICES=0,1,2 torchrun --nproc_per_node=gpu train.py", 3),
+        ("torchrun --nproc_per_node=auto train.py", None),
+        ("accelerate launch --num_processes 16 --num_machines 2 train.py", 16),
+        ("accelerate launch train.py", None),
+        ("deepspeed --num_nodes 2 --num_gpus 4 train.py", 8),
+        ("mpirun -np 8 python train.py", 8),
+        ("srun -n 8 python train.py", 8),
+        ("srun -N 2 --ntasks-per-node 4 python train.py", 8),
+    ],
+)
+def test_the_sum_of_processes_is_told_or_unknown(command: str, processes: int | None) -> None:
+    assert last(read_command(command)).get("launch.processes") == processes
+
+
+def test_slurm_gives_the_script_its_own_numbers(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n#SBATCH --nodes=2 --gres=gpu:8\nsrun torchrun --nnodes=$SLURM_NNODES --nproc_per_node=$SLURM_GPUS_ON_NODE train.py\n"
+    assert script(tmp_path, text)[1]["launch.processes"].value == 16
+
+
+def test_options_of_sbatch_and_arguments_of_the_script_count(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#SBATCH --nodes=1\ntorchrun --nproc_per_node 2 train.py --config $1 ${2:-x}\n")
+    facts = {fact.name: fact.value for fact in read_launch(str(path), ["sbatch", "--nodes=4", str(path), "a.yaml"])}
+    assert (facts["launch.nodes"], facts["config.path"]) == (4, "a.yaml")
+
+
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ("cd sub", "sub"),
+        ('cd "$(dirname "$0")"', "."),
+        ('cd "$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/.."', ".."),
+        ("cd $WORK", None),
+    ],
+)
+def test_the_folder_of_the_script_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, folder: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sh").write_text(f"{line}\npython train.py\n")
+    facts = {fact.name: fact.value for fact in read_script("a.sh")}
+    assert facts.get("launch.folder") == folder
+    assert ("launch.folder_unknown" in facts) == (folder is None)
+
+
+def test_a_hostfile_and_a_choice_of_cards_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("node1 slots=8\nnode2 slots=4\n")
+    for command, processes in (("--hostfile hosts", 12), ("--include node1:0,1@node2:0", 3), ("-i localhost:0,1", 2)):
+        facts = read_command(f"deepspeed {command} train.py")
+        found = {fact.name: fact.value for fact in launch_facts(facts, [str(tmp_path)])}
+        assert found["launch.processes"] == processes

@@ -79,7 +79,7 @@ class Reading:
             written = name_of(node.value)
             if written == "self":
                 return self.attributes.get(node.attr, "")
-            return node.attr if SETTINGS.search(written) else ""
+            return node.attr if SETTINGS.search(written) or self.key(node.value) else ""
         if isinstance(node, ast.Name):
             return self.names.get((self.scope(node), node.id)) or self.names.get((self.source.tree, node.id), "")
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add)):
@@ -94,6 +94,10 @@ class Reading:
                 continue
             names = [one.arg for one in target.args.args]
             names = names[1:] if names[:1] == ["self"] else names
+            if any(one.arg is None for one in call.keywords):  # Trainer(**cfg): each parameter is the key of its name
+                left = [*names[len(call.args) :], *(one.arg for one in target.args.kwonlyargs)]
+                for reading in readings:
+                    reading.names.update({(target, one): one for one in left if (target, one) not in reading.names})
             for name, value in [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]:
                 if name and (key := self.key(value)):
                     for reading in readings:

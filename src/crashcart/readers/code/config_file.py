@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 NAMED = re.compile(r"[\w./-]+\.(?:ya?ml|toml)|[\w./-]*(?:conf|cfg|param)[\w./-]*\.json")
-READING = re.compile(r"(?i)(?:^|[._])(?:open|Path|load\w*|read\w*|parse\w*|\w*config\w*|\w*cfg\w*|fromfile|main|train)$")
+WRITING = re.compile(
+    r"(?i)dump|save|write|copy|rename|remove|unlink|print|log|warn|error|exists|is_?file|endswith|download|upload"
+)
 
 
 def look(program: Program) -> Iterator[Fact]:
@@ -31,7 +33,7 @@ def look(program: Program) -> Iterator[Fact]:
 def _is_read(text: ast.Constant) -> bool:
     above = getattr(text, "parent", None)
     if isinstance(above, ast.Call):
-        return bool(READING.search(name_of(above.func)))
+        return not WRITING.search(name_of(above.func).rpartition(".")[2])
     if isinstance(above, ast.Assign):
         return any(re.search(r"(?i)conf|cfg|yaml|path", name_of(target)) for target in above.targets)
     return isinstance(above, ast.arguments) or (isinstance(above, ast.BinOp) and isinstance(above.op, ast.Div))

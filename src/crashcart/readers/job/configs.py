@@ -30,6 +30,7 @@ NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
 # These read 1e-4 as a number, or make one of it by a type.
 NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
 NO_CONFIG = ("data.", "output.", "resume.", "environment.", "command.")
+FOLDERS = ("config", "configs", "conf", "confs", "cfg", "cfgs")
 CONFIG_FLAG = re.compile(r"(?i)conf|cfg|yaml|yml|json$|toml|base|param|setting|recipe|opt")
 
 
@@ -144,7 +145,8 @@ def _in_code(case: Case, places: Sequence[str]) -> Iterator[str]:
     """The config files that the code names itself."""
     for fact in case.all("code.config_file"):
         own = os.path.dirname(fact.evidence.where.rsplit(":", 1)[0]) or "."
-        for place in [*places, own]:
+        below = [os.path.join(place, folder) for place in [*places, own] for folder in FOLDERS]
+        for place in [*places, own, *below]:  # a name that is joined with a folder elsewhere stands alone in the code
             path = os.path.normpath(os.path.join(place, str(fact.value)))
             if os.path.isfile(path):
                 yield path

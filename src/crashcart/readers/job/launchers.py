@@ -54,6 +54,7 @@ SWITCHES = frozenset({
     "i", "ignore_environment", "E", "no_capture_output", "live_stream", "foreground", "preserve_status", "localalloc",
     "frozen", "nv",  # wrappers
 })  # fmt: skip
+NO_SWITCHES = {("deepspeed", "i"), ("deepspeed", "e")}  # cards to include, where env's -i is a switch
 PROGRAMS = frozenset(
     {
         "llamafactory-cli",
@@ -163,7 +164,11 @@ def _options(rest: list[Word], launcher: str, launch: Launch) -> list[Word]:
         option = Option(launcher, flag)
         if "=" in flag.text:
             option = Option(launcher, flag, flag, flag.text.index("=") + 1)
-        elif option.name not in SWITCHES and at < len(rest) and _may_be_value(rest[at].text):
+        elif (
+            (option.name not in SWITCHES or (launcher, option.name) in NO_SWITCHES)
+            and at < len(rest)
+            and _may_be_value(rest[at].text)
+        ):
             option = Option(launcher, flag, rest[at])
             at += 2 if option.name == "mca" else 1
         launch.options.append(option)
