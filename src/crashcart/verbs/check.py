@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "run"]
 
 KILLED, FIT = 1, 0
-_ROUNDS = 4
+_ROUNDS = 4  # a command that is whole again shows flags that were never read before
 
 
 def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), against: str | None = None) -> Diagnosis:
@@ -60,10 +60,8 @@ def run(options: argparse.Namespace) -> int:
     asked = Asked(options.command, options.paths)
     found = plans(asked)
     diagnosis, gone = _compared(asked, _foreseen(found, asked), options.against)
-    for again in range(
-        _ROUNDS if options.fix or options.fix_all else 0
-    ):  # of two patches for one cause, the other comes next
-        if not _repaired(diagnosis, everything=options.fix_all, again=bool(again)):
+    for number in range(_ROUNDS if options.fix or options.fix_all else 0):
+        if not _repaired(diagnosis, everything=options.fix_all, first=not number):
             break
         found = plans(asked)
         diagnosis = _foreseen(found, asked)
@@ -89,14 +87,14 @@ def run(options: argparse.Namespace) -> int:
     return KILLED if any(finding.level in fatal for finding in diagnosis.findings) else FIT
 
 
-def _repaired(diagnosis: Diagnosis, *, everything: bool, again: bool) -> bool:
+def _repaired(diagnosis: Diagnosis, *, everything: bool, first: bool) -> bool:
     """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
     from crashcart.redact import clean
     from crashcart.repair import HARMLESS, repairs, write
 
     repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
     if not repair.edits:
-        sys.stderr.write("" if again else "crashcart: nothing here can be patched without a person.\n")
+        sys.stderr.write("crashcart: nothing here can be patched without a person.\n" if first else "")
         return False
     sys.stderr.write(clean(repair.diff))
     done, left = write(repair)
