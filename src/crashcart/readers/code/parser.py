@@ -61,7 +61,11 @@ class _Parser:
         if not (isinstance(above, ast.Assign) and len(above.targets) == 1 and isinstance(above.targets[0], ast.Name)):
             return None
         scope = inside(self.call, *FUNCTIONS) or self.source.tree
-        self.uses(above.targets[0].id, scope, self.source, certain=True)
+        name = above.targets[0].id
+        shared = any(one.endswith(f".{name}") for source in self.program.sources for one in source.names.values())
+        if scope is self.source.tree and shared:
+            self.complete = False  # other files import it, and may add to it
+        self.uses(name, scope, self.source, certain=True)
         self.outside()
         return {"complete": self.complete, "flags": self.flags}
 

@@ -48,7 +48,9 @@ def refusals(case: Case, facts: Sequence[Fact]) -> Iterator[Fact]:
 
 def _unknown(given: Fact, facts: Sequence[Fact], names: list[str], flags: list[dict[str, Any]]) -> Iterator[Fact]:
     """Flags that the parser does not know, abbreviations apart."""
-    swallow = any(flag.get("nargs") in {"...", "A..."} for flag in flags)
+    swallow = any(flag.get("nargs") in {"...", "A..."} or "nargs" in flag["odd"] for flag in flags)
+    # An action of its own may know more names, as BooleanOptionalAction does.
+    names = [*names, *(f"--no-{name.lstrip('-')}" for flag in flags if "action" in flag["odd"] for name in flag["names"])]
     for text, known in given.value if not swallow else ():
         flag = text.partition("=")[0]
         if not known or not flag.startswith("--") or flag == "--" or any(name.startswith(flag) for name in names):
