@@ -175,6 +175,8 @@ class _Planning:
         for fact in [*launch, *facts, *read.facts, *refusals(case, facts), *lost]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
+        if found:
+            case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
         _count(case, program)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore

@@ -112,9 +112,10 @@ def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
     quoted = glued or not compiled(r".*e.*").fullmatch(
         text.lower()
     )  # every loader reads 1e-4 differently, '0.1' all the same
-    if fact.name in NUMERIC and (loader in TEXT_LOADERS or (not loader and not case.all("code.setting_number"))):
+    unknown = not loader and not case.all("code.setting_number") and not case.all("config.unnamed")
+    if fact.name in NUMERIC and (loader in TEXT_LOADERS or unknown):
         return Misread(fact, "strong", f"{told}, when {_reader(loader)} and the program calculates with it", None, instead)
-    if fact.name in NUMERIC and (loader == "mixed" or quoted):
+    if fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):
         return Misread(fact, "weak", f"{told}, if PyYAML reads this file", None, instead)
     exponent = compiled(EXPONENT).fullmatch(fact.evidence.quote) if loader in TEXT_LOADERS else None
     return Misread(fact, "weak", told, None, instead) if exponent else None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, number_of, setting
-from crashcart.causes.config._arithmetic import checked, framework, sizes
+from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
 from crashcart.causes.config._sizes import repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 title = "Batch, accumulation and world size do not fit each other"
 lasting = True
+HIGH_RATE = 0.1  # SGD with a large batch goes there; Adam never does
 alike = ("config/missing-or-wrong", "data/empty-or-short")
 SIZES = (
     r"batch|micro|gpu|world|process|\brank|accumul|chunk|queue|parallel|pipeline|tensor|\b[tpdce]p\b|mp_size|generations|"
@@ -189,6 +190,12 @@ def _foreseen(case: Case) -> Iterator[Sign]:
     for fact, numbers in checked(case):
         told = f"the program's own check fails: {fact.value['text']} with {numbers.written()}"
         yield Sign("strong" if fact.value["if"] else "decisive", told, (fact.evidence, *numbers.evidence()))
+    for fact in case.all("code.rate"):
+        numbers = Numbers(case)
+        rate = numbers.value(fact.value["tree"])
+        if rate is not None and rate >= HIGH_RATE and numbers.used:
+            told = f"the learning rate after scaling is {rate:g}: {fact.value['text']} with {numbers.written()}"
+            yield Sign("weak", told, (fact.evidence, *numbers.evidence()), fatal=False)
     yield from framework(case)
     yield from _images(case)
     batch = case.facts.get("train.batch_size")

@@ -30,6 +30,7 @@ RANKS = re.compile(
     r"device_count|data_parallel_size|dp_size|ngpus_per_node|world)$"
 )
 SIZES = re.compile(r"(?i)batch|accum|micro|chunk|per_(?:gpu|device|rank)|samples_per|^bs$|_bs$")
+RATE = re.compile(r"(?i)(?:^|_)(?:lr|learning_rate)$")
 NO_SIZES = re.compile(r"(?i)idx|index|rank|offset|start|resume|epoch|iter\b|seen|id$|num_batches|n_batches|total")
 OPERATORS: dict[type, str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -41,7 +42,7 @@ DEEPEST = 8
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.size_guard``."""
+    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.size_guard``; ``code.rate``."""
     for reading in readings_of(program):
         yield from _guards(reading)
         yield from _sizes(reading)
@@ -51,6 +52,13 @@ def look(program: Program) -> Iterator[Fact]:
 def _sizes(reading: Reading) -> Iterator[Fact]:
     source = reading.source
     for name, value in _named(source):
+        if (
+            RATE.search(name)
+            and isinstance(value, ast.BinOp)
+            and (rate := _tree(value, reading)) is not None
+            and "*" in str(rate)
+        ):
+            yield source.fact("code.rate", {"tree": rate, "text": source.written(value)}, value)
         if not SIZES.search(name) or NO_SIZES.search(name) or isinstance(value, (ast.Name, ast.Attribute)):
             continue
         tree = _tree(value, reading)
