@@ -232,6 +232,11 @@ def test_nothing_of_a_secret_is_kept(tmp_path: Path) -> None:
     assert "environment.NCCL_DEBUG" in {fact.name for fact in facts}
 
 
+def test_a_login_in_the_script_is_not_kept(tmp_path: Path) -> None:
+    key = "ab70081f825fb1fa49d325cd15bee60b102f7176"
+    assert key not in repr(script(tmp_path, f"wandb login {key}\npython train.py --lr 0.1\n")[1])
+
+
 def test_a_value_from_outside_stays_unknown_and_says_so(tmp_path: Path) -> None:
     facts = script(tmp_path, "python train.py --train_batch_size=$BATCH --lr 0.1 --out $HOME/x\n")[1]
     assert "train.batch_size" not in facts

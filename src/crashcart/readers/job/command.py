@@ -25,6 +25,7 @@ from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
 from crashcart.record import replace
+from crashcart.redact import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,7 +127,7 @@ class _Reading:
             yield self.fact("launch.folder" if told else "launch.folder_unknown", at, first)
         others = [shown(one) for one in self.script.commands if one is not command]
         if others and self.script.file:
-            yield self.fact("script.other_commands", "\n".join(others), first)
+            yield self.fact("script.other_commands", clean("\n".join(others)), first)
         if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b", self.script.text):
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
 
