@@ -15,6 +15,7 @@ import math
 import os
 import re
 import shlex
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import CommandError
@@ -196,9 +197,15 @@ def difference(edits: Iterable[Edit]) -> str:
     for path, new in apply(edits).items():
         short = os.path.relpath(path)
         names = (path, path) if short.startswith("..") else (f"a/{short}", f"b/{short}")
-        lines = difflib.unified_diff(_lines(text_of(path)), _lines(new), *names)
-        parts.extend(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+        parts.append(_unified(text_of(path), new, *names))
     return "".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _unified(old: str, new: str, before: str, after: str) -> str:
+    """One file's diff; kept, since many jobs of a project share the code that is patched."""
+    lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:

@@ -34,6 +34,8 @@ LOCK = 'with open(os.path.join(tempfile.gettempdir(), f"fetch-{os.getuid()}.lock
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.fetched_by_all``, ``code.long_first`` and ``code.group_start``."""
+    if not program.imports("torch", "accelerate", "lightning", "pytorch_lightning", "transformers", "deepspeed"):
+        return
     callers = callers_of(program)
     guarded = {
         name_of(node.func).split(".")[-1]

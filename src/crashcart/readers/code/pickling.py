@@ -27,8 +27,8 @@ HANDED = ("collate_fn", "worker_init_fn", "dataset")
 def look(program: Program) -> Iterator[Fact]:
     """``code.unpicklable``: what is handed over, to whom, and how many workers there are where the call says."""
     callers = callers_of(program)
-    spawned = _start_method(program) == "spawn"
     for source in program.sources:
+        spawned = _start_method(program, source) == "spawn"
         for call in source.calls(*SPAWNS):
             method = keyword(call, "start_method")
             what = _inside_only(source, keyword(call, "fn", 0))
@@ -59,9 +59,9 @@ def look(program: Program) -> Iterator[Fact]:
                     yield source.fact("code.unpicklable", value, given)
 
 
-def _start_method(program: Program) -> str | None:
-    """The start method that the program sets for all."""
-    for source in program.sources:
+def _start_method(program: Program, own: Source) -> str | None:
+    """The start method that the program sets for all: in its entry file, or where the loader is."""
+    for source in (one for one in program.sources if one is own or one.path == program.entry):
         for call in source.calls("set_start_method"):
             if call.args and isinstance(call.args[0], ast.Constant):
                 return str(call.args[0].value)
