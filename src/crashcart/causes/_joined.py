@@ -19,8 +19,10 @@ def ranks(case: Case) -> int | None:
     if told is not None:
         return int(told)
     kind = case.facts.get("launch.kind")
-    if kind is not None and kind.value == "python" and not case.all("code.starts_ranks"):
-        return 1
+    if kind is not None and kind.value == "python":
+        starts = case.all("code.starts_ranks")
+        numbers = {fact.value["number"] for fact in starts}
+        return numbers.pop() if len(numbers) == 1 else None if starts else 1
     return None
 
 

@@ -15,16 +15,12 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
 from crashcart.readers.code._guards import side_of
-from crashcart.readers.code.source import name_of, parent
+from crashcart.readers.code.source import Source, name_of, parent
 
-if TYPE_CHECKING:
-    from crashcart.readers.code.source import Source
-
-__all__ = ["moved_out", "waits_too"]
+__all__ = ["all_moved_out", "moved_out", "waits_too"]
 
 PURE = {
     "os.path.join",
@@ -69,6 +65,24 @@ def moved_out(source: Source, guard: ast.If, statement: ast.stmt) -> tuple[Edit,
     text = _head(source, levels, statement, first) + "".join(middle) + _rest(source, levels, statement)
     start, end = source.offset(guard.lineno, 0), _line_end(source, guard.end_lineno or guard.lineno)
     return (Edit(Span(source.path, start, end, guard.lineno), text),)
+
+
+def all_moved_out(source: Source, guard: ast.If, statements: list[ast.stmt]) -> tuple[Edit, ...]:
+    """Several statements of one branch, the last one first: what stands before it keeps its lines."""
+    at, now, branch = source.offset(guard.lineno, 0), source, guard
+    end = _line_end(source, guard.end_lineno or guard.lineno)
+    for statement in sorted(statements, key=lambda one: -one.lineno):
+        found = next((one for one in now.nodes(type(statement)) if one.lineno == statement.lineno), None)
+        edits = moved_out(now, branch, found) if found is not None else ()
+        if not edits:
+            return ()
+        text = now.text[: edits[0].span.start] + edits[0].text + now.text[edits[0].span.end :]
+        now = Source(source.path, text)
+        again = next((one for one in now.nodes(ast.If) if one.lineno == guard.lineno), None)
+        if again is None and statement is not min(statements, key=lambda one: one.lineno):
+            return ()
+        branch = again or branch
+    return (Edit(Span(source.path, at, end, guard.lineno), now.text[at : len(now.text) - (len(source.text) - end)]),)
 
 
 def waits_too(source: Source, leaving: ast.If, call: ast.Call) -> tuple[Edit, ...]:

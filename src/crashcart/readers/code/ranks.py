@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
 from crashcart.readers.code._guards import guards, side_at
-from crashcart.readers.code._moves import moved_out, waits_too
-from crashcart.readers.code.source import inside, name_of
+from crashcart.readers.code._moves import all_moved_out, moved_out, waits_too
+from crashcart.readers.code.source import inside, keyword, name_of
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,15 +42,42 @@ def look(program: Program) -> Iterator[Fact]:
     """``code.lone_wait``: a call that waits for all, where only the first rank comes; ``code.starts_ranks``."""
     for source in program.sources:
         for call in source.calls(*STARTERS):
-            yield source.fact("code.starts_ranks", name_of(call.func), call)
+            value = {"call": name_of(call.func), "number": _started(call)}
+            yield source.fact("code.starts_ranks", value, call)
     if not program.imports("torch", "accelerate", "lightning", "pytorch_lightning", "deepspeed", "transformers"):
         return
     waits = list(collectives(program))
     callers = callers_of(program)
     answered = {_home(call) for source, call, _ in waits if side_at(call, source) == "others"}
     told: set[ast.AST] = set()
-    for source, call, kind in waits:
-        yield from _followed(callers, (source, call, kind), answered, told)
+    found = [fact for wait in waits for fact in _followed(callers, wait, answered, told)]
+    yield from _joined(found, {source.path: source for source in program.sources})
+
+
+def _joined(facts: list[Fact], sources: dict[str, Source]) -> Iterator[Fact]:
+    """The facts, with one edit for those that stand in the same branch."""
+    for fact in facts:
+        near = [
+            one for one in facts if one.value["branch"] is fact.value["branch"] and one.value["kind"] == fact.value["kind"]
+        ]
+        branch, statements = fact.value["branch"], [one.value["statement"] for one in near]
+        if len(near) > 1 and isinstance(branch, ast.If) and all(one.value["edits"] for one in near):
+            edits = all_moved_out(sources[near[0].value["path"]], branch, statements)
+            fact = replace(fact, value={**fact.value, "edits": edits})  # noqa: PLW2901 - the same fact, with more in it
+        kept = {name: value for name, value in fact.value.items() if name not in {"branch", "statement", "path"}}
+        yield replace(fact, value=kept)
+
+
+def _started(call: ast.Call) -> int | None:
+    """How many ranks a call starts, where it says so in a number."""
+    count = 1
+    for name in ("nprocs", "devices", "num_processes", "num_nodes"):
+        given = keyword(call, name)
+        if given is not None and not (isinstance(given, ast.Constant) and type(given.value) is int):
+            return None
+        if isinstance(given, ast.Constant) and isinstance(given.value, int):
+            count *= given.value
+    return count if count > 1 else None
 
 
 def _followed(callers: Callers, wait: Waits, answered: set[ast.AST | None], told: set[ast.AST]) -> Iterator[Fact]:
@@ -105,6 +133,9 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
         "through": through,
         "guard": source.line(line).strip(),
         "edits": _edits(source, guard, place, through is not None),
+        "branch": None if guard.leaves else guard.node,
+        "statement": statement_of(place),
+        "path": source.path,
     }
     return source.fact("code.lone_wait", value, place)
 
