@@ -49,6 +49,7 @@ GAVE_UP = frozenset({
     "TimeoutError", "ConnectionError", "ReadTimeout", "ConnectTimeout", "ConnectionResetError", "SSLError",
     "ReadTimeoutError",
 })  # fmt: skip
+REPOSITORY = r"(?!(?:data|datasets?|raw|inputs?|files|\.+)/)[\w.-]+/[\w.-]+"
 OFFLINE = ("environment.HF_HUB_OFFLINE", "environment.HF_DATASETS_OFFLINE", "environment.TRANSFORMERS_OFFLINE")
 
 phrases = (
@@ -139,7 +140,16 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
         return "strong" if count is not None else "weak"
     if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
         return None
-    return "strong" if seen["name"] and "load_dataset" in seen["what"] else "weak"
+    asked = "load_dataset" in seen["what"] or "snapshot_download" in seen["what"]
+    return "strong" if asked and _on_hub(case, fact) else "weak"
+
+
+def _on_hub(case: Case, fact: Fact) -> str:
+    """What is asked for on the hub: by name in the code, or through a setting that reads like ``owner/name``."""
+    if fact.value["name"] or not fact.value["setting"]:
+        return str(fact.value["name"])
+    given = [one.value for one in case.facts.values() if one.spelling.lstrip("-").split(".")[-1] == fact.value["setting"]]
+    return next((one for one in given if isinstance(one, str) and compiled(REPOSITORY).fullmatch(one)), "")
 
 
 def _told(case: Case, fact: Fact) -> str:
@@ -149,10 +159,10 @@ def _told(case: Case, fact: Fact) -> str:
         return f"{who} build the same file at once when it is not there yet: one reads what another has half written"
     if fact.value["how"] == "write":
         return f"{who} call {fact.value['what']}() at once: they write over each other's files when those are not there yet"
-    if fact.value["name"]:
+    if name := _on_hub(case, fact):
         return (
-            f"{who} ask the hub for {fact.value['name']} at once, which is not in this machine's cache: "
-            "requests are refused or time out when the server limits them"
+            f"{who} ask the hub for {name} at once when it is not in the cache: "
+            "requests are refused or time out where the server limits them"
         )
     return f"{who} call {fact.value['what']}() at once; the hub's cache is locked, its server counts requests"
 

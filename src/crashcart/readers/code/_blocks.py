@@ -46,14 +46,14 @@ def missing_imports(source: Source, *modules: str) -> list[str]:
     return [f"import {module}" for module in modules if source.names.get(module) != module]
 
 
-def wrapped(source: Source, node: ast.stmt, before: list[str], inside: list[str]) -> tuple[Edit, ...]:
-    """A statement one step deeper, with lines before it (the last one ends with a colon) and lines above it inside."""
-    if not own_lines(source, node):
+def wrapped(source: Source, node: ast.stmt, end: ast.stmt, before: list[str], inside: list[str]) -> tuple[Edit, ...]:
+    """Statements one step deeper, with lines before them (the last one ends with a colon) and lines above them inside."""
+    if not own_lines(source, node) or not own_lines(source, end):
         return ()
-    first, last = node.lineno, node.end_lineno or node.lineno
+    first, last = node.lineno, end.end_lineno or end.lineno
     indent, step = indent_of(source, first), step_of(source)
     start = source.offset(first, 0)
-    end = source.offset(last, 0) + len(source.line(last))
+    stop = source.offset(last, 0) + len(source.line(last))
     lines = [f"{indent}{line}" for line in before] + [f"{indent}{step}{line}" for line in inside]
-    lines += [f"{step}{line}" if line.strip() else line for line in source.text[start:end].split("\n")]
-    return (Edit(Span(source.path, start, end, first), "\n".join(lines)),)
+    lines += [f"{step}{line}" if line.strip() else line for line in source.text[start:stop].split("\n")]
+    return (Edit(Span(source.path, start, stop, first), "\n".join(lines)),)

@@ -7,14 +7,16 @@ import os
 import re
 from typing import TYPE_CHECKING, Literal
 
-from crashcart.readers.code.source import keyword, name_of
+from crashcart.readers.code._guards import ends
+from crashcart.readers.code.source import keyword, name_of, parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["How", "fetches", "hub_name", "is_cached", "is_long"]
+__all__ = ["How", "fetches", "hub_name", "is_cached", "is_long", "last_of"]
 
 How = Literal["hub", "write", "build"]
 HUB = ("load_dataset", "snapshot_download", "hf_hub_download", "from_pretrained", "load_dataset_builder", "torch.hub.load")
@@ -34,7 +36,7 @@ LONG = re.compile(
 )
 
 
-def fetches(source: Source) -> Iterator[tuple[ast.Call | ast.If, How]]:
+def fetches(callers: Callers, source: Source) -> Iterator[tuple[ast.Call | ast.If, How]]:
     """What is fetched or built in a file, and how."""
     for call in source.calls(*HUB):
         yield call, "hub"
@@ -50,7 +52,7 @@ def fetches(source: Source) -> Iterator[tuple[ast.Call | ast.If, How]]:
         if call.args and TOOLS.search(_words(call.args[0])):
             yield call, "write"
     for branch in source.nodes(ast.If):
-        if _built_once(branch, source):
+        if _built_once(callers, source, branch):
             yield branch, "build"
 
 
@@ -66,30 +68,69 @@ def _words(node: ast.expr) -> str:
     return " ".join(texts)
 
 
-def _built_once(branch: ast.If, source: Source) -> bool:
+def _built_once(callers: Callers, source: Source, branch: ast.If) -> bool:
     """``if not os.path.exists(path): ... write(path)``: built by who comes first, and read half written by who comes second."""
-    path = _missing(branch.test)
-    if not path:
-        return False
-    for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
-        name = source.called(call.func)
-        given = [ast.unparse(one) for one in [*call.args, *(word.value for word in call.keywords)]]
-        opened = name in {"open", "io.open", "gzip.open"} and len(call.args) > 1 and _words(call.args[1])[:1] in {"w", "a"}
-        if (opened or name in DUMPS or name.endswith(tuple(f".{one}" for one in DUMPS))) and (
-            path in given or f"str({path})" in given
-        ):
-            return not (name.endswith("h5py.File") and "'r'" in given)
+    if path := _asked_for(branch.test, missing=True):
+        return _writes(callers, source, branch.body, path)
+    if path := _asked_for(branch.test, missing=False):
+        rest = branch.orelse or (_after(branch) if ends(branch.body) else [])
+        return _writes(callers, source, rest, path)
     return False
 
 
-def _missing(test: ast.expr) -> str:
-    """What a test finds missing: ``not os.path.exists(path)``, ``not path.exists()``."""
-    if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) and isinstance(test.operand, ast.Call)):
+def last_of(branch: ast.If) -> ast.stmt:
+    """Where what a test for a file begins is done: its end, or that of the block where its branch returns what was there."""
+    if _asked_for(branch.test, missing=False) and not branch.orelse:
+        return _after(branch)[-1]
+    return branch
+
+
+def _after(branch: ast.If) -> list[ast.stmt]:
+    above = parent(branch)
+    for part in ("body", "orelse", "finalbody"):
+        block = getattr(above, part, None)
+        if isinstance(block, list) and branch in block:
+            return block[block.index(branch) + 1 :]
+    return []
+
+
+def _writes(callers: Callers, source: Source, body: list[ast.stmt], path: str) -> bool:
+    """Whether statements write a file of that name, themselves or in a function that they hand it to; not by a rename."""
+    calls = [one for part in body for one in ast.walk(part) if isinstance(one, ast.Call)]
+    names = [source.called(one.func) for one in calls]
+    if any(name in {"os.replace", "os.rename", "shutil.move"} or name.endswith(".rename") for name in names):
+        return False
+    for call, name in zip(calls, names, strict=True):
+        given = [ast.unparse(one) for one in [*call.args, *(word.value for word in call.keywords)]]
+        if path not in given and f"str({path})" not in given and name != f"{path}.open":
+            continue
+        if _is_write(call, name):
+            return True
+        for at, function in callers.meant(source, call):
+            inner = [(one, at.called(one.func)) for one in ast.walk(function) if isinstance(one, ast.Call)]
+            if not any(deep in {"os.replace", "os.rename"} for _, deep in inner) and any(_is_write(*one) for one in inner):
+                return True
+    return False
+
+
+def _is_write(call: ast.Call, name: str) -> bool:
+    if name in {"open", "io.open", "gzip.open"} or name.endswith(".open"):
+        mode = keyword(call, "mode", 0 if name.endswith(".open") and name not in {"io.open", "gzip.open"} else 1)
+        return mode is not None and _words(mode)[:1] in {"w", "a", "x"}
+    if name.endswith("h5py.File"):
+        return not any(_words(one) == "r" for one in [*call.args, *(word.value for word in call.keywords)])
+    return name in DUMPS or name.endswith(tuple(f".{one}" for one in DUMPS))
+
+
+def _asked_for(test: ast.expr, *, missing: bool) -> str:
+    """The path whose existence a test asks for: ``not os.path.exists(path)``, ``path.exists()``."""
+    if missing:
+        if not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
+            return ""
+        test = test.operand
+    if not isinstance(test, ast.Call) or not isinstance(test.func, ast.Attribute) or test.func.attr not in EXISTS:
         return ""
-    call = test.operand
-    if name_of(call.func).split(".")[-1] not in EXISTS or not isinstance(call.func, ast.Attribute):
-        return ""
-    return ast.unparse(call.args[0]) if call.args else ast.unparse(call.func.value)
+    return ast.unparse(test.args[0]) if test.args else ast.unparse(test.func.value)
 
 
 def hub_name(call: ast.Call) -> str:

@@ -101,6 +101,8 @@ def _sent_away(node: ast.stmt, above: ast.AST, source: Source) -> Iterator[Guard
 def ends(body: list[ast.stmt]) -> bool:
     """Whether a block is left at its end."""
     last = body[-1]
+    if isinstance(last, (ast.With, ast.AsyncWith)):
+        return ends(last.body)
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
         return name_of(last.value.func) in {"sys.exit", "exit", "quit", "os._exit"}
     return isinstance(last, (ast.Return, ast.Continue, ast.Break, ast.Raise))

@@ -14,7 +14,7 @@ from crashcart.model import Edit, Span
 from crashcart.readers.code._blocks import missing_imports, wrapped
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
-from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long
+from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long, last_of
 from crashcart.readers.code._guards import side_at, side_of
 from crashcart.readers.code._reach import all_come
 from crashcart.readers.code.source import keyword, name_of, parent
@@ -40,12 +40,12 @@ def look(program: Program) -> Iterator[Fact]:
     guarded = {
         name_of(node.func).split(".")[-1]
         for source in program.sources
-        for node, _ in fetches(source)
+        for node, _ in fetches(callers, source)
         if isinstance(node, ast.Call) and side_at(node, source) == "first"
     }
     answered = {function_of(call) for source, call, _ in collectives(program) if side_at(call, source) == "others"}
     for source in program.sources:
-        for node, how in fetches(source):
+        for node, how in fetches(callers, source):
             named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
             if named not in guarded and function_of(node) not in answered and all_come(callers, source, node):
                 yield _fetched(source, node, how)
@@ -62,21 +62,30 @@ def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
         "how": how,
         "name": name,
         "cached": is_cached(name) if name else None,
-        "edits": _one_at_a_time(source, statement),
+        "setting": _setting(node) if how == "hub" and not name else "",
+        "edits": _one_at_a_time(source, statement, last_of(node) if isinstance(node, ast.If) else statement),
     }
     return source.fact("code.fetched_by_all", value, node)
 
 
-def _one_at_a_time(source: Source, statement: ast.stmt) -> tuple[Edit, ...]:
+def _setting(node: ast.Call | ast.If) -> str:
+    """The last word of what a call takes its name from: ``cfg.data.dataset_name``, ``cfg["dataset_name"]``."""
+    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    if isinstance(first, ast.Subscript) and isinstance(first.slice, ast.Constant):
+        return str(first.slice.value)
+    return name_of(first).split(".")[-1] if isinstance(first, (ast.Name, ast.Attribute)) else ""
+
+
+def _one_at_a_time(source: Source, statement: ast.stmt, last: ast.stmt) -> tuple[Edit, ...]:
     """The statement behind a lock, or where accelerate is at hand, first on the main process."""
-    if not isinstance(statement, (ast.Assign, ast.Expr, ast.If)) or isinstance(parent(statement), ast.ClassDef):
+    if not isinstance(statement, (ast.Assign, ast.Expr, ast.If, ast.Return)) or isinstance(parent(statement), ast.ClassDef):
         return ()
     function = function_of(statement)
     for made in (one for one in source.nodes(ast.Assign) if name_of(one.value) in {"Accelerator", "accelerate.Accelerator"}):
         if function_of(made) is function and made.lineno < statement.lineno and isinstance(made.targets[0], ast.Name):
-            return wrapped(source, statement, [f"with {made.targets[0].id}.main_process_first():"], [])
+            return wrapped(source, statement, last, [f"with {made.targets[0].id}.main_process_first():"], [])
     imports = missing_imports(source, "fcntl", "os", "tempfile")
-    return wrapped(source, statement, [*imports, LOCK], ["fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time"])
+    return wrapped(source, statement, last, [*imports, LOCK], ["fcntl.flock(lock, fcntl.LOCK_EX)  # one process at a time"])
 
 
 def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
