@@ -166,6 +166,8 @@ def _of_rank(operator: ast.cmpop, right: ast.expr, number: float | None) -> Know
         return "others", True
     if number == 1 and kind is ast.Lt:
         return "first", True
+    if kind is ast.Eq and number is not None and number >= 1:
+        return "others", False
     return ("alone", True) if number == -1 and kind in {ast.Eq, ast.Is} else None
 
 

@@ -7,6 +7,7 @@ and the file that is read can be recognised as the same.
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from crashcart.readers.code._callers import function_of
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Function, Source
 
-__all__ = ["file_names", "given_to"]
+__all__ = ["file_names", "given_to", "varies"]
 
 UNKNOWN = "{}"
+COUNTS = re.compile(r"step|epoch|iter|update|round|(?:^|_)ep(?:$|_)|strftime|timestamp|(?:^|_)now(?:$|_)", re.IGNORECASE)
 _DEPTH = 5
 
 
@@ -45,6 +47,22 @@ def file_names(callers: Callers, source: Source, node: ast.expr, depth: int = _D
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and depth:
         return _followed(callers, source, node, depth)
     return {UNKNOWN}
+
+
+def varies(callers: Callers, source: Source, node: ast.expr, depth: int = _DEPTH) -> bool:
+    """Whether any part of a path counts steps or epochs, so that each save has a file, or a folder, of its own."""
+    for one in ast.walk(node):
+        if not isinstance(one, (ast.Name, ast.Attribute)) or isinstance(getattr(one, "parent", None), ast.Attribute):
+            continue
+        if COUNTS.search(name_of(one).split(".")[-1]):
+            return True
+        function = function_of(node)
+        values = [(source, value) for value in given_to(source, name_of(one), function)]
+        if not values and function is not None and isinstance(one, ast.Name):
+            values = _handed(callers, source, function, one.id)
+        if depth and any(varies(callers, at, value, depth - 1) for at, value in values):
+            return True
+    return False
 
 
 def _of_text(text: str, node: ast.JoinedStr, callers: Callers, source: Source, depth: int) -> set[str]:

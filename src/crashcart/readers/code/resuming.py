@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 RESUMES = re.compile(r"resum|restart_from|continue_from|continue_train|start_epoch|start_step|start_iter", re.IGNORECASE)
 PARTS = {
-    "optimizer": re.compile(r"optim|(?:^|_)opt(?:$|_)"),
+    "optimizer": re.compile(r"optim|(?:^|[_.])opt(?:$|[_.\d])"),
     "schedule": re.compile(r"sched"),
     "scaler": re.compile(r"scaler"),
 }
-WHOLE = ("load_state", "load_checkpoint", "restore", "resume_from_checkpoint")
+WHOLE = (
+    "load_state", "load_checkpoint", "restore", "resume_from_checkpoint", "set_state_dict", "set_optimizer_state_dict",
+    "torch.distributed.checkpoint.load", "load_optimizer", "load_optimizer_state_dict",
+)  # fmt: skip
 
 
 def look(program: Program) -> Iterator[Fact]:

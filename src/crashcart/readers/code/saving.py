@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Edit
 from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
-from crashcart.readers.code._paths import file_names, given_to
+from crashcart.readers.code._paths import file_names, given_to, varies
 from crashcart.readers.code._reach import all_come
 from crashcart.readers.code.source import keyword, name_of, parents
 
@@ -45,7 +45,7 @@ def look(program: Program) -> Iterator[Fact]:
     for source in program.sources:
         for call in source.calls("torch.save"):
             path = keyword(call, "f", 1)
-            if path is None or isinstance(path, ast.Starred) or _renamed(source, call, path):
+            if path is None or _renamed(source, call, path) or varies(callers, source, path):
                 continue
             names = {name for name in file_names(callers, source, path) if _fixed(name)}
             read = next(
