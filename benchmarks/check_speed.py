@@ -43,7 +43,8 @@ CONFIG = "train:\n  batch_size: {0}\n  learning_rate: 0.0001\n  epochs: 10\n  nu
 
 def build(root: Path, lines: int, configs: int, packages: list[str]) -> int:
     """Write the tree; how many lines of Python it has."""
-    count, names = 0, []
+    count = 0
+    names: list[str] = []
     for file in _files(packages):
         text = file.read_text(encoding="utf-8", errors="replace")
         if count >= lines or text.count("\n") > LARGEST:

@@ -1,9 +1,9 @@
 """What the inside part costs: start-up of `python -c pass`, and thread CPU of a training step.
 
-    python benchmarks/inside.py [--starts 200] [--blocks 40] [--pairs 2] [SHAPE ...]
+    python benchmarks/inside.py [--starts 200] [--blocks 40] [--processes 2] [SHAPE ...]
 
-With and without take turns, in one order and then the other, so that a busy machine is busy for both. Promised: at most 5 ms a
-start, at most 20 microseconds a step.
+With and without take turns, so that a busy machine is busy for both; steps in one process, in which the hooks are taken out and put
+in again. Promised: at most 5 ms a start, at most 20 microseconds a step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pathlib import Path
 
 SITE = Path(__file__).resolve().parent.parent / "src" / "crashcart" / "inside" / "site"
 
-# The hooks take hold while torch is executed, so a step with and one without need a process each.
 SHAPES = Path(__file__).resolve().parent / "step_shapes.py"
 BLOCKS = {"small": 500, "modes": 200, "full": 200, "accelerate": 200, "trainer": 50, "lightning": 100}
 
@@ -30,10 +29,8 @@ def main() -> int:
     """Measure both and print them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--starts", type=int, default=200)
-    parser.add_argument("--blocks", type=int, default=40, help="blocks of steps that each process of a pair runs")
-    parser.add_argument(
-        "--pairs", type=int, default=2, help="pairs of processes, since two processes never lie alike in memory"
-    )
+    parser.add_argument("--blocks", type=int, default=40, help="blocks of steps with and as many without, in each process")
+    parser.add_argument("--processes", type=int, default=2, help="processes, since two never lie alike in memory")
     parser.add_argument("shapes", nargs="*", default=[*BLOCKS], help="of " + ", ".join(BLOCKS))
     options = parser.parse_args()
     compileall.compile_dir(SITE.parent, quiet=2)  # as pip does when it installs
@@ -42,7 +39,7 @@ def main() -> int:
             wall, bare, cpu = start_up(live, options.starts)
             print(f"start-up: +{wall * 1e3:.2f} ms over {bare * 1e3:.1f} ms; CPU +{cpu * 1e3:.2f} ms", flush=True)
         for shape in options.shapes:
-            rows = [row for _ in range(options.pairs) for row in per_step(live, shape, options.blocks)]
+            rows = [row for _ in range(options.processes) for row in per_step(live, shape, options.blocks)]
             added, bare = (statistics.median(column) for column in zip(*rows, strict=True))
             ratio = statistics.median(1 + more / without for more, without in rows)
             told = f"+{added * 1e6:.1f} us of thread CPU over {bare * 1e6:.0f} us, ratio {ratio:.3f}"
@@ -77,42 +74,11 @@ def start_up(live: str, times: int) -> tuple[float, float, float]:
 
 def per_step(live: str, shape: str, blocks: int) -> list[tuple[float, float]]:
     """For neighbouring blocks of steps: seconds of thread CPU of a step that the hooks add, and those without."""
-    command = [sys.executable, str(SHAPES), shape, str(BLOCKS[shape])]
-    both = {
-        inside: subprocess.Popen(
-            command,
-            env=environment(inside),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for inside in (None, live)
-    }
-    for process in both.values():
-        _block(process)
-    rows = []
-    for turn in range(blocks):
-        pair = {inside: _next_block(both[inside]) for inside in ((None, live) if turn % 2 else (live, None))}
-        rows.append((pair[live] - pair[None], pair[None]))
-    for process in both.values():
-        process.communicate()
-    return rows
-
-
-def _next_block(process: subprocess.Popen[str]) -> float:
-    assert process.stdin is not None  # noqa: S101
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return _block(process)
-
-
-def _block(process: subprocess.Popen[str]) -> float:
-    assert process.stdout is not None  # noqa: S101
-    for line in process.stdout:  # frameworks print lines of their own
-        if line.startswith("block "):
-            return float(line.split()[1])
-    raise SystemExit(f"{process.args!r} ended with {process.wait()}")
+    command = [sys.executable, str(SHAPES), shape, str(BLOCKS[shape]), str(2 * blocks + 2)]
+    done = subprocess.run(command, env=environment(live), capture_output=True, text=True, check=True)
+    told = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("block ")][2:]  # the first two get warm
+    pairs = zip(told[::2], told[1::2], strict=True)
+    return [(float(ours[1]) - float(bare[1]), float(bare[1])) for ours, bare in pairs]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Training loops of several shapes that take turns: run by `inside.py`, with the hooks in one process and without in another.
+"""Training loops of several shapes, run by `inside.py` in a process that has the hooks.
 
-Each calls `turn()` at the end of every step. After a block of steps it prints the thread CPU of one and waits on standard input
-for its next turn, so that both processes run the same blocks at the same time of day.
+Each calls `turn()` at the end of every step. After each block of steps the hooks are taken out or put in again, and the thread CPU
+of one step is printed: two processes never lie alike in memory, and differ by more than the hooks cost.
 """
 
 from __future__ import annotations
@@ -21,12 +21,51 @@ BATCH = (torch.ones(8, 4), torch.ones(8, 1))
 ROWS = 1 << 24
 
 
-class Turn:
-    """Measures blocks of steps; the first ones are only there to get warm."""
+class Hooks:
+    """What the inside part put in place of torch's own: can be taken out and put in again."""
 
-    def __init__(self, block: int) -> None:
+    def __init__(self) -> None:
+        import importlib
+
+        from torch.utils.data import dataloader
+
+        owners: tuple[Any, ...] = (
+            dataloader._BaseDataLoaderIter,
+            torch.Tensor,
+            torch.amp.GradScaler,
+            nn.Module,
+            torch.optim.Optimizer,
+        )
+        self.places: list[tuple[Any, str, Any, Any]] = []
+        for owner in owners:
+            for name, ours in list(vars(owner).items()):
+                theirs = (
+                    getattr(ours, "__wrapped__", None) if hasattr(ours, "_crashcart") else getattr(ours, "_original", None)
+                )
+                if theirs is not None:
+                    self.places.append((owner, name, ours, theirs))
+        self.hooks: Any = importlib.import_module("torch.optim.optimizer")._global_optimizer_post_hooks
+        self.after = dict(self.hooks)
+        if not self.places or not self.after:
+            raise SystemExit("there are no hooks in this process")
+
+    def put(self, *, inside: bool) -> None:
+        """With the hooks, or without."""
+        for owner, name, ours, theirs in self.places:
+            setattr(owner, name, ours if inside else theirs)
+        self.hooks.clear()
+        if inside:
+            self.hooks.update(self.after)
+
+
+class Turn:
+    """Measures blocks of steps, with and without in turns; the first ones are only there to get warm."""
+
+    def __init__(self, block: int, blocks: int) -> None:
         self.block = self.left = block
-        self.blocks = 0
+        self.blocks = blocks
+        self.inside = True
+        self.hooks = Hooks()
         self.begin = time.thread_time()
 
     def __call__(self) -> None:
@@ -35,11 +74,12 @@ class Turn:
         if self.left:
             return
         spent = (time.thread_time() - self.begin) / self.block
-        self.blocks += 1
-        if self.blocks > 1:
-            print(f"\nblock {spent!r}", flush=True)
-            if not sys.stdin.readline():
-                os._exit(0)
+        print(f"\nblock {'with' if self.inside else 'without'} {spent!r}", flush=True)
+        self.blocks -= 1
+        if not self.blocks:
+            os._exit(0)
+        self.inside = not self.inside
+        self.hooks.put(inside=self.inside)
         self.left = self.block
         self.begin = time.thread_time()
 
@@ -62,7 +102,7 @@ def loader() -> DataLoader[Any]:
     return DataLoader(Samples(), batch_sampler=[[0]] * (1 << 20), collate_fn=lambda batch: batch)
 
 
-def error(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def error(outputs: torch.Tensor, targets: torch.Tensor) -> Any:  # noqa: ANN401 - torch leaves backward() without types
     """The loss of all shapes."""
     return outputs.sub(targets).square().mean()
 
@@ -95,14 +135,15 @@ def modes(turn: Turn) -> None:
 def full(turn: Turn) -> None:
     """AdamW with two groups, a scaler, a schedule that changes the rate every step, the loss read by the program too."""
     model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 1))
-    groups = [{"params": model[0].parameters(), "weight_decay": 0.0}, {"params": model[1].parameters()}]
+    groups: Any = [{"params": model[0].parameters(), "weight_decay": 0.0}, {"params": model[1].parameters()}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
     scaler = torch.amp.GradScaler("cpu")
     for inputs, targets in loader():
         loss = error(model(inputs), targets)
         optimizer.zero_grad()
-        scaler.scale(loss).backward()
+        scaled: Any = scaler.scale(loss)
+        scaled.backward()
         scaler.step(optimizer)
         scaler.update()
         schedule.step()
@@ -145,7 +186,8 @@ def trainer(turn: Turn) -> None:
     config = transformers.BertConfig(
         vocab_size=8, hidden_size=8, num_hidden_layers=2, num_attention_heads=1, intermediate_size=8
     )
-    model = transformers.BertForSequenceClassification(config)
+    classifier: Any = transformers.BertForSequenceClassification
+    model = classifier(config)
     with tempfile.TemporaryDirectory() as folder:
         given = transformers.TrainingArguments(
             folder,
@@ -192,4 +234,4 @@ SHAPES = (small, modes, full, accelerate, trainer, lightning)
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    {shape.__name__: shape for shape in SHAPES}[sys.argv[1]](Turn(int(sys.argv[2])))
+    {shape.__name__: shape for shape in SHAPES}[sys.argv[1]](Turn(int(sys.argv[2]), int(sys.argv[3])))

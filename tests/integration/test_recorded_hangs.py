@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -60,7 +61,8 @@ def run(folder: Path, head: str, code: str, *launcher: str, **more: Any) -> subp
     # A worker that is locked up outlives its job, and would keep a pipe open.
     done = subprocess.run(command, timeout=100, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more)
     for one in events(folder, "end")[0]["left"] if len(list((folder / "crashcart_runs").glob("2*"))) == 1 else ():
-        os.kill(one["pid"], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(one["pid"], signal.SIGKILL)
     return done
 
 

@@ -95,7 +95,7 @@ def test_a_job_that_hangs_is_listed_as_such_and_its_end_is_told_in_words(tmp_pat
     finally:
         job.send_signal(signal.SIGTERM)
         job.wait(PATIENCE)
-    assert "hung since " in table.stdout
+    assert "hangs since " in table.stdout
     assert json.loads(told.stdout)["runs"][0]["outcome"].endswith(", rank 0")
     said = shown(why(the_run(tmp_path)))
     assert "Rank 0 sleeps at" in said

@@ -22,6 +22,9 @@ _ELEMENTS, _MOST = page.at("batch_elements"), page.at("largest_elements")
 _WAITED, _WAITS = page.at("data_wait"), page.at("data_waits")
 _here, _now = page.here, phases.now
 _monotonic = time.monotonic
+_PLAIN, _NOTHING = (tuple, list), (None,)
+_LAST = inputs.BATCHES - 1
+last, _ref = inputs.last, inputs.ref
 
 
 class _Seen:
@@ -48,12 +51,12 @@ def install(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "__next__", _timed)
 
 
-def _timed(original: Any) -> Any:  # noqa: C901 - see below
+def _timed(original: Any) -> Any:  # noqa: C901, PLR0915 - see below
     phase = phases.DATA
 
     # One function on purpose, with what `phases.enter` and `leave` do in it: after a training step each function that is called
     # has to be fetched from memory again.
-    def __next__(self: Any) -> Any:  # noqa: N807
+    def __next__(self: Any) -> Any:  # noqa: C901, N807, PLR0912, PLR0915
         if tracing.is_compiling():
             return original(self)
         here, now = _here, _now
@@ -92,10 +95,21 @@ def _timed(original: Any) -> Any:  # noqa: C901 - see below
                 numbers[_TRAINED] = seen.trained
             seen.waited = numbers[_WAITED] = seen.waited + (ended - began)
             numbers[_WAITS] = seen.trained + seen.evaluated
-            _measure(batch)
+            elements, at = 0, last.next
+            try:  # mostly a few tensors, as large together as those before
+                for item in batch if batch.__class__ in _PLAIN else _NOTHING:
+                    elements += item.numel()
+                last.batches[at] = self._num_yielded, None, tuple(map(_ref, batch))
+                last.next = at + 1 if at < _LAST else 0
+            except (AttributeError, TypeError):
+                elements = -1
+                inputs.remember(batch, getattr(self, "_num_yielded", None))
+            if elements != seen.elements:
+                _measure(batch)
+            if last.after:
+                inputs.compare(at)
             if ended > here.next_look:
                 memory.look(ended)
-            inputs.remember(batch, getattr(self, "_num_yielded", None))
         except Exception:
             ours("batch")
         return batch

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import events, page, tracing
 
-_BATCHES = 8
+BATCHES = 8
 _FIELDS = 8
 _ELEMENTS = 1 << 23  # in one look
 _LOOKS = 20  # in one process
@@ -29,40 +29,37 @@ class _Last:
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.batches: list[Any] = [None] * _BATCHES  # a ring: how many-th, names or None, weak references
+        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, names or None, weak references
         self.after = self.looks = self.next = 0
 
 
 last = _Last()
 page.after_fork.append(last.renew)
-_ref = weakref.ref
+ref = weakref.ref
 
 
 def remember(batch: Any, number: Any) -> None:
-    """A batch was handed out: the how many-th of its epoch, and its tensors; what they are called is worked out when it matters."""
-    at = last.next
-    try:
-        if type(batch) in (tuple, list):
-            last.batches[at] = number, None, tuple(map(_ref, batch[:_FIELDS]))
-        else:
-            last.batches[at] = _unusual(batch, number)
-    except TypeError:  # numbers and texts among them have no weak references
-        last.batches[at] = _unusual(batch, number)
-    last.next = (at + 1) % _BATCHES
-    if last.after:
-        last.after -= 1
-        found = _look(_fields([last.batches[at]]))
-        events.write("inputs", batch=number, step=int(page.here.numbers[page.STEPS]), fields=found[1] if found else [])
+    """An unusual batch was handed out: the how many-th of its epoch, and its tensors."""
+    last.batches[last.next] = _unusual(batch, number)
+    last.next = (last.next + 1) % BATCHES
+
+
+def compare(at: int) -> None:
+    """A batch after a bad loss: whether it holds such values as well."""
+    last.after -= 1
+    found = _look(_fields([last.batches[at]]))
+    number, step = last.batches[at][0], int(page.here.numbers[page.STEPS])
+    events.write("inputs", batch=number, step=step, fields=found[1] if found else [])
 
 
 def _unusual(batch: Any, number: Any) -> Any:
     """A batch that is no plain sequence of tensors."""
     tensor = tracing.tensor
     if type(batch) is tensor:
-        return number, ("batch",), (_ref(batch),)
+        return number, ("batch",), (ref(batch),)
     named = batch.items() if hasattr(batch, "items") else enumerate(batch) if isinstance(batch, (tuple, list)) else ()
     fields = [(str(name)[:60], one) for name, one in list(named)[:_FIELDS] if type(one) is tensor]
-    return number, [name for name, _ in fields], [_ref(one) for _, one in fields]
+    return number, [name for name, _ in fields], [ref(one) for _, one in fields]
 
 
 def _fields(batches: list[Any]) -> list[tuple[Any, list[tuple[str, Any]]]]:

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import time
 from _thread import get_ident
-from typing import Any
 
 from . import events, layout, page
 from .mistakes import ours
+
+TYPE_CHECKING = False  # not from typing: see last_words
+if TYPE_CHECKING:
+    from typing import Any
 
 START_UP, TRAIN, EVALUATE, SAMPLE, CHECKPOINT, DATA, COLLECTIVE, TRACKER, LOAD, COMPILE, EXIT = range(len(layout.PHASES))
 _EVAL_BATCHES = page.at("eval_batches")

@@ -6,6 +6,8 @@ one of its own, not an echo.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import time
 from typing import Any
@@ -55,7 +57,7 @@ def _row(path: str) -> dict[str, Any]:
         "started": _number(facts.get("started")),
         "ended": _number(facts.get("ended")) or _number(exit_status.get("time")),
         "state": state,
-        "outcome": f"{state} ({detail})" if detail else state,
+        "outcome": f"{state} {detail}" if state == "hangs" else f"{state} ({detail})" if detail else state,
         "cause": _cause(findings, state),
     }
 
@@ -70,21 +72,30 @@ def _state(path: str, facts: dict[str, Any], ended: dict[str, Any], told: dict[s
     if state == "running" and ended:  # the supervisor was killed; the keeper still wrote how the job ended
         state = "finished" if code == 0 else "killed" if signal else "failed"
     if state == "running":
-        return ("hangs" if _hangs(path) else "running") if lives(path, facts) else "lost", ""
+        since = _hangs(path)
+        return ("hangs" if since else "running") if lives(path, facts) else "lost", since
     if told.get("state") == "hung" and state != "finished":
         state = "hung"
     return state, "" if state in {"finished", "hung"} else detail
 
 
-def _hangs(path: str) -> bool:
-    """Whether the last that was noticed of a job is that it stands still."""
+def _hangs(path: str) -> str:
+    """Since when a job stands still and for whom it waits, where that is the last that was noticed of it; else nothing."""
+    last: dict[str, Any] = {}
     try:
         with open(os.path.join(path, "recording", "events.jsonl"), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            text = file.read()
+            for line in file:
+                if b'"kind": "hang"' in line or b'"kind": "goes-on"' in line:
+                    with contextlib.suppress(ValueError):
+                        last = json.loads(line)
     except OSError:
-        return False
-    return text.rfind(b'"kind": "hang"') > text.rfind(b'"kind": "goes-on"')
+        return ""
+    if not isinstance(last, dict) or last.get("kind") != "hang":
+        return ""
+    since = time.strftime("%H:%M", time.localtime(_number(last.get("since")) or _number(last.get("t"))))
+    rank = last.get("rank")
+    return f"since {since}" + (f", rank {rank}" if isinstance(rank, int) else "")
 
 
 def _cause(findings: dict[str, Any], state: str) -> str | None:
