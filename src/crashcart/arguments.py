@@ -40,6 +40,12 @@ examples:
   crashcart check -- torchrun --nproc-per-node 8 train.py --lr 1e-4
   crashcart check .                           every job of a project
 """,
+    "doctor": """\
+examples:
+  crashcart doctor                            memory, limits, disks, kernel, cards, torch and network of this machine
+  crashcart doctor train.sh                   the same, for the interpreter and the variables of that job
+  crashcart doctor --active                   also take and check the memory of idle cards, and let two ranks meet
+""",
     "runs": """\
 examples:
   crashcart runs                              newest first, with how each ended and why
@@ -167,6 +173,14 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--show-job", action="store_true", help="also print what was understood of the job, and from where")
     check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+
+    doctor = verb("doctor", "whether this machine is fit for training, from what you may read without root")
+    doctor.takes_job = True
+    doctor.add_argument(
+        "paths", nargs="*", metavar="JOB", help="a launch script or a program that is to run here, or -- CMD ... (optional)"
+    )
+    doctor.add_argument("--active", action="store_true", help="also test the memory of idle cards and a process group")
+    doctor.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
 
     runs = verb("runs", "the runs that were recorded, newest first")
     runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")

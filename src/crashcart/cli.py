@@ -48,6 +48,8 @@ def _run(options: argparse.Namespace) -> int:
         from crashcart.verbs import run as verb  # type: ignore[no-redef]
     elif options.verb == "check":
         from crashcart.verbs import check as verb  # type: ignore[no-redef]
+    elif options.verb == "doctor":
+        from crashcart.verbs import doctor as verb  # type: ignore[no-redef]
     elif options.verb == "runs":
         from crashcart.verbs import runs as verb  # type: ignore[no-redef]
     elif options.verb == "explain":

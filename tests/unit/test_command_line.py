@@ -20,6 +20,7 @@ FLAGS = {
     "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "--pid", "-h", "paths"],
     "run": ["--grace", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
     "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--show-job", "--strict", "-h", "paths"],
+    "doctor": ["--active", "--help", "--json", "-h", "paths"],
     "runs": ["--help", "--json", "-h"],
     "explain": ["--help", "-h", "cause"],
     "completion": ["--help", "-h", "shell"],
