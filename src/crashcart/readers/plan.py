@@ -22,6 +22,7 @@ from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch
+from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
     CONFIGS,
@@ -178,6 +179,7 @@ class _Planning:
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
         _count(case, program)
+        machine_facts(case)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes._cards import known_cards, typed_here, visible
 from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
@@ -84,6 +85,33 @@ def in_config(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", told, (wanted.evidence, tasks.evidence))
 
 
+def in_machine(case: Case) -> Iterator[Sign]:
+    """More processes than this machine shows them cards; with none at all it may be a login node, or the job needs none."""
+    wanted, cards, there = _wanted(case), known_cards(case), visible(case)
+    if wanted is None or cards is None or not there or wanted.value <= len(there) or _needs_no_card(case):
+        return
+    script = _cards(case)
+    if script is not None and wanted.value > script[0]:
+        return  # told already, from the launch itself
+    told = f"{wanted.value:g} processes, and this machine shows {len(there)} card{'s' if len(there) != 1 else ''}"
+    backends = [fact.value for fact in case.all("code.group_backend")]
+    sure = typed_here(case) and bool(backends) and all(name and "nccl" in name for name in backends)
+    says = told if sure else f"{told}: started here, NCCL refuses two ranks on one card"
+    yield Sign("decisive" if sure else "strong", says, (wanted.evidence, cards.evidence))
+
+
+def _needs_no_card(case: Case) -> bool:
+    """Whether the job says that it runs on the processor."""
+    backend, command = case.facts.get("distributed.backend"), case.facts.get("command.text")
+    gloo = backend is not None and backend.value == "gloo"
+    words = str(command.value).split() if command is not None else []
+    return (
+        gloo
+        or bool({"--cpu", "--use_cpu"} & set(words))
+        or any(fact.value and "nccl" not in fact.value for fact in case.all("code.group_backend"))
+    )
+
+
 def _wanted(case: Case) -> Fact | None:
     """The processes on one node, each of which takes a card."""
     each = case.facts.get("launch.processes_per_node")
@@ -119,6 +147,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if wanted is not None and cards is not None and wanted.value > cards[0] and wanted.span is not None:
         why = "each process needs a card of its own; with fewer ranks raise the accumulation to keep the global batch"
         yield Fix(f"Start {cards[0]} processes", "changes-training", why, edits=(Edit(wanted.span, str(cards[0])),))
+    elif wanted is not None and wanted.span is not None and any(True for _ in in_machine(case)):
+        count = len(visible(case))
+        why = "each process needs a card of its own; with fewer ranks raise the accumulation to keep the global batch"
+        yield Fix(f"Start {count} here", "changes-training", why, edits=(Edit(wanted.span, str(count)),))
     yield from by_hand
 
 

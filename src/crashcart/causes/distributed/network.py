@@ -19,8 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes._cards import known_cards, per_node, typed_here
 from crashcart.causes.distributed._watchdog import signs
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,47 @@ def in_log(case: Case) -> Iterator[Sign]:
     yield from signs(case, "network")
 
 
-fixes = (
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before a run: variables that name an interface which this machine has not."""
+    cards = known_cards(case)
+    unused = cards is None or not cards.value["count"]  # NCCL is for cards
+    for fact in case.all("machine.interface"):
+        name, text, told = fact.value["variable"], fact.value["text"], fact.value["told"]
+        if fact.value["chosen"] or per_node(case) == 1 or (name.startswith("NCCL") and case.facts and unused):
+            continue
+        there = ", ".join(fact.value["there"]) or "none"
+        says = f"{name}={text} names nothing on this machine (it has {there})"
+        evidence = (told, fact.evidence)
+        if name == "NCCL_IB_HCA":
+            yield Sign("weak", f"{says}: NCCL goes over slow sockets instead", evidence)
+            continue
+        library = "NCCL" if name.startswith("NCCL") else "gloo"
+        backends = [one.value for one in case.all("code.group_backend")]
+        used = [one is not None and library.lower() in one for one in backends]
+        if backends and None not in backends and not any(used):
+            continue
+        sure = bool(used) and all(used) and per_node(case) is not None and typed_here(case)
+        condition = "" if sure else f" where {library} is used here"
+        yield Sign("decisive" if sure else "strong", f"{says}: the ranks die in their first collective{condition}", evidence)
+    for fact in case.all("machine.meeting_test"):
+        if fact.value["failed"]:
+            yield Sign("strong", f"two ranks on this machine could not meet: {fact.value['failed']}", (fact.evidence,))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """On one machine the loop-back joins all ranks, where the name stands in a file; else words."""
+    nodes = case.number("launch.nodes")
+    edits = tuple(
+        Edit(fact.value["span"], "lo")
+        for fact in case.all("machine.interface")
+        if not fact.value["chosen"] and fact.value["span"] is not None and fact.value["variable"] != "NCCL_IB_HCA"
+    )
+    if edits and nodes == 1:
+        yield Fix("Meet over the loop-back", "exact", "all ranks are on one machine; the training is the same", edits=edits)
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Name the interface that joins the nodes",
         "by-hand",

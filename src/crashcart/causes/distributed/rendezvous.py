@@ -21,7 +21,7 @@ from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,6 +139,14 @@ def _members(case: Case) -> Iterator[Sign]:
         yield Sign("strong", says, (evidence(last[-1]),), order=last[-1].order)
 
 
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before a run: somebody listens on the port where the ranks are to meet."""
+    for fact in case.all("machine.port"):
+        if fact.value["taken"] and fact.value["port"]:
+            says = f"port {fact.value['port']} is in use on this machine: the ranks cannot meet there unless it is given up"
+            yield Sign("strong", says, (fact.value["told"], fact.evidence))
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A job that was looked at while it waited for others to come."""
     found = stall(case)
@@ -146,7 +154,17 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
 
 
-fixes = (
+def fix(case: Case) -> Iterator[Fix]:
+    """A port that is free, where the number stands in a file."""
+    taken = [fact.value for fact in case.all("machine.port") if fact.value["taken"] and fact.value["free"]]
+    if taken and taken[0]["span"] is not None:
+        why = "free on this machine now; the training is the same"
+        yield Fix(f"Meet at port {taken[0]['free']}", "exact", why, edits=(Edit(taken[0]["span"], str(taken[0]["free"])),))
+    else:
+        yield from by_hand
+
+
+by_hand = (
     Fix(
         "Another port, the right address, the right count",
         "exact",

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._cards import on_cards, per_node, visible
 from crashcart.causes.gpu_memory._numbers import GIB, alive, deaths, gib, held_by_others
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
@@ -105,12 +106,38 @@ def _full_before(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", says, (evidence(full), evidence(dead.line)), order=dead.line.order)
 
 
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before a run: cards that it would take and others hold."""
+    for fact in on_cards(case, "card_memory"):
+        card = fact.value
+        if card["total"] and card["used"] > max(SHARE * card["total"], 1.5 * GIB) and not card["mig"]:
+            seen = [one for one in case.all("machine.card_processes") if one.value["index"] == card["index"]]
+            says = (
+                f"{gib(card['used'])} of {gib(card['total'])} on GPU {card['index']} are taken: a job that needs them dies"
+            )
+            says += " if that is so when it starts"
+            yield Sign("strong", says, (fact.evidence, *(one.evidence for one in seen)))
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Who held the card when an allocation failed."""
     yield from signs(case, "other-process")
 
 
-fixes = (
+def fix(case: Case) -> Iterator[Fix]:
+    """Other cards, where enough of them are empty."""
+    empty = [card for card in visible(case) if card.get("total") and card["used"] < EMPTY * card["total"]]
+    wanted = per_node(case) or 1
+    if len(empty) >= wanted and any(True for _ in in_machine(case)):
+        names = ",".join(str(card["index"]) for card in empty[:wanted])
+        why = "these are empty now; the training is the same"
+        yield Fix(
+            f"Take {'card' if wanted == 1 else 'cards'} {names}", "exact", why, environment={"CUDA_VISIBLE_DEVICES": names}
+        )
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Find and end the process that holds the card",
         "by-hand",

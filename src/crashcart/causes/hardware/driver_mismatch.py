@@ -15,8 +15,16 @@ driver upgrade; take a torch build for an older CUDA, or a newer driver; unset `
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crashcart.cause import Stack, decisive, strong, weak
-from crashcart.model import Experiment, Fix
+from crashcart.causes._cards import known_cards, visible
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
 
 title = "Driver, CUDA or cuDNN versions do not go together"
 alike = ("hardware/unsupported", "code/version")
@@ -64,6 +72,34 @@ stacks = (
         "the traceback stands where CUDA is initialised",
     ),
 )
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """The CUDA that torch was built for against the newest that the driver can; within one major version both go together."""
+    for fact in case.all("machine.driver_failed"):
+        if "mismatch" in fact.value["why"].lower():
+            yield Sign(
+                "strong",
+                "the loaded driver and its libraries are of different versions: CUDA will not start",
+                (fact.evidence,),
+            )
+    cards, torch = known_cards(case), next(iter(case.all("machine.torch")), None)
+    if cards is None or torch is None or not visible(case):
+        return
+    built, newest = torch.value["cuda"], cards.value["cuda"]
+    if built is None and torch.value["hip"] is None:
+        says = "torch is built for the CPU alone, though this machine has cards"
+        yield Sign("weak", says, (torch.evidence, cards.evidence))
+    elif built is not None and newest is not None and built[0] > newest[0]:
+        says = (
+            f"torch is built for CUDA {built[0]}.{built[1]} and driver {cards.value['driver']} can CUDA {newest[0]} at most"
+        )
+        if torch.value["compat"]:
+            yield Sign(
+                "strong", f"{says}: it fails unless the compatibility libraries are used", (torch.evidence, cards.evidence)
+            )
+        else:
+            yield Sign("decisive", f"{says}: CUDA will not start", (torch.evidence, cards.evidence))
 
 
 fixes = (

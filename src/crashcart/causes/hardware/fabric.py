@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.hardware._standing import links
 from crashcart.causes.hardware._xid import LINK, xids
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -61,7 +62,8 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_machine(case: Case) -> Iterator[Sign]:
-    """Link errors in the kernel log."""
+    """Link errors in the kernel log; before a run, links and fabric as the driver tells them."""
+    yield from links(case)
     for event in case.kernel:
         if event.ours is False:
             continue

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes.hardware._standing import faults
 from crashcart.causes.hardware._xid import APPLICATION, HARDWARE, LINK, NOTICES, Told, xids
 from crashcart.deaths import finished, order
 from crashcart.log import evidence
@@ -82,7 +83,8 @@ def _one_card_many_programs(told: list[Told]) -> list[Told]:
 
 
 def in_machine(case: Case) -> Iterator[Sign]:
-    """Xids of the kernel log: whose fault they mostly are, and whether they belong to this run."""
+    """Xids of the kernel log: whose fault they mostly are, and whether they belong to this run; before it, the cards' state."""
+    yield from faults(case)
     for event in case.kernel:
         code = event.details.get("code")
         if event.kind != "xid" or event.ours is False or code in LINK | NOTICES:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes._cards import on_cards
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -80,6 +81,32 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = "a process died of an illegal instruction: the program was built for another processor"
             yield Sign("strong", says, (evidence(death.line),), order=death.line.order)
             return
+
+
+# The first CUDA that can compile for a generation; code for 8.6 runs on 8.9, and the newest CUDA knows nothing below 7.5.
+FIRST = {8: (11, 0), 9: (11, 8), 10: (12, 8), 11: (13, 0), 12: (12, 8)}
+OLDEST = {13: (7, 5)}
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """The generation of the cards against what the CUDA of torch can have been compiled for."""
+    torch = next(iter(case.all("machine.torch")), None)
+    if torch is None or torch.value["cuda"] is None:
+        return
+    built: tuple[int, int] = torch.value["cuda"]
+    for fact in on_cards(case, "card_memory"):
+        capability = fact.value["capability"]
+        if capability is None:
+            continue
+        card = f"GPU {fact.value['index']} ({fact.value['name']}) is of capability {capability[0]}.{capability[1]}"
+        evidence = (torch.evidence, fact.evidence)
+        if tuple(capability) < OLDEST.get(built[0], (0, 0)):
+            yield Sign("decisive", f"{card}, which CUDA {built[0]}.{built[1]} of this torch has no code for", evidence)
+        elif built < FIRST.get(capability[0], (0, 0)):
+            says = (
+                f"{card}, which CUDA {built[0]}.{built[1]} of this torch does not know: kernels fail unless they carry PTX"
+            )
+            yield Sign("strong", says, evidence)
 
 
 fixes = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.causes._cards import on_cards
 from crashcart.causes.slow._pace import grade, lines_with, speeds
 from crashcart.causes.slow._recorded import cards
 from crashcart.deaths import order
@@ -36,6 +37,7 @@ HALF = 1.8
 QUICK = 2.0  # steps in a second of runs too small to be held up
 FEWEST = 6
 NEAR_LIMIT = 3
+LOW_POWER = 0.8
 HELD_SHARE, MANY_SAMPLES = 0.2, 60
 ACTIVE = (
     r"(?:HW (?:thermal |power brake )?slowdown|SW thermal slowdown|power brake slowdown)\s*:\s*active|"
@@ -137,6 +139,24 @@ def _fell(case: Case) -> Iterator[Sign]:
         yield Sign(
             grade(case, "strong"), says, (evidence(late[0][0]), evidence(late[-1][0])), fatal=False, order=late[-1][0].order
         )
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before a run: what holds a card down already, though nobody has begun to work."""
+    for fact in on_cards(case, "card_throttle"):
+        if (fact.value["throttle"] or 0) & HELD:
+            says = f"the clock of GPU {fact.value['index']} is held down by heat or power now"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
+    for fact in on_cards(case, "card_heat"):
+        limit = fact.value["slowdown_at"]
+        if limit and fact.value["temperature"] is not None and fact.value["temperature"] >= limit - NEAR_LIMIT:
+            says = f"GPU {fact.value['index']} is at {fact.value['temperature']} C and slows down at {limit} C"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
+    for fact in on_cards(case, "card_power"):
+        limit, usual = fact.value["power_limit"], fact.value["power_usual"]
+        if limit and usual and limit < LOW_POWER * usual:
+            says = f"GPU {fact.value['index']} may use {limit:.0f} W, and its default is {usual:.0f} W"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
