@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["State", "graded"]
 
+# A rule gives the state and what to do; a cause also the reason, which is the answer where it is the worst of all.
+
 State = Literal["ok", "warning", "bad", "unknown"]
 Grade = tuple[State, str]
 
@@ -28,18 +30,22 @@ PROHIBITED = 2
 OK: Grade = ("ok", "")
 
 
-def graded(fact: Fact, findings: Iterable[Finding]) -> Grade:
-    """How a reading stands, and what to do about it; of a card nothing is bad but what a cause says is."""
+def graded(fact: Fact, findings: Iterable[Finding]) -> tuple[State, str, str]:
+    """How a reading stands, why where a cause says so, and what to do about it."""
     rule = RULES.get(fact.name.removeprefix("machine."))
     if rule is _test:
-        return rule(fact.value)
+        return _without_reason(rule(fact.value))
     for finding in findings:
         for sign in finding.signs:
             if sign.strength != "against" and fact.evidence in sign.evidence:
                 sure = finding.level == "will" or (finding.level == "can" and finding.cause.startswith("hardware/"))
-                remedy = f". {finding.fixes[0].title}" if finding.fixes else ""
-                return ("bad" if sure else "warning"), f"{sign.says}{remedy} (crashcart explain {finding.cause})"
-    return OK if rule is None else rule(fact.value)
+                remedy = f"{finding.fixes[0].title} " if finding.fixes else ""
+                return ("bad" if sure else "warning"), sign.says, f"{remedy}(crashcart explain {finding.cause})"
+    return _without_reason(OK if rule is None else rule(fact.value))
+
+
+def _without_reason(grade: Grade) -> tuple[State, str, str]:
+    return grade[0], "", grade[1]
 
 
 def _memory(value: dict[str, Any]) -> Grade:

@@ -9,8 +9,9 @@ import pytest
 from crashcart.case import Case
 from crashcart.fitness import graded
 from crashcart.model import Evidence, Fact
+from crashcart.readers import plan
 from crashcart.readers.job.command import read_command, read_script
-from crashcart.readers.machine import runs_here
+from crashcart.readers.machine import machine_facts, runs_here
 from crashcart.readers.machine.disks import file_system
 from crashcart.readers.machine.groups import folders_of, tightest
 from crashcart.readers.machine.interpreter import interpreter_of, site_folders
@@ -269,3 +270,25 @@ def test_amounts_are_for_people() -> None:
         "141 GiB",
         "3 TiB",
     ]
+
+
+def test_a_job_that_was_named_is_joined_with_this_machine_and_a_folder_of_jobs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined: list[str] = []
+    monkeypatch.setattr(plan, "machine_facts", lambda case: joined.append(str(case.facts["command.text"].value)))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("loss.backward()\nif __name__ == '__main__':\n    train()\n")
+    (tmp_path / "train.sh").write_text("python train.py\n")
+    plan.plans(plan.Asked(paths=["."]))
+    assert joined == []
+    plan.plans(plan.Asked(paths=["train.sh"]))
+    plan.plans(plan.Asked(command=["python", "train.py", "--lr", "1"]))
+    assert joined == ["python train.py", "python train.py --lr 1"]
+
+
+def test_what_a_machine_of_another_kind_cannot_tell_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crashcart.readers.machine.memory.look", lambda: 1 / 0)
+    case = Case(before=True, facts={fact.name: fact for fact in read_command("python train.py")})
+    machine_facts(case)
+    assert case.not_looked[0].what == "this machine"

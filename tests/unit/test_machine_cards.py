@@ -18,6 +18,7 @@ from crashcart.readers.machine.active import idle
 from crashcart.readers.machine.network import look as network
 from crashcart.readers.machine.nvml import Cards, cards
 from crashcart.readers.machine.reading import Reading, fact_of
+from crashcart.report.machine import write_machine
 from crashcart.verbs.doctor import examined
 
 if TYPE_CHECKING:
@@ -241,3 +242,16 @@ def test_a_card_that_answers_little_is_told_as_far_as_it_goes(monkeypatch: pytes
     assert found.each[1]["lost"] == "Refuses"
     rows = examined(Case(before=True), list(gpus.look(found, {})))[1]
     assert {row.state for row in rows if row.name in ("card_heat", "card_busy", "card_power")} == {"unknown"}
+
+
+def test_the_verdict_says_what_is_wrong_once_and_cards_that_are_well_are_short(capsys: pytest.CaptureFixture[str]) -> None:
+    holder = {"pid": 7, "memory": 90 * GIB, "name": "python", "owner": "ann"}
+    readings = told({"used": 90 * GIB, "processes": [holder]}, {}, {"ecc_uncorrected": 2}, torch={})
+    write_machine(examined(Case(before=True), readings)[1])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("This machine is not fit for training: GPU 2 had 2 uncorrected memory errors")
+    assert max(map(len, lines)) <= 80
+    text = " ".join(" ".join(lines).split())
+    assert text.count("a job that needs them dies") == 1
+    assert text.count("NVIDIA H200") == 3
+    assert text.count("PCIe") == 2

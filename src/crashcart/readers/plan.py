@@ -88,13 +88,13 @@ class _Planning:
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
             self.settle(".")
-            return [self.command(asked.command)]
+            return [_here(self.command(asked.command))]
         found: list[Plan] = []
         for path in asked.paths or ["."]:
             if not os.path.exists(path):
                 raise CommandError(f"{path}: there is no such file or folder.")
             self.settle(path if os.path.isdir(path) else os.path.dirname(path) or ".")
-            found += self.folder(path) if os.path.isdir(path) else [self.file(path)]
+            found += self.folder(path) if os.path.isdir(path) else [_here(self.file(path))]
         return found
 
     def settle(self, folder: str) -> None:
@@ -179,7 +179,6 @@ class _Planning:
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
         _count(case, program)
-        machine_facts(case)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
@@ -196,6 +195,12 @@ class _Planning:
             )
             self.programs[key] = program, facts_of(program)
         return self.programs[key]
+
+
+def _here(plan: Plan) -> Plan:
+    """A job that was named may start on this machine now; of the many in a folder nobody said so."""
+    machine_facts(plan.case)
+    return plan
 
 
 def _is_lost(facts: Sequence[Fact]) -> bool:

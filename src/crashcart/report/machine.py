@@ -17,11 +17,13 @@ __all__ = ["Row", "plain_machine", "verdict", "write_machine"]
 
 _STYLES = {"ok": "", "warning": "yellow", "bad": "bold red", "unknown": "dim"}
 _STATE, _LABEL = 9, 19
+_FEW_CARDS = 2
+_SHORT = ("card_memory", "card_heat", "card_ecc")  # of many cards that are well; --json has all
 
 
 @record(frozen=True)
 class Row:
-    """One reading, graded; ``advice`` says what to do, or how to get to know."""
+    """One reading, graded: ``why`` is what a cause says of it, ``advice`` what to do, or how to get to know."""
 
     group: str
     name: str
@@ -29,6 +31,7 @@ class Row:
     state: State
     says: str
     where: str
+    why: str = ""
     advice: str = ""
     value: Any = None
 
@@ -37,8 +40,10 @@ def verdict(rows: Sequence[Row]) -> str:
     """The answer in one sentence."""
     bad = [row for row in rows if row.state == "bad"]
     if bad:
-        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        return f"This machine is not fit for training: {bad[0].group}: {bad[0].label}: {bad[0].says}{more}."
+        others = len({row.why or row.label for row in bad}) - 1
+        more = f" (and {others} more)" if others else ""
+        worst = bad[0].why or f"{bad[0].group}: {bad[0].label}: {bad[0].says}"
+        return f"This machine is not fit for training: {worst}{more}."
     warnings = sum(row.state == "warning" for row in rows)
     gaps = sum(row.state == "unknown" for row in rows)
     told = f"; {_counted(warnings, 'warning')} below" if warnings else ""
@@ -63,15 +68,20 @@ def _lines(rows: Sequence[Row], note: str) -> Iterator[tuple[str, str]]:
     yield "bold red" if bad else "bold yellow" if warned else "bold green", _wrapped(verdict(rows), "")
     if note:
         yield "", _wrapped(note, "")
+    cards = {row.group for row in rows if row.name.startswith("card_")}
+    said: set[str] = set()
     for group in dict.fromkeys(row.group for row in rows):
+        inner = [row for row in rows if row.group == group]
+        if len(cards) > _FEW_CARDS and group in cards and all(row.state == "ok" for row in inner):
+            inner = [row for row in inner if row.name in _SHORT]
         yield "", ""
         yield "bold", group
-        for row in rows:
-            if row.group == group:
-                yield from _row(row)
+        for row in inner:
+            yield from _row(row, said)
 
 
-def _row(row: Row) -> Iterator[tuple[str, str]]:
+def _row(row: Row, said: set[str]) -> Iterator[tuple[str, str]]:
+    """A line, and what it means where it is not well, once."""
     head = f"  {row.state:<{_STATE - 1}} {row.label:<{_LABEL - 1}} "
     later = " " * (2 + _STATE + _LABEL)
     where = f"  [{row.where}]" if row.where else ""
@@ -83,8 +93,16 @@ def _row(row: Row) -> Iterator[tuple[str, str]]:
     else:
         lines.append(f"{later}{where.strip()}" if len(later) + len(where) <= WIDTH else f"    {where.strip()}")
     yield _STYLES[row.state], "\n".join(lines)
-    if row.advice and row.state != "ok":
-        yield _STYLES[row.state], _wrapped(f"-> {row.advice}", " " * (2 + _STATE), " " * (5 + _STATE))
+    words = ". ".join(part for part in (row.why, row.advice) if part)
+    if words and row.state != "ok" and words not in said:
+        said.add(words)
+        yield _STYLES[row.state], _wrapped(f"-> {words}", " " * (2 + _STATE), " " * (5 + _STATE))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what a reading holds
+    """Figures and words; places in files stand in the findings."""
+    kept = (str, int, float, list, tuple, dict, type(None))
+    return {name: one for name, one in value.items() if isinstance(one, kept)} if isinstance(value, dict) else value
 
 
 def plain_machine(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -97,8 +115,9 @@ def plain_machine(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "state": row.state,
             "says": row.says,
             "where": row.where,
+            "why": row.why,
             "advice": row.advice,
-            "value": None if row.name.startswith("card_") else row.value,
+            "value": None if row.name.startswith("card_") else _plain(row.value),
         }
         for row in rows
     ]

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case
+from crashcart.errors import CommandError
 from crashcart.fitness import graded
 from crashcart.foresight import foresee
 from crashcart.model import NotLooked
@@ -62,7 +63,10 @@ def _job(paths: Sequence[str], command: Sequence[str]) -> tuple[Case, str]:
         return Case(before=True), ""
     from crashcart.readers.plan import Asked, plans
 
-    case = plans(Asked(command, paths))[0].case
+    found = plans(Asked(command, paths))
+    if len(found) > 1:
+        raise CommandError("doctor looks with the eyes of one job: name its launch script or its command.")
+    case = found[0].case
     case.seen = {name: facts for name, facts in case.seen.items() if not name.startswith("machine.")}
     return case, "" if runs_here(case) else _ELSEWHERE
 
@@ -81,8 +85,8 @@ def examined(case: Case, found: Sequence[Reading]) -> tuple[Diagnosis, list[Row]
     gaps = tuple(NotLooked(f"{one.group}: {one.label}", one.says, one.how) for one in found if not one.known)
     rows = []
     for one in found:
-        state, advice = graded(fact_of(one), told) if one.known else ("unknown", one.how)
-        rows.append(Row(one.group, one.name, one.label, state, one.says, one.where, advice, one.value or None))
+        state, why, advice = graded(fact_of(one), told) if one.known else ("unknown", "", one.how)
+        rows.append(Row(one.group, one.name, one.label, state, one.says, one.where, why, advice, one.value or None))
     return replace(diagnosis, verb="doctor", findings=told, not_looked=gaps, ruled_out=(), notes=()), rows
 
 

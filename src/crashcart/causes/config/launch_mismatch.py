@@ -90,6 +90,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
     wanted, cards, there = _wanted(case), known_cards(case), visible(case)
     if wanted is None or cards is None or not there or wanted.value <= len(there) or _needs_no_card(case):
         return
+    if any(card.get("mig") for card in there):
+        return  # a card in parts can serve several processes
     script = _cards(case)
     if script is not None and wanted.value > script[0]:
         return  # told already, from the launch itself

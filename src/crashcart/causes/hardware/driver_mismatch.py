@@ -73,6 +73,8 @@ stacks = (
     ),
 )
 
+FIRST_DRIVER = {10: 410, 11: 450, 12: 525, 13: 580}  # the first driver series of each CUDA, by NVIDIA's table
+
 
 def in_machine(case: Case) -> Iterator[Sign]:
     """The CUDA that torch was built for against the newest that the driver can; within one major version both go together."""
@@ -86,7 +88,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     cards, torch = known_cards(case), next(iter(case.all("machine.torch")), None)
     if cards is None or torch is None or not visible(case):
         return
-    built, newest = torch.value["cuda"], cards.value["cuda"]
+    built, newest = torch.value["cuda"], cards.value["cuda"] or _newest(cards.value["driver"])
     if built is None and torch.value["hip"] is None:
         says = "torch is built for the CPU alone, though this machine has cards"
         yield Sign("weak", says, (torch.evidence, cards.evidence))
@@ -100,6 +102,13 @@ def in_machine(case: Case) -> Iterator[Sign]:
             )
         else:
             yield Sign("decisive", f"{says}: CUDA will not start", (torch.evidence, cards.evidence))
+
+
+def _newest(driver: str) -> tuple[int, int] | None:
+    """The newest CUDA of a driver that does not tell it, to its major version."""
+    number = driver.split(".", maxsplit=1)[0]
+    fitting = [major for major, first in FIRST_DRIVER.items() if number.isdigit() and int(number) >= first]
+    return (max(fitting), 0) if fitting else None
 
 
 fixes = (

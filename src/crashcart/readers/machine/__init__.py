@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from crashcart.model import NotLooked
 from crashcart.readers.machine.reading import Reading, fact_of
 
 if TYPE_CHECKING:
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.model import Fact
-    from crashcart.readers.machine.nvml import Cards
 
 __all__ = ["Reading", "machine_facts", "readings", "runs_here"]
 
 SCHEDULED = re.compile(r"^#(?:SBATCH|PBS|BSUB|\$ |COBALT|OAR)", re.MULTILINE)
-AWAY = re.compile(r"(?:^|[\s/])(?:srun|sbatch|ssh|pdsh|kubectl|docker|podman|singularity|apptainer|enroot|mpirun|ray|sky)\s")
+AWAY = re.compile(
+    r"(?:^|[\s/])(?:srun|sbatch|ssh|pdsh|kubectl|docker|podman|singularity|apptainer|enroot|mpirun|ray|sky)\s|\s--?(?:hostfile|H)[= ]"
+)
 
 
 def readings(facts: Mapping[str, Fact]) -> Iterator[Reading]:
     """Every line of ``doctor``, with what a job says of itself where there is one."""
     from crashcart.readers.machine import disks, gpus, kernel_log, network, torch_build
+    from crashcart.readers.machine.nvml import cards
 
     yield from _host()
     yield from disks.look(os.environ)
     yield from kernel_log.look()
-    yield from gpus.look(_cards(), os.environ)
+    yield from gpus.look(cards(), os.environ)
     yield from torch_build.look(facts)
     yield from network.look(facts, os.environ)
 
@@ -42,36 +44,33 @@ def machine_facts(case: Case) -> None:
     """Put what bears on this job into ``case.seen["machine.*"]``; nothing where it will run elsewhere, or may."""
     if not runs_here(case):
         return
-    for reading in _for_a_job(case):
-        if reading.known:
-            case.seen.setdefault(f"machine.{reading.name}", []).append(fact_of(reading))
+    try:
+        for reading in _for_a_job(case):
+            if reading.known:
+                case.seen.setdefault(f"machine.{reading.name}", []).append(fact_of(reading))
+    except Exception as problem:  # noqa: BLE001 - a machine of another kind must not cost the answer about the job
+        case.not_looked.append(NotLooked("this machine", f"crashcart's own error: {problem!r}", "please report it"))
 
 
 def _for_a_job(case: Case) -> Iterator[Reading]:
     from crashcart.readers.machine import gpus, kernel_log, network, torch_build
+    from crashcart.readers.machine.nvml import cards
 
     yield from _host()
-    cards = _cards()
-    yield from gpus.look(cards, os.environ)
-    if cards.each:
+    found = cards()
+    yield from gpus.look(found, os.environ)
+    if found.each:
         yield from (reading for reading in kernel_log.look() if reading.name == "xid")
         yield from torch_build.look(case.facts)
     yield from network.look(case.facts, os.environ)
 
 
-@lru_cache(maxsize=1)
-def _host() -> tuple[Reading, ...]:
-    """What is the same for every job of a project."""
+def _host() -> Iterator[Reading]:
     from crashcart.readers.machine import limits, memory
 
-    return (*memory.look(), *limits.look(os.environ), *limits.scheduler(os.environ))
-
-
-@lru_cache(maxsize=1)
-def _cards() -> Cards:
-    from crashcart.readers.machine.nvml import cards
-
-    return cards()
+    yield from memory.look()
+    yield from limits.look(os.environ)
+    yield from limits.scheduler(os.environ)
 
 
 def runs_here(case: Case) -> bool:

@@ -43,6 +43,7 @@ def look(cards: Cards, environment: Mapping[str, str]) -> Iterator[Reading]:
         "visible": environment.get("CUDA_VISIBLE_DEVICES"),
     }
     said = f"{len(cards.each)} card{'s' if len(cards.each) != 1 else ''}, driver {cards.driver or 'unknown'}{newest}"
+    said += f", CUDA_VISIBLE_DEVICES={value['visible']}" if value["visible"] is not None else ""
     yield Reading("GPU", "cards", "cards", said, NVML, value)
     for card in cards.each:
         yield from _card(card)

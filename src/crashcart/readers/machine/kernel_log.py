@@ -100,7 +100,8 @@ def _events() -> tuple[tuple[KernelEvent, ...] | None, str, str]:
 
 def _clock() -> Reading:
     """Whether somebody keeps the clock: logs of several machines are compared by it."""
-    state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_SIZE_OF_TIMEX))
+    ask = getattr(ctypes.CDLL(None), "adjtimex", lambda _: -1)
+    state = ask(ctypes.create_string_buffer(_SIZE_OF_TIMEX))
     label = (GROUP, "clock", "clock")
     how = "`timedatectl` or `chronyc tracking` tell more; it matters where logs of several nodes are compared"
     if state < 0 or state == _UNSYNCHRONISED:

@@ -80,8 +80,8 @@ def _cores(root: str) -> Iterator[Reading]:
 
 
 def _processors(environment: Mapping[str, str], root: str) -> Iterator[Reading]:
-    allowed = len(os.sched_getaffinity(0))
-    present = os.cpu_count() or allowed
+    present = os.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else present
     quota, file = _quota(root)
     says = f"{allowed}" + (f" of {present} by affinity" if allowed < present else "")
     says += f", and a quota of {quota:g}" if quota is not None else ""
