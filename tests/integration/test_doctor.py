@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,57 @@ def test_nobody_gets_an_answer_too(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment, cwd="/")
     assert done.stdout.startswith("This machine is"), done.stderr
     assert done.stderr == ""
+
+
+PROGRAM = """\
+import torch
+import torch.distributed as dist
+
+
+def main():
+    dist.init_process_group("gloo")
+    weight = torch.ones(1, requires_grad=True)
+    (weight * 2).sum().backward()
+    dist.all_reduce(weight.grad)
+    print("gradient", weight.grad.item())
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def check(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    command = [sys.executable, "-m", "crashcart", "check", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, cwd=folder, env={**os.environ, "PATH": path}
+    )
+
+
+def test_a_job_with_a_taken_port_and_an_interface_that_is_not_here_runs_after_its_patch(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (tmp_path / "train.py").write_text(PROGRAM)
+        launch = f"export GLOO_SOCKET_IFNAME={ABSENT}\n{sys.executable} -m torch.distributed.run --nproc_per_node=2 --master_port={port} train.py\n"
+        (tmp_path / "train.sh").write_text(launch)
+        found = json.loads(check(tmp_path, "--json", "train.sh").stdout)["findings"]
+        assert {one["cause"] for one in found if one["level"] == "can"} == {"distributed/network", "distributed/rendezvous"}
+        done = check(tmp_path, "--fix", "train.sh")
+        assert "It can be started: nothing" in done.stdout, done.stdout
+        ran = subprocess.run(["bash", "train.sh"], capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert ran.stdout.count("gradient 4.0") == 2, ran.stderr
+
+
+def test_an_interface_of_the_shell_is_told_of_a_command_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", ABSENT)
+    done = check(tmp_path, "--", "torchrun", "--nproc_per_node=2", "train.py")
+    assert done.returncode == (1 if shutil.which("sbatch") is None else 0)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    assert check(tmp_path, "--", "torchrun", "--nproc_per_node=2", "train.py").returncode == 0

@@ -170,6 +170,9 @@ def test_a_port_that_somebody_listens_on(tmp_path: Path) -> None:
         ("torchrun --nnodes=2 --nproc_per_node=2 train.py", False),
         ("docker run --gpus all image python train.py", False),
         ("ssh node7 python train.py", False),
+        ("deepspeed --hostfile=hostfile.txt main.py --deepspeed=ds.json", False),
+        ("accelerate launch --num_machines 2 --num_processes 16 main.py", False),
+        ("accelerate launch --num_processes 8 main.py", True),
     ],
 )
 def test_only_what_runs_here_is_joined_with_this_machine(command: str, here: bool) -> None:  # noqa: FBT001 - a column

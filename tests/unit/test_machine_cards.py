@@ -18,6 +18,7 @@ from crashcart.readers.machine.active import idle
 from crashcart.readers.machine.network import look as network
 from crashcart.readers.machine.nvml import Cards, cards
 from crashcart.readers.machine.reading import Reading, fact_of
+from crashcart.record import replace
 from crashcart.report.machine import write_machine
 from crashcart.verbs.doctor import examined
 
@@ -255,3 +256,20 @@ def test_the_verdict_says_what_is_wrong_once_and_cards_that_are_well_are_short(c
     assert text.count("a job that needs them dies") == 1
     assert text.count("NVIDIA H200") == 3
     assert text.count("PCIe") == 2
+
+
+def test_the_series_of_a_driver_stands_for_the_cuda_that_it_does_not_tell() -> None:
+    readings = told({}, torch={"cuda": (13, 0)})
+    readings[0].value.update(cuda=None, driver="535.104.05")
+    assert {one.cause: one.level for one in examined(Case(before=True), readings)[0].findings} == {
+        "hardware/driver-mismatch": "will"
+    }
+    readings[0].value.update(driver="580.65.06")
+    assert examined(Case(before=True), readings)[0].findings == ()
+
+
+def test_the_interpreter_of_a_script_is_only_that_of_our_shell() -> None:
+    case = job("python train.py", told({}, cuda=(12, 4), torch={"cuda": (13, 0)}))
+    assert levels(case) == {"hardware/driver-mismatch": "will"}
+    case.facts["command.text"] = replace(case.facts["command.text"], evidence=Evidence("command", "", "train.sh:1"))
+    assert levels(case) == {"hardware/driver-mismatch": "can"}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-__all__ = ["known_cards", "on_cards", "per_node", "typed_here", "visible"]
+__all__ = ["known_cards", "on_cards", "per_node", "surely", "typed_here", "visible"]
 
 
 def known_cards(case: Case) -> Fact | None:
@@ -62,3 +62,8 @@ def typed_here(case: Case) -> bool:
     command = case.facts.get("command.text")
     login = any(fact.value["login"] for fact in case.all("machine.scheduler"))
     return command is not None and command.evidence.where == "command" and not login
+
+
+def surely(case: Case) -> bool:
+    """Whether the interpreter that was found is the one: that of the shell in which the command was typed, or of no job."""
+    return typed_here(case) or not case.facts

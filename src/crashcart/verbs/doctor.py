@@ -67,8 +67,10 @@ def _job(paths: Sequence[str], command: Sequence[str]) -> tuple[Case, str]:
     if len(found) > 1:
         raise CommandError("doctor looks with the eyes of one job: name its launch script or its command.")
     case = found[0].case
+    if not runs_here(case):
+        return Case(before=True), _ELSEWHERE
     case.seen = {name: facts for name, facts in case.seen.items() if not name.startswith("machine.")}
-    return case, "" if runs_here(case) else _ELSEWHERE
+    return case, ""
 
 
 def examined(case: Case, found: Sequence[Reading]) -> tuple[Diagnosis, list[Row]]:

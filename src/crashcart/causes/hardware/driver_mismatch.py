@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, decisive, strong, weak
-from crashcart.causes._cards import known_cards, visible
+from crashcart.causes._cards import known_cards, surely, visible
 from crashcart.model import Experiment, Fix, Sign
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ def in_machine(case: Case) -> Iterator[Sign]:
         says = (
             f"torch is built for CUDA {built[0]}.{built[1]} and driver {cards.value['driver']} can CUDA {newest[0]} at most"
         )
-        if torch.value["compat"]:
+        if not surely(case):
+            yield Sign("strong", f"{says}: CUDA will not start with this interpreter", (torch.evidence, cards.evidence))
+        elif torch.value["compat"]:
             yield Sign(
                 "strong", f"{says}: it fails unless the compatibility libraries are used", (torch.evidence, cards.evidence)
             )

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
-from crashcart.causes._cards import on_cards
+from crashcart.causes._cards import on_cards, surely
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -101,7 +101,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
         card = f"GPU {fact.value['index']} ({fact.value['name']}) is of capability {capability[0]}.{capability[1]}"
         evidence = (torch.evidence, fact.evidence)
         if tuple(capability) < OLDEST.get(built[0], (0, 0)):
-            yield Sign("decisive", f"{card}, which CUDA {built[0]}.{built[1]} of this torch has no code for", evidence)
+            says = f"{card}, which CUDA {built[0]}.{built[1]} of this interpreter's torch has no code for"
+            yield Sign("decisive" if surely(case) else "strong", says, evidence)
         elif built < FIRST.get(capability[0], (0, 0)):
             says = (
                 f"{card}, which CUDA {built[0]}.{built[1]} of this torch does not know: kernels fail unless they carry PTX"

@@ -100,19 +100,26 @@ def site_folders(python: str) -> Iterator[str]:
 
 
 def _sites(python: str) -> Iterator[str]:
+    """In the order of the import system: of a virtual environment its own, else the user's before the system's."""
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(python)))
     settings = _text(os.path.join(prefix, "pyvenv.cfg"))
-    if not settings:
+    version = re.search(r"python3\.\d+$", os.path.realpath(python))
+    folder = version[0] if version else "python3*"
+    if settings:
+        yield from _below(prefix, folder)
+        home = re.search(r"^home\s*=\s*(.+)$", settings, re.MULTILINE)
+        if not home or not re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE):
+            return
+        prefix = os.path.dirname(home[1].strip())
+    else:
         prefix = os.path.dirname(os.path.dirname(os.path.realpath(python)))
-    yield from _below(prefix)
-    home = re.search(r"^home\s*=\s*(.+)$", settings, re.MULTILINE)
-    if home and re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE):
-        yield from _below(os.path.dirname(home[1].strip()))
+    yield from _below(os.path.expanduser("~/.local"), folder)
+    yield from _below(prefix, folder)
 
 
-def _below(prefix: str) -> Iterator[str]:
-    for inner in ("lib", "lib64", "local/lib"):
-        yield from sorted(glob.glob(os.path.join(glob.escape(prefix), inner, "python3*", "*-packages")))
+def _below(prefix: str, version: str) -> Iterator[str]:
+    for inner in ("local/lib", "lib", "lib64"):
+        yield from sorted(glob.glob(os.path.join(glob.escape(prefix), inner, version, "*-packages")))
     yield from sorted(glob.glob(os.path.join(glob.escape(prefix), "lib", "python3", "dist-packages")))
 
 
