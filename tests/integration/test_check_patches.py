@@ -28,6 +28,9 @@ pytest.importorskip("torch")
 def test_patched_job_runs(section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies, it is patched, it runs through, and nothing more is said about it."""
     monkeypatch.chdir(tmp_path)
+    for library in ("h5py", "lmdb"):
+        if any(f"import {library}\n" in body for _, body in section.of("file")):
+            pytest.importorskip(library)
     for name, body in section.of("file"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(body, encoding="utf-8")

@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong
+from crashcart.causes._launched import together
+from crashcart.causes._loaders import loaders
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.causes._loaders import Loader
+    from crashcart.model import Fact
 
 title = "An HDF5 or LMDB file is shared by several processes"
 NONSENSE = (
@@ -77,7 +81,49 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("strong" if names else "weak", told, (evidence(death.line),), order=death.line.order)
 
 
-fixes = (
+def in_code(case: Case) -> Iterator[Sign]:
+    """A handle kept from ``__init__``, joined with the workers of the loader that gets the data set and how they start."""
+    for fact in case.all("code.handle"):
+        if fact.value["state"]:
+            continue
+        for loader in _given_to(case, fact):
+            yield from _shared(fact, loader)
+
+
+def _given_to(case: Case, fact: Fact) -> list[Loader]:
+    """The loaders of this data set; where no loader says what it reads, all of those."""
+    every = [one for one in loaders(case) if one.workers != 0 and not one.fact.value["worker_init"]]
+    named = [one for one in every if one.fact.value["data"] == fact.value["class"]]
+    return named[:1] or [one for one in every if not one.fact.value["data"]][:1]
+
+
+def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
+    kept, who = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
+    named, spawned = loader.fact.value["data"] == kept["class"], loader.fact.value["started_by"] in {"spawn", "forkserver"}
+    number = f"the {loader.workers} workers" if loader.workers else "workers, where there are any,"
+    places = (fact.evidence, *loader.evidence)
+    if spawned:
+        told = f"{who} is an open {kept['library']} file, which cannot be pickled, and {number} are started by {loader.fact.value['started_by']}"
+        sure = named and bool(loader.workers) and loader.fact.value["sure"]
+        yield Sign("decisive" if sure else "strong", told, places)
+    elif loader.workers or named:
+        told = (
+            f"{who} is opened before {number} are forked, so that all read through one {kept['library']} handle: when two read at the "
+            "same time they get wrong numbers or die (and from Python 3.14 on it cannot be sent to them at all)"
+        )
+        yield Sign("strong" if named or loader.fact.value["sure"] else "weak", told, places)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """In the code where it can be written, else in words."""
+    edits = together(case.all("code.handle"))
+    if edits:
+        why = "a property opens the file once in each process; the samples stay the same"
+        yield Fix("Open the file on first use in each process", "exact", why, edits=edits)
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Open the file in each worker, on first use, read-only",
         "exact",

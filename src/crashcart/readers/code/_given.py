@@ -1,0 +1,88 @@
+"""What an argument of a call is in the end: a constant, a setting by its key, or not known.
+
+A name is followed to the one thing that it was given, an attribute of ``self`` to its one assignment, and a parameter to what a
+certain caller hands over, else to its default. Nothing is guessed: a name that is set twice is not known.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from crashcart.readers.code._callers import function_of
+from crashcart.readers.code._paths import given_to
+from crashcart.readers.code._settings import readings_of
+from crashcart.readers.code.source import keyword, name_of
+
+if TYPE_CHECKING:
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Function, Source
+
+__all__ = ["Given", "Giving", "Site"]
+
+Given = dict[str, Any]  # value and span of a constant, or key of a setting; empty where it is not known
+Site = tuple["Source", ast.Call]
+PLAIN = {"int", "float", "bool", "str", "Path"}
+_DEPTH = 6
+
+
+class Giving:
+    """Follows arguments within one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.readings = {reading.source.path: reading for reading in readings_of(program)}
+
+    def of(self, source: Source, node: ast.expr | None, site: Site | None = None, depth: int = _DEPTH) -> Given:
+        """What a node is, where the function around it was called from ``site``."""
+        if node is None or depth == 0:
+            return {}
+        if isinstance(node, ast.Constant):
+            return {"value": node.value, "span": source.span(node)}
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
+            return {"value": True}  # persistent_workers=workers > 0: true wherever it matters
+        if isinstance(node, ast.Call) and name_of(node.func) in PLAIN and node.args:
+            return self.of(source, node.args[0], site, depth - 1)
+        if isinstance(node, ast.Name):
+            return self.name(source, node, site, depth)
+        if isinstance(node, ast.Attribute) and name_of(node.value) == "self":
+            given = given_to(source, name_of(node), None)
+            found = self.of(source, given[0], None, depth - 1) if len(given) == 1 else {}
+            return found or self.key(source, node)
+        return self.key(source, node)
+
+    def key(self, source: Source, node: ast.expr) -> Given:
+        """The setting that a node reads."""
+        reading = self.readings.get(source.path)
+        key = reading.key(node) if reading is not None and not isinstance(node, ast.BinOp) else ""
+        return {"key": key} if key else {}
+
+    def name(self, source: Source, node: ast.Name, site: Site | None, depth: int) -> Given:
+        """A variable or a parameter."""
+        function = function_of(node)
+        given = given_to(source, node.id, function)
+        if given:
+            return self.of(source, given[0], site, depth - 1) if len(given) == 1 else {}
+        if function is not None and site is not None:
+            handed = argument(function, site[1], node.id)
+            if handed is not None:
+                return self.of(site[0], handed, None, depth - 1)
+        if function is not None and (default := default_of(function, node.id)) is not None and site is not None:
+            return self.of(source, default, None, depth - 1)
+        return self.key(source, node)
+
+
+def argument(function: Function, call: ast.Call, name: str) -> ast.expr | None:
+    """What a call hands to a parameter."""
+    names = [one.arg for one in function.args.args]
+    at = names.index(name) - (names[:1] == ["self"]) if name in names else None
+    return keyword(call, name, at)
+
+
+def default_of(function: Function, name: str) -> ast.expr | None:
+    """The default of a parameter."""
+    names = [one.arg for one in function.args.args]
+    behind = names.index(name) - (len(names) - len(function.args.defaults)) if name in names else -1
+    if behind >= 0:
+        return function.args.defaults[behind]
+    only = [one.arg for one in function.args.kwonlyargs]
+    return function.args.kw_defaults[only.index(name)] if name in only else None

@@ -1,0 +1,155 @@
+"""Every loader that the program builds, with what decides how much it holds: workers, prefetch, batch, pinning, persistence.
+
+Loaders are counted in the code, not by flags: RDT's training builds two with persistent workers from one setting, so that eight
+workers on eight ranks are 128 processes. A function that builds one counts once for each place that calls it, with what that
+place hands over; a comprehension over a list of splits once for each of them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+from crashcart.readers.code._callers import callers_of, function_of, last_name, statement_of
+from crashcart.readers.code._given import Giving
+from crashcart.readers.code._paths import given_to
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code._callers import Callers
+    from crashcart.readers.code._given import Site
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
+
+# An argument, its position, and what torch takes where it is not given.
+ARGUMENTS: dict[str, tuple[str, int | None, Any]] = {
+    "batch": ("batch_size", 1, 1),
+    "workers": ("num_workers", 5, 0),
+    "pin": ("pin_memory", 7, False),
+    "drop_last": ("drop_last", 8, False),
+    "context": ("multiprocessing_context", 11, None),
+    "prefetch": ("prefetch_factor", None, None),
+    "persistent": ("persistent_workers", None, False),
+}
+KINDS = ("train", r"val|eval|test", r"sampl|infer|gener")
+NAMES = ("train", "eval", "sample")
+HOOK = re.compile(r"\w*(?:train|val|test|predict)_dataloader")
+_MOST = 8
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.loader``: each argument as a constant with its span or as the key of a setting; and what it is for."""
+    callers, giving = callers_of(program), Giving(program)
+    method = start_method(program)
+    for source in program.sources:
+        for call in source.calls("DataLoader"):
+            for site in _sites(callers, source, call):
+                value = _described(program, giving, source, call, site)
+                value["sure"] = callers.certain(source, call) or _is_hook(call)
+                value["started_by"] = value["context"].get("value") or method
+                for _ in range(_repeated(call)):
+                    yield source.fact("code.loader", value, call)
+
+
+def start_method(program: Program) -> str:
+    """The start method that the program sets for all of its processes; empty for the system's own."""
+    for source in program.sources:
+        for call in source.calls("set_start_method"):
+            if call.args and isinstance(call.args[0], ast.Constant):
+                return str(call.args[0].value)
+    return ""
+
+
+def _sites(callers: Callers, source: Source, call: ast.Call) -> list[Site | None]:
+    function = function_of(call)
+    if function is None:
+        return [None]
+    called: list[Site | None] = [(at, node) for at, node in callers.calling(source, function) if isinstance(node, ast.Call)]
+    return called if 0 < len(called) <= _MOST else [None]
+
+
+def _is_hook(call: ast.Call) -> bool:
+    function = function_of(call)
+    return function is not None and bool(HOOK.fullmatch(function.name))
+
+
+def _described(program: Program, giving: Giving, source: Source, call: ast.Call, site: Site | None) -> dict[str, Any]:
+    spread, complete = _spread(source, call)
+    found: dict[str, Any] = {}
+    for name, (argument, position, default) in ARGUMENTS.items():
+        node = keyword(call, argument, position) or spread.get(argument)
+        found[name] = giving.of(source, node, site) if node is not None else {"value": default} if complete else {}
+    data = keyword(call, "dataset", 0)
+    found["data"] = _made_of(program, source, data, site)
+    found["for"] = _kind(call, data, site)
+    found["worker_init"] = keyword(call, "worker_init_fn", 10) is not None or "worker_init_fn" in spread or not complete
+    found["collate"] = keyword(call, "collate_fn", 6) is not None or "collate_fn" in spread or not complete
+    found["sampled"] = any(keyword(call, one) is not None for one in ("sampler", "batch_sampler")) or not complete
+    return found
+
+
+def _spread(source: Source, call: ast.Call) -> tuple[dict[str, ast.expr], bool]:
+    """What ``**options`` adds, and whether that is all known."""
+    found: dict[str, ast.expr] = {}
+    complete = True
+    for one in (word.value for word in call.keywords if word.arg is None):
+        given = given_to(source, one.id, function_of(one)) if isinstance(one, ast.Name) else [one]
+        if len(given) == 1 and isinstance(given[0], ast.Dict):
+            pairs = zip(given[0].keys, given[0].values, strict=True)
+            found |= {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
+        elif len(given) == 1 and isinstance(given[0], ast.Call) and name_of(given[0].func) == "dict":
+            found |= {word.arg: word.value for word in given[0].keywords if word.arg}
+        else:
+            complete = False
+    return found, complete
+
+
+def _made_of(program: Program, source: Source, node: ast.expr | None, site: Site | None, depth: int = 5) -> str:
+    """The class of the data set, where the code says it."""
+    classes = {one.name for own in program.sources for one in own.nodes(ast.ClassDef)}
+    if isinstance(node, ast.Call):
+        return last_name(node.func) if last_name(node.func) in classes else ""
+    if not isinstance(node, (ast.Name, ast.Attribute)) or not depth:
+        return ""
+    function = function_of(node)
+    given = given_to(source, name_of(node), function)
+    made = {_made_of(program, source, one, site, depth - 1) for one in given}
+    if not given and isinstance(node, ast.Name) and function is not None and site is not None:
+        names = [one.arg for one in function.args.args]
+        at = names.index(node.id) - (names[:1] == ["self"]) if node.id in names else None
+        return _made_of(program, site[0], keyword(site[1], node.id, at), None, depth - 1)
+    return made.pop() if len(made) == 1 else ""
+
+
+def _kind(call: ast.Call, data: ast.expr | None, site: Site | None) -> str:
+    """What a loader is for, by the words around it."""
+    function = function_of(call)
+    said = [_target(call), name_of(data) if data is not None else "", function.name if function is not None else ""]
+    if site is not None:
+        said = [_target(site[1]), site[0].written(site[1]), *said]
+    for words in said:
+        for name, pattern in zip(NAMES, KINDS, strict=True):
+            if re.search(pattern, words.lower()):
+                return name
+    return "train"
+
+
+def _target(call: ast.Call) -> str:
+    statement = statement_of(call)
+    return " ".join(name_of(one) for one in statement.targets) if isinstance(statement, ast.Assign) else ""
+
+
+def _repeated(call: ast.Call) -> int:
+    """How many loaders a comprehension or a loop over a list in the code makes."""
+    for above in parents(call):
+        if isinstance(above, FUNCTIONS):
+            return 1
+        over = above.generators[0].iter if isinstance(above, (ast.DictComp, ast.ListComp)) else None
+        over = above.iter if isinstance(above, ast.For) else over
+        if isinstance(over, (ast.List, ast.Tuple, ast.Set)):
+            return min(max(1, len(over.elts)), _MOST)
+    return 1
