@@ -16,6 +16,7 @@ from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
 from crashcart.readers.code import facts_of
 from crashcart.readers.code.program import Program, read_program
+from crashcart.readers.data import Looking, data_facts
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
@@ -84,6 +85,7 @@ class _Planning:
         self.own = OwnSettings()
         self.root = "."
         self.remarks: dict[str, dict[str, frozenset[str]]] = {}
+        self.looking = Looking()
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
@@ -179,6 +181,7 @@ class _Planning:
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
         _count(case, program)
+        data_facts(case, program, places, self.looking)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)

@@ -63,6 +63,7 @@ DATA_FILE = (
     r"lmdb|mdb|tfrecords?|tar|zip|gz|nii|dcm|mat|pkl|pickle|ply|pcd|las|bin|idx|obj|off|exr|hdr|raw|mha|nrrd|edf|rec|lst|"
     r"zarr|zst)['\"]?\)?\s*$"
 )
+SHOWN = 5
 READERS = (
     r"read_parquet|read_csv|Image\.py|imread|VideoReader|decord|soundfile|torchaudio|librosa|np\.load|"
     r"numpy/lib/npyio|h5py|nibabel|SimpleITK|read_table"
@@ -160,6 +161,25 @@ def _none_image(case: Case, raised: Raised, where: str, *, by_loader: bool) -> s
     if by_loader and ("imread" in where or "'shape'" in raised.message):
         return "an image could not be read: the reader returned None"
     return None
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Files that cannot be read or hold nothing, of the data that the job names."""
+    seen = [(fact, fact.value["why"]) for fact in case.all("data.unreadable")]
+    seen += [(fact, "it has 0 bytes") for fact in case.all("data.stand_in") if fact.value["kind"] == "empty"]
+    guarded = bool(case.all("code.reading_guarded"))
+    for fact, why in seen[:SHOWN]:
+        value = fact.value
+        others = f" ({value['count']} of {value['of']:,} files that were looked at are like this)" if value["of"] > 1 else ""
+        told = f"{value['file']} cannot be read: {why}{others}"
+        if guarded:
+            yield Sign(
+                "weak", f"{told}; the program gets over an error in a sample", (fact.evidence, value["named"]), fatal=False
+            )
+        elif value["direct"]:
+            yield Sign("decisive", told, (fact.evidence, value["named"]))
+        else:
+            yield Sign("strong", f"{told}: it ends the run when its turn comes", (fact.evidence, value["named"]))
 
 
 fixes = (

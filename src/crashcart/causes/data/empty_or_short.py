@@ -19,15 +19,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import ranks
+from crashcart.causes._loaders import loaders
+from crashcart.causes.data._episodes import shortened
 from crashcart.causes.data._where import LOADER
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
     from crashcart.log import Raised
+    from crashcart.model import Strength
 
 title = "The data set is empty, or shorter than a batch or chunk"
 lasting = True
@@ -166,7 +170,45 @@ def in_config(case: Case) -> Iterator[Sign]:
         yield Sign("strong", f"{samples:g} samples are fewer than a batch of {batch:g}", items)
 
 
-fixes = (
+def in_data(case: Case) -> Iterator[Sign]:
+    """Files without rows, folders without files, episodes that are too short for a chunk, batches larger than the set."""
+    for fact in case.all("data.no_rows"):
+        strength: Strength = "decisive" if fact.value["direct"] else "weak"
+        yield Sign(strength, f"{fact.value['file']} holds no row", (fact.evidence, fact.value["named"]))
+    for fact in case.all("data.held"):
+        if not fact.value["files"] and not fact.value["others"] and fact.value["complete"] and not case.all("code.fetch"):
+            told = f"{fact.value['path']} holds no file, and nothing in the program was seen to put any there"
+            yield Sign("strong", told, (fact.value["named"],))
+    for short in shortened(case):
+        yield short.sign
+    yield from _dropped_whole(case)
+
+
+def _dropped_whole(case: Case) -> Iterator[Sign]:
+    """drop_last with a batch larger than what each rank gets."""
+    held = case.all("data.rows")
+    count = ranks(case) or 1
+    for loader in loaders(case):
+        if len(held) != 1 or not loader.drop_last or not loader.batch or loader.fact.value["for"] != "train":
+            continue
+        rows = held[0].value["rows"]
+        each = rows // count if loader.fact.value["sampled"] else rows
+        if each < loader.batch:
+            told = f"{rows} rows give a rank {each}, fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
+            yield Sign("strong", f"{told}, when a row is a sample", (held[0].evidence, *loader.evidence))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """A chunk that the episodes have room for, where no episode has it now; else words."""
+    for short in shortened(case):
+        if short.place is not None and short.lost == short.count:
+            why = "no episode is long enough now; a shorter chunk is another training, padding would be too"
+            title = f"Set {short.name} to {short.longest}, the length that every episode has"
+            yield Fix(title, "changes-training", why, edits=(Edit(short.place, str(short.longest)),))
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Look at what the data set holds, and make the batch or chunk fit it",
         "by-hand",

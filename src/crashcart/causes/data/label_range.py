@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import against, compiled, decisive, strong, weak
+from crashcart.causes._joined import setting
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 title = "A label, token or index is out of range"
 alike = ("code/shape-or-dtype", "hardware/gpu-fault")
+CLASSES = ("num_classes", "nb_classes", "n_classes", "num_labels", "nclass", "nc", "classes")
+IGNORED = {-100, -1, 255}
+SPLITS = {"train", "val", "test", "valid", "validation", "eval", "training", "testing", "images", "labels", "annotations"}
 LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
 
 phrases = (
@@ -72,6 +76,28 @@ def in_log(case: Case) -> Iterator[Sign]:
         if compiled(LOOK_UP).search(raised.stack(2)):
             told = "the index of a look-up or a loss is out of range"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Labels in the files, or folders of classes, against the number of classes in the settings."""
+    known = next((fact for key in CLASSES if (fact := setting(case, key)) is not None), None)
+    if known is None or not isinstance(known.value, int) or isinstance(known.value, bool) or known.value < 2:
+        return
+    for fact in case.all("data.labels"):
+        value = fact.value
+        if value["high"] >= known.value and value["high"] not in IGNORED:
+            told = f"{value['name']} goes up to {value['high']}, and {known.spelling} is {known.value}, so that {known.value - 1} is the last class"
+            yield Sign("strong", f"{told}: it fails unless the program maps them", (fact.evidence, known.evidence))
+        elif value["low"] < 0 and value["low"] not in IGNORED:
+            told = f"{value['name']} goes down to {value['low']}: it fails unless the program leaves those out"
+            yield Sign("strong", told, (fact.evidence, known.evidence))
+    for fact in case.all("data.held"):
+        value = fact.value
+        folders = [one for one in value["folders"] if one not in SPLITS]
+        by_folder = case.all("code.folder_classes") and value["kinds"].get("image") and len(folders) == len(value["folders"])
+        if by_folder and len(folders) > known.value:
+            told = f"{value['path']} holds {len(folders)} folders, each of which is a class, and {known.spelling} is {known.value}"
+            yield Sign("strong", f"{told}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
 
 
 fixes = (

@@ -15,8 +15,15 @@ What to do: ``head -c 200 FILE``; ``git lfs pull``, or download again with the r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from crashcart.cause import decisive, strong, weak
-from crashcart.model import Experiment, Fix
+from crashcart.model import Experiment, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
 
 title = "The file is a placeholder (Git LFS pointer or HTML page), not the data"
 alike = ("data/corrupt-or-missing", "checkpoint/corrupt")
@@ -49,6 +56,23 @@ phrases = (
         unless=r"skipp|ignor",
     ),
 )  # fmt: skip
+
+SHOWN = 5
+WORDS = {"pointer": "a Git LFS pointer, not the data", "page": "a web page, not the data"}
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Pointers and pages among the files that the job names."""
+    found = [fact for fact in case.all("data.stand_in") if fact.value["kind"] in WORDS]
+    for fact in found[:SHOWN]:
+        value = fact.value
+        others = f", as are {value['count']} of {value['of']:,} files there" if value["count"] > 1 else ""
+        sure = value["direct"] or value["count"] == value["of"]
+        told = f"{value['file']} is {WORDS[value['kind']]}{others}"
+        told = told if sure else f"{told}: it ends the run when its turn comes"
+        guarded = bool(case.all("code.reading_guarded"))
+        yield Sign("weak" if guarded else "decisive" if sure else "strong", told, (fact.evidence, value["named"]))
+
 
 fixes = (
     Fix(

@@ -18,6 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._loaders import loaders
+from crashcart.causes.data._tables import fits
 from crashcart.causes.data._where import LOADER
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -88,6 +90,21 @@ def in_log(case: Case) -> Iterator[Sign]:
                 yield Sign(
                     "against", "the model's own code joins the tensors", (evidence(raised.line),), order=raised.line.order
                 )
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Items of different shapes, where a loader puts several into a batch as they are."""
+    plain = [one for one in loaders(case) if not one.fact.value["collate"] and one.batch not in {None, 1}]
+    if not plain or case.all("code.resized"):
+        return
+    for fact in case.all("data.shapes"):
+        value = fact.value
+        read = [one for one in case.all("code.sample_read") if fits(one.value["key"], value["name"])]
+        if value["kind"] == "hdf5" and not read:
+            continue
+        shapes = " and ".join(str(one) for one in value["shapes"][:3])
+        told = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: a batch of two of them cannot be stacked"
+        yield Sign("strong", f"{told}, unless the program brings them to one shape", (fact.evidence, plain[0].fact.evidence))
 
 
 fixes = (

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.causes.data._tables import fits
 from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, other_death
 from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
@@ -36,6 +37,7 @@ title = "A sample brings in NaN or infinity"
 lasting = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
+SHOWN = 5
 SEVERAL = 3
 EVALUATIONS = 2
 DATA = (
@@ -125,6 +127,21 @@ def _small_rate(case: Case) -> bool:
         value for one in case.log.metrics for name, value in one.values if name in {"lr", "learning_rate", "learning rate"}
     ]
     return bool(rates) and max(rates) <= SMALL_RATE
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Values that are not finite in the files, where the program reads that table and nothing in it looks for them."""
+    found = case.all("data.nonfinite")
+    reads = [one.value["key"] for one in case.all("code.sample_read")]
+    cleaned = bool(case.all("code.cleans_nan"))
+    for fact in found[:SHOWN]:
+        value = fact.value
+        unread = value["kind"] == "hdf5" and reads and not any(fits(key, value["name"]) for key in reads)
+        name = f"{value['name']} of {value['file']}" if value["name"] else value["file"]
+        many = f" ({len(found)} such tables were seen)" if len(found) > 1 else ""
+        told = f"{name} holds NaN or infinity{many}: when that sample comes the loss is no number"
+        strength = "weak" if unread or cleaned or value["kind"] == "parquet" else "strong"
+        yield Sign(strength, told, (fact.evidence, value["named"]))  # type: ignore[arg-type]
 
 
 fixes = (

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from crashcart.readers.code._callers import function_of
+from crashcart.readers.code._callers import callers_of, function_of
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import keyword, name_of
+from crashcart.readers.code.source import inside, keyword, name_of
 
 if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
@@ -30,6 +30,7 @@ class Giving:
     """Follows arguments within one program."""
 
     def __init__(self, program: Program) -> None:
+        self.callers = callers_of(program)
         self.readings = {reading.source.path: reading for reading in readings_of(program)}
 
     def of(self, source: Source, node: ast.expr | None, site: Site | None = None, depth: int = _DEPTH) -> Given:
@@ -45,10 +46,16 @@ class Giving:
         if isinstance(node, ast.Name):
             return self.name(source, node, site, depth)
         if isinstance(node, ast.Attribute) and name_of(node.value) == "self":
-            given = given_to(source, name_of(node), None)
-            found = self.of(source, given[0], None, depth - 1) if len(given) == 1 else {}
+            owner = inside(node, ast.ClassDef)
+            given = [one for one in given_to(source, name_of(node), None) if inside(one, ast.ClassDef) is owner]
+            found = self.of(source, given[0], self.built(owner), depth - 1) if len(given) == 1 else {}
             return found or self.key(source, node)
         return self.key(source, node)
+
+    def built(self, owner: ast.ClassDef | None) -> Site | None:
+        """The one place that makes an object of a class."""
+        places = [one for one in self.callers.built(owner.name) if isinstance(one[1], ast.Call)] if owner is not None else []
+        return (places[0][0], places[0][1]) if places and isinstance(places[0][1], ast.Call) else None
 
     def key(self, source: Source, node: ast.expr) -> Given:
         """The setting that a node reads."""

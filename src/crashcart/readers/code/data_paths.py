@@ -1,0 +1,80 @@
+"""Paths of data that the code itself names: constants, entries of a table of tasks, arguments of a data set.
+
+DATA_DIR = "data/episodes"      {"dataset_dir": DATA_DIR + "/cube", "num_episodes": 50}      HDF5_DIR = os.path.join(ROOT, "h5")
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.model import Fact
+from crashcart.readers.code._paths import given_to
+from crashcart.readers.code.source import name_of, parent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
+
+NAMED = re.compile(r"(?i)data|hdf5|h5|lmdb|parquet|episode|image|root|train|val|path")
+READERS = re.compile(
+    r"(?:h5py\.File|lmdb\.open|numpy\.load|np\.load|pandas\.read_\w+|read_parquet|ImageFolder|os\.walk|os\.listdir|glob|iglob|\w*Dataset)$"
+)
+_LONGEST = 300
+_DEPTH = 4
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.data_path``: a text that may be a path, under the name that it has in the code."""
+    for source in program.sources:
+        for name, node in _texts(source):
+            text = _text(source, node)
+            if text and len(text) < _LONGEST and "\n" not in text and ("/" in text or "." in text or name):
+                yield Fact("code.data_path", text, source.evidence(node), "code", name or "data", source.span(node))
+
+
+def _texts(source: Source) -> Iterator[tuple[str, ast.expr]]:
+    for node in source.nodes(ast.Assign):
+        name = name_of(node.targets[0]).rpartition(".")[2]
+        if name and NAMED.search(name) and isinstance(node.value, (ast.Constant, ast.BinOp, ast.Call, ast.JoinedStr)):
+            yield name, node.value
+    for table in source.nodes(ast.Dict):
+        for key, value in zip(table.keys, table.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and NAMED.search(key.value):
+                yield key.value, value
+    for call in source.nodes(ast.Call):
+        if READERS.search(source.called(call.func)) and not isinstance(parent(call), ast.Attribute):
+            for one in (*call.args[:2], *(word.value for word in call.keywords)):
+                if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
+                    yield "data", one
+
+
+def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:
+    """The text that an expression is; empty where a part of it is not known."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if depth == 0:
+        return ""
+    if isinstance(node, ast.Name):
+        given = given_to(source, node.id, None)
+        return _text(source, given[0], depth - 1) if len(given) == 1 else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
+        left, right = _text(source, node.left, depth - 1), _text(source, node.right, depth - 1)
+        return (left + ("/" if isinstance(node.op, ast.Div) else "") + right) if left and right else ""
+    if isinstance(node, ast.Call) and name_of(node.func).rpartition(".")[2] in {
+        "join",
+        "Path",
+        "str",
+        "expanduser",
+        "glob",
+        "iglob",
+    }:
+        parts = [_text(source, one, depth - 1) for one in node.args]
+        return "/".join(parts) if parts and all(parts) else ""
+    if isinstance(node, ast.JoinedStr):
+        parts = [_text(source, one.value if isinstance(one, ast.FormattedValue) else one, depth - 1) for one in node.values]
+        return "".join(parts) if all(parts) else ""
+    return ""

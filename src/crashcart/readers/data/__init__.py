@@ -1,0 +1,36 @@
+"""The data that a job names, looked at before it starts: a sample of files, in bounded time, without the user's code."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from crashcart.model import Evidence
+from crashcart.readers.data.looking import Looking
+from crashcart.readers.data.named import named
+from crashcart.readers.data.told import facts_of, gaps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crashcart.case import Case
+    from crashcart.readers.code.program import Program
+
+__all__ = ["Looking", "data_facts"]
+
+
+def data_facts(case: Case, program: Program, places: Sequence[str], looking: Looking) -> None:
+    """Put what the data hold into the case."""
+    own = [os.path.realpath(source.path) for source in program.sources]
+    try:
+        for path, fact in named(case, places, own):
+            found = looking.at(path)
+            case.not_looked += gaps_of(found)
+            for one in facts_of(found, fact):
+                case.seen.setdefault(one.name, []).append(one)
+            if found.files > 1:
+                kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if kind != "other")
+                told = f"looked at {found.looked:,} of {found.files:,} data files" + (f" ({kinds})" if kinds else "")
+                case.notes.append(Evidence("data", told, path))
+    finally:
+        looking.close()

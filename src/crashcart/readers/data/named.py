@@ -1,0 +1,75 @@
+"""Which data a job names: flags, settings and constants of the code whose value is a path that exists.
+
+Folders of output, weights, logs and caches are no data; nor is a folder that holds the program itself.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from crashcart.case import Case
+    from crashcart.model import Fact
+
+__all__ = ["named"]
+
+IS_DATA = re.compile(
+    r"(?i)data|train|val(?:id)?(?:ation)?[._-]|test|hdf5|h5\b|lmdb|parquet|image|img|episode|annotation|label|sample|corpus|split|root|split"
+)
+NO_DATA = re.compile(
+    r"(?i)out|ckpt|checkpoint|weight|pretrain|model|resume|log|cache|save|config|cfg|wandb|tensorboard|vocab|token|script|venv|home|python"
+    r"|deepspeed|hostfile|encoder|vae|tmp|temp|work_?dir|project|stats?\b|norm"
+)
+NAMES = ("data.path",)
+_MOST = 12
+
+
+def named(case: Case, places: Sequence[str], program: Sequence[str]) -> list[tuple[str, Fact]]:
+    """Each path once, with the first fact that names it; the job's own settings before the code's constants."""
+    found: dict[str, tuple[str, Fact]] = {}
+    facts = sorted(case.facts.values(), key=lambda fact: fact.name not in NAMES)
+    for fact in (*facts, *case.all("code.data_path")):
+        if not _may_be(fact):
+            continue
+        for value in fact.value if isinstance(fact.value, list) else [fact.value]:
+            for path in _existing(value, places):
+                real = os.path.realpath(path)
+                inside = any(one == real or one.startswith(real + os.sep) for one in program)
+                covered = any(real.startswith(known + os.sep) for known in found)
+                if real not in found and not inside and not covered and len(found) < _MOST:
+                    found[real] = (path, fact)
+    return list(found.values())
+
+
+def _may_be(fact: Fact) -> bool:
+    if fact.name in NAMES:
+        return True
+    if fact.name.startswith(
+        ("launch.", "environment.", "output.", "resume.", "command.", "script.", "tracker.", "distributed.")
+    ):
+        return False
+    spelling = fact.spelling or fact.name
+    if fact.name.endswith("config_path") or fact.name == "config.path" or NO_DATA.search(spelling.rpartition(".")[2]):
+        return False
+    return bool(IS_DATA.search(spelling))
+
+
+def _existing(value: object, places: Sequence[str]) -> Iterator[str]:
+    if not isinstance(value, str) or not value.strip() or "\n" in value or "://" in value or value in {".", "/", "..", "~"}:
+        return
+    value = os.path.expanduser(value)
+    if value.endswith((".py", ".sh", ".yaml", ".yml", ".toml")):
+        return
+    for place in places:
+        path = os.path.normpath(os.path.join(place, value))
+        if any(sign in value for sign in "*?["):
+            yield from sorted(glob.iglob(path))[:_MOST]
+            continue
+        if os.path.isfile(path) or (os.path.isdir(path) and not os.path.ismount(path)):
+            yield path
+            return
