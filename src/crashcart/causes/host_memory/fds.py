@@ -92,6 +92,20 @@ def _last(case: Case, raised: Raised) -> bool:
     return case.log.finished is None and not steps
 
 
+def in_data(case: Case) -> Iterator[Sign]:
+    """Before the start: a data set that opens all of its files at once, against how many may be open."""
+    room = next(iter(case.all("host.open_files")), None)
+    held = [fact for fact in case.all("data.held") if fact.value["kinds"].get("hdf5", 0) > 1]
+    for fact in case.all("code.handle"):
+        if fact.value["many"] and room is not None and len(held) == 1:
+            count = held[0].value["kinds"]["hdf5"]
+            told = f"{fact.value['class']} opens its files all at once, {count:,} lie in {held[0].value['path']}, and a process may have {room.value:,} open"
+            if count > room.value:
+                yield Sign("decisive", told, (fact.evidence, held[0].evidence, room.evidence))
+            elif count > _NEARLY * room.value:
+                yield Sign("strong", f"{told}: with libraries and workers that is too many", (fact.evidence, room.evidence))
+
+
 fixes = (
     Fix(
         "Raise the limit of open files",

@@ -21,6 +21,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.causes._launched import together
+from crashcart.causes.host_memory._before import caches
 from crashcart.causes.host_memory._kills import ends
 from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
 from crashcart.deaths import first, order
@@ -151,7 +153,20 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", rose.quote, (rose, leader.evidence), order=order(case))
 
 
-fixes = (
+def in_code(case: Case) -> Iterator[Sign]:
+    """Before the start: a cache of samples that only grows."""
+    yield from caches(case)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """A bound for the cache where there is one; else words."""
+    edits = together(case.all("code.sample_cache"))
+    if edits:
+        yield Fix("Let the cache hold a few samples only", "exact", "the oldest go; every sample is the same", edits=edits)
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Keep the index out of Python objects",
         "exact",

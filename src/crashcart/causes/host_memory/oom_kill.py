@@ -22,6 +22,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory._before import counted, loaded, prefetched, smaller
+from crashcart.causes.host_memory._foreseen import limit
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
 from crashcart.causes.host_memory._recorded import climbed, host_kills, no_kill, own_kills, short
 from crashcart.deaths import before, finished, first, hung, order
@@ -176,12 +178,21 @@ def _errors(case: Case) -> bool:
 
 def in_config(case: Case) -> Iterator[Sign]:
     """Many loader processes, as a hypothesis where there is no log; loaders are not counted by flags, so it is at least that."""
+    if case.before and case.all("code.loader"):
+        yield from counted(case)
+        return
     workers, ranks = case.number("loader.workers"), case.number("launch.processes") or 1
     if case.log.lines or not workers or workers * ranks < MANY_WORKERS:
         return
     says = f"{workers:g} workers for each of {ranks:g} ranks: at least {workers * ranks:g} loader processes, as many for each further loader"
     facts = [case.facts[name].evidence for name in ("loader.workers", "launch.processes") if name in case.facts]
     yield Sign("weak", says, tuple(facts))
+
+
+def in_data(case: Case) -> Iterator[Sign]:
+    """Before the start: what loaders make ahead, and data that is read as a whole, against what the job may use."""
+    yield from prefetched(case, limit(case), "what the job may use", shared=False)
+    yield from loaded(case)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -251,6 +262,11 @@ MORE = Fix(
 
 def fix(case: Case) -> Iterator[Fix]:
     """By where it died, as far as that is known, and by whether the job has loader workers at all."""
+    fitting = list(smaller(case, limit(case), shared=False)) if case.before else []
+    yield from fitting
+    if fitting:
+        yield MORE
+        return
     if _phase(case) in {"evaluate", "sample"}:
         yield SMALLER
     if case.flight is None or any("loader" in process.role for process in case.flight.processes.values()):

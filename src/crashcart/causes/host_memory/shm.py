@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory._before import prefetched, smaller
 from crashcart.causes.host_memory._kills import ECHOES
 from crashcart.causes.host_memory._recorded import gib, last_of
 from crashcart.deaths import deaths, finished, hung, order
@@ -125,7 +126,19 @@ def at_semaphore(raised: Raised) -> bool:
     return any(frame.function in _SEMAPHORE or "synchronize.py" in frame.file or "SemLock" in frame.code for frame in inner)
 
 
-fixes = (
+def in_data(case: Case) -> Iterator[Sign]:
+    """Before the start: batches that workers make ahead, against the size of /dev/shm, where the job runs here."""
+    yield from prefetched(case, next(iter(case.all("host.shm_bytes")), None), "/dev/shm", shared=True)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Before the start the numbers that fit; more room, or less in it."""
+    if case.before:
+        yield from smaller(case, next(iter(case.all("host.shm_bytes")), None), shared=True)
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Give the container more shared memory",
         "exact",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._sample_code import data_sets, followed
-from crashcart.readers.code.source import name_of, parent
+from crashcart.readers.code.source import name_of, parent, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
 
 ITEMS = ("__getitem__", "__iter__", "get_item", "sample", "get_sample", "load_episode", "parse_hdf5_file")
+WHOLE = {"__getitem__", "__iter__"}
+COMPREHENSIONS = (ast.DictComp, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 CHUNK = re.compile(r"(?i)chunk|horizon|window|seq|context|clip|block|length|len|steps|frames")
 LENGTH = re.compile(r"(?i)len|num|steps|size|count|horizon|frames|shape|(?:^|_)[ntl]$")
 
@@ -39,6 +41,8 @@ def look(program: Program) -> Iterator[Fact]:
             for node in ast.walk(function):
                 if isinstance(node, ast.Subscript) and node not in seen and (read := _read(node)):
                     seen.add(node)
+                    if read["form"] == "whole" and _goes_out(function, node):
+                        read["form"] = "all"
                     yield at.fact("code.sample_read", {**read, "class": owner.name}, node)
                 elif isinstance(node, ast.Try) and node not in seen and _opens(node):
                     seen.add(node)
@@ -57,10 +61,10 @@ def look(program: Program) -> Iterator[Fact]:
 def _read(node: ast.Subscript) -> dict[str, str] | None:
     """A table of a file by its name, and how much of it is taken."""
     inner = node.value
-    if not isinstance(inner, ast.Subscript) or (isinstance(parent(node), ast.Subscript) and _key(node) is not None):
+    if not isinstance(inner, ast.Subscript) or (isinstance(parent(node), ast.Subscript) and key_of(node) is not None):
         return None
-    key, form = _key(inner), node.slice
-    if key is None or _key(node) is not None:
+    key, form = key_of(inner), node.slice
+    if key is None or key_of(node) is not None:
         return None
     if isinstance(form, ast.Slice):
         return {"key": key, "form": "whole" if form.lower is None and form.upper is None else "slice"}
@@ -71,7 +75,20 @@ def _read(node: ast.Subscript) -> dict[str, str] | None:
     return {"key": key, "form": "step"}
 
 
-def _key(node: ast.Subscript) -> str | None:
+def _goes_out(function: Function, node: ast.Subscript) -> bool:
+    """Whether the whole of what is read becomes the sample: it has a name of its own, and nothing is cut out of that."""
+    if function.name not in WHOLE or any(isinstance(one, COMPREHENSIONS) for one in parents(node)):
+        return False
+    statement = next(one for one in parents(node) if isinstance(one, ast.stmt))
+    if isinstance(statement, ast.Return):
+        return not any(isinstance(one, ast.Subscript) for one in parents(node))
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return False
+    name = statement.targets[0].id
+    return not any(isinstance(one, ast.Subscript) and name_of(one.value).split(".")[0] == name for one in ast.walk(function))
+
+
+def key_of(node: ast.Subscript) -> str | None:
     """The name of a table; ``#`` for what is put in when it runs."""
     at = node.slice
     if isinstance(at, ast.Constant) and isinstance(at.value, str):

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence
+from crashcart.readers.data.host import host_facts
 from crashcart.readers.data.looking import Looking
 from crashcart.readers.data.named import named
 from crashcart.readers.data.told import facts_of, gaps_of
@@ -21,6 +22,8 @@ __all__ = ["Looking", "data_facts"]
 
 def data_facts(case: Case, program: Program, places: Sequence[str], looking: Looking) -> None:
     """Put what the data hold into the case."""
+    for one in host_facts(case):
+        case.seen.setdefault(one.name, []).append(one)
     own = [os.path.realpath(source.path) for source in program.sources]
     try:
         for path, fact in named(case, places, own):

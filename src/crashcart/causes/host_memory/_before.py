@@ -1,0 +1,143 @@
+"""What a job's loaders will hold against what it may have, as signs; and the numbers with which it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.causes._loaders import loaders
+from crashcart.causes.host_memory._foreseen import ahead, held, limit, ranks_here, sample
+from crashcart.causes.host_memory._recorded import gib
+from crashcart.model import Edit, Fix, Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.causes.host_memory._foreseen import Ahead
+    from crashcart.model import Fact
+
+__all__ = ["caches", "counted", "loaded", "prefetched", "smaller"]
+
+OVER, NEAR, FAR, ROOM = 1.1, 0.7, 0.35, 0.3
+SPLIT = 2.5  # a part of the files may be for evaluation, or for nobody
+MANY_WORKERS = 32
+
+
+def counted(case: Case) -> Iterator[Sign]:
+    """How many worker processes there will be: loaders in the code times workers times ranks."""
+    here = ranks_here(case)
+    with_workers = [one for one in loaders(case) if one.workers]
+    if not with_workers or here is None:
+        return
+    total = sum(one.workers or 0 for one in with_workers) * here
+    if total >= MANY_WORKERS:
+        each = " + ".join(str(one.workers) for one in with_workers)
+        stay = " that stay between epochs" if any(one.persistent for one in with_workers) else ""
+        told = f"{len(with_workers)} loaders with {each} workers on each of {here} ranks are {total} worker processes{stay}"
+        places = dict.fromkeys(item for one in with_workers for item in one.evidence)
+        yield Sign("weak", told, tuple(places), fatal=False)
+
+
+def prefetched(case: Case, room: Fact | None, what: str, *, shared: bool) -> Iterator[Sign]:
+    """Batches made ahead against what there is room for; in shared memory only those of workers."""
+    sums = [one for one in ahead(case) if one.loader.workers or not shared]
+    if room is None or not sums:
+        return
+    largest = max(sums, key=lambda one: one.least)
+    least, most = largest.least, sum(one.most for one in sums)
+    places = (*largest.loader.evidence, largest.sample.evidence, room.evidence)
+    told = f"{largest.words}, and {what} is {gib(room.value)}"
+    if least > OVER * room.value and largest.sample.firm and largest.loader.fact.value["sure"]:
+        yield Sign("decisive", told, places)
+    elif least > NEAR * room.value:
+        yield Sign("strong", f"{told}: it is too much when all workers are ahead of the training", places)
+    elif most > OVER * room.value and largest.sample.firm:
+        more = f", and up to {gib(most)} when 8-bit values become 32-bit floats or slices reach to the end"
+        yield Sign("strong" if least > FAR * room.value else "weak", f"{told}{more}", places)
+
+
+def loaded(case: Case) -> Iterator[Sign]:
+    """Data that every rank reads into memory as a whole."""
+    room, here = limit(case), ranks_here(case)
+    for fact in case.all("code.held_whole"):
+        size = held(case, fact)
+        if size is None or room is None or here is None:
+            continue
+        spawned = any(one.fact.value["started_by"] in {"spawn", "forkserver"} for one in loaders(case))
+        copies = here * (1 + sum(one.workers or 0 for one in loaders(case))) if spawned else here
+        least, most = size[0] * copies, size[1] * copies
+        told = f"{fact.value['class']} reads all of its data into memory, {gib(size[0])} x {copies} processes = {gib(least)}, and the job may use {gib(room.value)}"
+        if least > SPLIT * room.value:
+            yield Sign("decisive", told, (fact.evidence, room.evidence))
+        elif least > NEAR * room.value or (most > OVER * room.value and least > NEAR / 2 * room.value):
+            yield Sign("strong", f"{told}: it is too much with what else the job holds", (fact.evidence, room.evidence))
+
+
+def caches(case: Case) -> Iterator[Sign]:
+    """A cache in the data set that only grows: each worker of each rank fills one of its own."""
+    room, here = limit(case), ranks_here(case) or 1
+    for fact in case.all("code.sample_cache"):
+        own = [one for one in loaders(case) if one.fact.value["data"] in {fact.value["class"], ""}]
+        size = next((found for one in own if (found := sample(case, one)) is not None), None)
+        name = f"{fact.value['class']}.{fact.value['attribute']} keeps every sample that was read and lets none go"
+        stay = any(one.persistent and one.workers for one in own)
+        copies = here * max([one.workers or 1 for one in own], default=1) if stay else here
+        kept = f"each of {copies} processes holds" if copies > 1 else "it holds"
+        if size is None or room is None:
+            yield Sign("weak", f"{name}: memory grows until {kept} the whole set", (fact.evidence,), fatal=False)
+            continue
+        least = (size.read or size.least) * size.files
+        most = least * copies
+        total = f"{name}: {kept} {gib(least)} in the end, and the job may use {gib(room.value)}"
+        places = (fact.evidence, size.evidence, room.evidence)
+        if least > SPLIT * room.value and size.firm:
+            yield Sign("decisive", total, places)
+        elif most > NEAR * room.value:
+            yield Sign("strong", f"{total}; it runs out when the samples take {gib(most)} over all processes", places)
+        else:
+            yield Sign("weak", total, places, fatal=False)
+
+
+def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:
+    """The number of workers and of batches ahead with which half of the room is enough."""
+    sums = [one for one in ahead(case) if one.loader.workers or not shared]
+    worst = max(sums, key=lambda one: one.least, default=None)
+    if room is None or worst is None or not worst.loader.workers or not worst.loader.prefetch:
+        return
+    one = worst.loader
+    each = worst.sample.least * (one.batch or 1) * worst.ranks
+
+    def needed(workers: int, prefetch: int) -> float:
+        return each * workers * prefetch + worst.sample.read * workers * worst.ranks
+
+    fewer = sorted({worst.loader.prefetch, min(2, worst.loader.prefetch), 1}, reverse=True)
+    tries = [(count, many) for count in _halves(worst.loader.workers) for many in fewer]
+    best = next((pair for pair in tries if needed(*pair) <= ROOM * room.value), tries[-1])
+    edits = _edits(sums, *best)
+    if edits:
+        words = f"{best[0]} worker{'s' * (best[0] > 1)} with {best[1]} batch{'es' * (best[1] > 1)} ahead each"
+        why = "the training sees the same batches; only how many wait in memory changes"
+        yield Fix(f"{words}: {gib(needed(*best))}", "same-recipe", why, edits=tuple(edits))
+    if needed(*best) > NEAR * room.value and one.batch and "batch" in one.places:
+        batch = one.edit("batch", max(1, int(one.batch * ROOM * room.value / needed(*best))))
+        why = "even one batch ahead is too much; accumulate over more of them to keep the batch of a step"
+        if batch is not None:
+            yield Fix(f"A batch of {batch.text}", "changes-training", why, edits=(*edits, batch))
+
+
+def _halves(workers: int) -> list[int]:
+    found = [workers]
+    while found[-1] > 1:
+        found.append(found[-1] // 2)
+    return found
+
+
+def _edits(sums: list[Ahead], workers: int, prefetch: int) -> list[Edit]:
+    edits: dict[tuple[str, int], Edit] = {}
+    for one in sums:
+        for name, value in (("workers", workers), ("prefetch", prefetch)):
+            old = getattr(one.loader, name)
+            edit = one.loader.edit(name, value) if old is not None and old > value else None
+            if edit is not None and edit.span.file:
+                edits[edit.span.file, edit.span.start] = edit
+    return list(edits.values())

@@ -1,0 +1,146 @@
+"""How much memory a job's loaders will hold, before it starts: each factor with where it comes from.
+
+A loader's workers make ``workers x prefetch`` batches ahead, each rank has loaders of its own. The size of a sample comes from the
+files' own headers and from what the code reads of them: one step, a slice, or the whole. Bytes in a file are the least that a
+sample takes; images of 8 bits that become 32-bit floats take four times as much.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.causes._joined import ranks
+from crashcart.causes._loaders import loaders
+from crashcart.causes.data._tables import fits
+from crashcart.causes.host_memory._recorded import gib
+from crashcart.record import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.causes._loaders import Loader
+    from crashcart.model import Evidence, Fact
+
+__all__ = ["Ahead", "Sample", "ahead", "held", "limit", "ranks_here", "sample"]
+
+FLOAT = 4
+
+
+@record(frozen=True)
+class Sample:
+    """The size of one sample: the least and the most, and whether the code says what it is made of.
+
+    ``read`` is what is in memory for a moment while a sample is cut out of it.
+    """
+
+    least: float
+    most: float
+    read: float
+    firm: bool
+    files: int
+    evidence: Evidence
+
+
+@record(frozen=True)
+class Ahead:
+    """What one loader holds on all ranks of a machine."""
+
+    loader: Loader
+    sample: Sample
+    ranks: int
+    least: float
+    most: float
+
+    @property
+    def words(self) -> str:
+        """The product, factor by factor."""
+        one = self.loader
+        size = gib(self.sample.least) if self.sample.least >= 1 << 20 else f"{self.sample.least / 1024:.0f} KiB"
+        workers = f"{one.workers} workers x {one.prefetch} batches ahead x " if one.workers else ""
+        of = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
+        cut = f", with {gib(self.sample.read)} in each process from which a sample is cut" if self.sample.read else ""
+        return f"{workers}{one.batch} samples of at least {size} x {of}{cut}: {gib(self.least)} in all"
+
+
+def limit(case: Case) -> Fact | None:
+    """What the job may use of a machine's memory: what the scheduler is asked for, else this machine's own limit."""
+    for name in ("launch.memory_bytes", "host.memory_bytes"):
+        fact = case.facts.get(name) or next(iter(case.all(name)), None)
+        if fact is not None and isinstance(fact.value, int) and fact.value > 0:
+            return fact
+    return None
+
+
+def ranks_here(case: Case) -> int | None:
+    """The ranks on one machine."""
+    each, every, nodes = (case.number(f"launch.{name}") for name in ("processes_per_node", "processes", "nodes"))
+    if each:
+        return int(each)
+    if every and (nodes is None or nodes == 1):
+        return int(every)
+    return int(every // nodes) if every and nodes else ranks(case) if nodes is None else None
+
+
+def sample(case: Case, loader: Loader) -> Sample | None:
+    """The size of a sample of a loader, where the files tell."""
+    reads = case.all("code.sample_read")
+    own = [one for one in reads if one.value["class"] == loader.fact.value["data"]] or reads
+    for fact in case.all("data.tables"):
+        least = most = read = 0.0
+        count, firm = 0, False
+        for name, known in fact.value["tables"].items():
+            count = max(count, len(known["tables"]))
+            rows, size = _mean(known["tables"])
+            wide = FLOAT if known["kind"] == "image" else 1
+            forms = {one.value["form"] for one in own if fits(one.value["key"], name)}
+            if known["kind"] == "hdf5" and forms:
+                part = size / max(1, rows)
+                least += size if "all" in forms else part
+                most += FLOAT * (size if forms - {"step"} else part)
+                read += size if "whole" in forms else 0
+                firm = True
+            elif known["kind"] in {"image", "array"} and not name:
+                least += size
+                most += size * wide
+        if least and count:
+            files = next(
+                (one.value["files"] for one in case.all("data.held") if one.value["path"] == fact.value["path"]), count
+            )
+            firm = firm or not case.all("code.resized")
+            return Sample(least, most, read, firm, files, fact.evidence)
+    return None
+
+
+def _mean(tables: list[tuple[list[int], int]]) -> tuple[float, float]:
+    rows = [shape[0] if shape else 1 for shape, _ in tables]
+    return sum(rows) / len(rows), sum(size for _, size in tables) / len(tables)
+
+
+def ahead(case: Case) -> Iterator[Ahead]:
+    """What each loader holds, where all factors are known."""
+    here = ranks_here(case)
+    for loader in loaders(case):
+        size = sample(case, loader)
+        if size is None or here is None or loader.ahead is None or not loader.batch:
+            continue
+        count = loader.ahead * loader.batch * here
+        reading = size.read * max(1, loader.workers or 0) * here
+        yield Ahead(loader, size, here, count * size.least + reading, count * size.most + reading)
+
+
+def held(case: Case, fact: Fact) -> tuple[float, float] | None:
+    """The bytes of all files in memory, once: of the tables that a loop reads as a whole, or of whole files."""
+    for known in case.all("data.tables"):
+        size = 0.0
+        for name, one in known.value["tables"].items():
+            wanted = any(fits(key, name) for key in fact.value["keys"]) if fact.value["keys"] else fact.value["files"]
+            if wanted and one["kind"] in ({"hdf5"} if fact.value["keys"] else {"array", "arrays", "image"}):
+                size += _mean(one["tables"])[1] * _files(case, known)
+        if size:
+            return size, size * FLOAT
+    return None
+
+
+def _files(case: Case, known: Fact) -> int:
+    return next((one.value["files"] for one in case.all("data.held") if one.value["path"] == known.value["path"]), 1)

@@ -1,0 +1,172 @@
+"""What a data set keeps of its samples: caches that only grow, and sets that are read into memory as a whole.
+
+    self.cache[index] = sample              in __getitem__, with nothing that takes any out     code.sample_cache
+    for path in paths: self.data.append(file["x"][()])                       in __init__        code.held_whole
+
+Each worker process has a cache of its own, and each rank a data set.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from crashcart.readers.code._edits import alone, line_before
+from crashcart.readers.code._sample_code import begun, data_sets, followed
+from crashcart.readers.code.samples import ITEMS, key_of
+from crashcart.readers.code.source import FUNCTIONS, name_of, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Edit, Fact
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Function, Source
+
+TAKES_OUT = {"pop", "popitem", "clear", "popleft", "move_to_end"}
+KEPT = 4
+READS = {"numpy.load", "np.load", "torch.load", "pickle.load", "cv2.imread", "Image.open", "PIL.Image.open", "imread"}
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """The two facts above, each once."""
+    seen: set[ast.AST] = set()
+    for source, owner in data_sets(program):
+        items = followed(program, source, owner, *ITEMS)
+        for at, function in items:
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assign) and node not in seen and (name := _cached(owner, function, node)):
+                    seen.add(node)
+                    value = {"class": owner.name, "attribute": name, "edits": _bounded(at, owner, node, name)}
+                    yield at.fact("code.sample_cache", value, node)
+        for at, function in begun(program, source, owner):
+            if function in [one for _, one in items]:
+                continue
+            for loop in ast.walk(function):
+                kept = _held(at, loop) if isinstance(loop, (ast.For, ast.ListComp)) and loop not in seen else None
+                if kept is not None and isinstance(loop, (ast.For, ast.ListComp)):
+                    seen |= {loop, *ast.walk(loop)}
+                    yield at.fact("code.held_whole", {**kept, "class": owner.name}, loop)
+
+
+def _cached(owner: ast.ClassDef, function: Function, node: ast.Assign) -> str:
+    """The attribute into which a sample is put for good."""
+    target = node.targets[0]
+    if not isinstance(target, ast.Subscript) or isinstance(target.slice, (ast.Constant, ast.Slice)):
+        return ""
+    name = name_of(target.value)
+    if not name.startswith("self.") or name.count(".") != 1 or isinstance(node.value, ast.Constant):
+        return ""
+    if not _is_store(owner, name) or _taken_out(owner, name) or not _large(node.value):
+        return ""
+    return name[5:] if not _optional(node, function, name) else ""
+
+
+def _is_store(owner: ast.ClassDef, name: str) -> bool:
+    """Whether the attribute begins as an empty store."""
+    given = [
+        one.value
+        for one in ast.walk(owner)
+        if isinstance(one, ast.Assign) and name_of(one.targets[0]) == name and isinstance(one.targets[0], ast.Attribute)
+    ]
+    given += [
+        one.value for one in ast.walk(owner) if isinstance(one, ast.AnnAssign) and name_of(one.target) == name and one.value
+    ]
+    empty = [
+        one
+        for one in given
+        if (isinstance(one, ast.Dict) and not one.keys)
+        or (
+            isinstance(one, ast.Call)
+            and name_of(one.func).rpartition(".")[2] in {"dict", "OrderedDict", "defaultdict"}
+            and not one.keywords
+        )
+        or (isinstance(one, ast.BinOp) and isinstance(one.left, ast.List))
+    ]
+    return bool(given) and len(empty) == len(given)
+
+
+def _taken_out(owner: ast.ClassDef, name: str) -> bool:
+    for node in ast.walk(owner):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and name_of(node.func.value) == name
+            and node.func.attr in TAKES_OUT
+        ):
+            return True
+        if isinstance(node, ast.Delete) and any(name_of(one) == name for one in node.targets):
+            return True
+        if isinstance(node, ast.Compare) and any(
+            isinstance(one, ast.Call) and name_of(one.func) == "len" and one.args and name_of(one.args[0]) == name
+            for one in ast.walk(node)
+        ):
+            return True
+    return False
+
+
+def _large(value: ast.expr) -> bool:
+    """Whether what is kept may be a sample: it was made by a call or is a name, and is no sum of what was there."""
+    return not isinstance(value, (ast.BinOp, ast.Compare, ast.BoolOp, ast.UnaryOp))
+
+
+def _optional(node: ast.AST, function: Function, name: str) -> bool:
+    """Whether a switch of its own turns the cache on: a test that is not about the cache itself."""
+    for above in parents(node):
+        if above is function:
+            break
+        if isinstance(above, ast.If) and not any(
+            name_of(one) == name for one in ast.walk(above.test) if isinstance(one, ast.Attribute)
+        ):
+            text = ast.unparse(above.test)
+            if "cache" in text or "memory" in text or "preload" in text:
+                return True
+    return False
+
+
+def _bounded(source: Source, owner: ast.ClassDef, node: ast.Assign, name: str) -> tuple[Edit, ...]:
+    """A cache that lets the oldest go, where it is a mapping."""
+    lists = any(
+        isinstance(one, ast.Assign) and name_of(one.targets[0]) == f"self.{name}" and isinstance(one.value, ast.BinOp)
+        for one in ast.walk(owner)
+    )
+    if lists or not alone(source, node):
+        return ()
+    lines = (f"while len(self.{name}) >= {KEPT}:", f"    self.{name}.pop(next(iter(self.{name})))")
+    return (line_before(source, node, *lines),)
+
+
+def _held(source: Source, loop: ast.For | ast.ListComp) -> dict[str, Any] | None:
+    """What a loop over files reads as a whole and keeps: tables by their names, or whole files."""
+    kept = isinstance(loop, ast.ListComp) or any(
+        isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in {"append", "extend"}
+        for one in ast.walk(loop)
+    )
+    kept = kept or any(
+        isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and name_of(one).startswith("self.")
+        for one in ast.walk(loop)
+    )
+    if not kept or any(isinstance(above, FUNCTIONS) and above.name in ITEMS for above in parents(loop)):
+        return None
+    keys = [key for one in ast.walk(loop) if isinstance(one, ast.Subscript) and _whole(one) and (key := key_of(one.value))]  # type: ignore[arg-type]
+    files = [
+        one
+        for one in ast.walk(loop)
+        if isinstance(one, ast.Call)
+        and source.called(one.func) in READS
+        and not any(word.arg == "mmap_mode" for word in one.keywords)
+    ]
+    return {"keys": keys, "files": bool(files)} if keys or files else None
+
+
+def _whole(node: ast.Subscript) -> bool:
+    """``[()]``, ``[:]`` and ``[...]`` of a table by its name."""
+    if not isinstance(node.value, ast.Subscript):
+        return False
+    at = node.slice
+    empty = isinstance(at, ast.Tuple) and not at.elts
+    return (
+        empty
+        or (isinstance(at, ast.Slice) and at.lower is None and at.upper is None)
+        or (isinstance(at, ast.Constant) and at.value is Ellipsis)
+    )
