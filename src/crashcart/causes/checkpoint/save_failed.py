@@ -134,6 +134,14 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("strong" if full else "decisive", says, seen, death is leader and not full, order(case))
 
 
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before the start: an output folder in which a few bytes could not be written."""
+    for fact in case.all("disk.refused"):
+        if fact.value["refused"] not in {"No space left on device", "Disk quota exceeded"}:
+            told = f"nothing can be written into {fact.value['path']}: {fact.value['refused']}"
+            yield Sign("decisive", told, (fact.evidence, fact.value["named"]))
+
+
 def in_code(case: Case) -> Iterator[Sign]:
     """A save into a folder that nothing makes."""
     for fact in case.all("code.folder_not_made"):

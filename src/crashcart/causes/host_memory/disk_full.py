@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Strength
+    from crashcart.model import Fact, Strength
 
 title = "The disk or the quota is full"
 # The same words about shared memory, semaphores and file watches are not about the disk.
@@ -46,6 +46,9 @@ _RECORDED = Pattern(
     r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull|iostream error"
 )
 _FULL = 64 << 20  # bytes; less is full
+_HOME = 5 << 30
+_NO_ROOM = {"No space left on device", "Disk quota exceeded"}
+_VOLATILE = {"tmpfs", "ramfs"}
 phrases = (
     weak(*_SPACE, says="something found no space left", unless=_NOT_DISK),
     decisive("disk quota exceeded", "errno 122]", "超出磁盘限额", "os error 122", "quota exceeded",
@@ -107,6 +110,62 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign(
             "decisive", f"{leader.process.name} found no room for what it wrote", (leader.evidence,), order=order(case)
         )
+
+
+def in_machine(case: Case) -> Iterator[Sign]:
+    """Before the start: the room of the output folder against the checkpoints that will be written there."""
+    for fact in case.all("disk.room"):
+        yield from _room(case, fact)
+    for fact in case.all("disk.cache"):
+        if fact.value["free"] < _HOME:
+            told = f"downloads go to {fact.value['path']}, where {gib(fact.value['free'])} are free (HF_HOME names another place)"
+            yield Sign("weak", told, (fact.evidence,), fatal=False)
+
+
+def _room(case: Case, fact: Fact) -> Iterator[Sign]:
+    value, places = fact.value, (fact.evidence, fact.value["named"])
+    left = [
+        (value["free"], "are free"),
+        *([(value["quota"], "are left of the quota")] if value["quota"] is not None else []),
+    ]
+    free, what = min(left)
+    if value["refused"] in _NO_ROOM:
+        yield Sign("decisive", f"a few bytes could not be written into {value['path']}: {value['refused']}", places)
+    elif value["inodes"] == 0:
+        yield Sign("decisive", f"the file system of {value['path']} has no room for another file (no inode is free)", places)
+    elif value["checkpoint"] is not None:
+        size, count = value["checkpoint"], _written(case, value["checkpoints"])
+        one = f"{gib(free)} {what} for {value['path']}"
+        if free < size:
+            yield Sign(
+                "strong",
+                f"{one}, and the last checkpoint there has {gib(size)}: the next does not fit when it is as large",
+                places,
+            )
+        elif count is not None and count * size > free:
+            told = f"{one}, and {count} checkpoints of {gib(size)}, as large as the last one, need {gib(count * size)}"
+            kept = [
+                case.facts[name].evidence for name in ("save.keep", "save.period", "train.max_steps") if name in case.facts
+            ]
+            yield Sign("strong", told, (*places, *kept))
+    elif free < _FULL:
+        yield Sign("strong", f"{gib(free)} {what} for {value['path']}: a checkpoint of more does not fit", places)
+    if value["kind"] in _VOLATILE:
+        yield Sign(
+            "weak",
+            f"{value['path']} lies in memory ({value['kind']}): what is saved there is gone with the machine",
+            places,
+            fatal=False,
+        )
+
+
+def _written(case: Case, there: int) -> int | None:
+    """How many more checkpoints will lie there at once: as many as are kept and the one being written."""
+    keep, period, steps = (case.number(name) for name in ("save.keep", "save.period", "train.max_steps"))
+    planned = int(steps // period) if steps and period and period > 0 else None
+    if keep is not None and keep > 0:
+        return max(1, min(int(keep) + 1, planned or int(keep) + 1) - there)
+    return planned
 
 
 fixes = (

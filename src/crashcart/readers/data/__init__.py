@@ -9,6 +9,7 @@ from crashcart.model import Evidence
 from crashcart.readers.data.host import host_facts
 from crashcart.readers.data.looking import Looking
 from crashcart.readers.data.named import named
+from crashcart.readers.data.room import room_facts
 from crashcart.readers.data.told import facts_of, gaps_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ __all__ = ["Looking", "data_facts"]
 
 def data_facts(case: Case, program: Program, places: Sequence[str], looking: Looking) -> None:
     """Put what the data hold into the case."""
-    for one in host_facts(case):
+    base = next((str(one.value) for one in case.all("launch.folder")), ".")
+    for one in (*host_facts(case), *room_facts(case, program, base)):
         case.seen.setdefault(one.name, []).append(one)
     own = [os.path.realpath(source.path) for source in program.sources]
     try:
