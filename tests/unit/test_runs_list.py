@@ -29,6 +29,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "runs"
 
 
+HANGS = time.strftime("hangs since %H:%M", time.localtime(1))
+
+
 def made(
     path: Path,
     age: float,
@@ -89,7 +92,7 @@ def test_every_outcome_has_its_word(root: Path) -> None:
     made(root / "l-a-name-that-is-much-longer-than-any-column-could-be", 120, "failed", HANG, {"code": 1}, code=1, ended=NOW)
     rows = {row["run"][0]: row for row in json.loads(crashcart("runs", "--json"))["runs"]}
     assert {name: row["outcome"] for name, row in rows.items()} == {
-        "a": "finished", "b": "failed (1)", "c": "hung", "d": "running", "e": "hangs", "f": "lost", "g": "killed (SIGKILL)",
+        "a": "finished", "b": "failed (1)", "c": "hung", "d": "running", "e": HANGS, "f": "lost", "g": "killed (SIGKILL)",
         "h": "failed (1)", "i": "not started (127)", "j": "failed (1)", "k": "damaged", "l": "hung",
     }  # fmt: skip
     assert "".join(rows) == "abcdefghijlk"  # newest first, what cannot be told last
