@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test bench docs clean
 
-# A real small job under `crashcart run`: it trains, dies where a checkpoint and sampling meet, and is explained.
+# A job that is checked before it starts; then one under `crashcart run`, which dies where a checkpoint and sampling meet.
 demo: $(VENV)/demo
+	@$(BIN)/crashcart check examples/preflight/train.sh || echo
 	@rm -rf $(VENV)/scratch && cp -r examples/collision $(VENV)/scratch
 	@cd $(VENV)/scratch && export PATH="$(abspath $(BIN)):$$PATH" && { crashcart run -- bash train.sh; crashcart why; }
 
