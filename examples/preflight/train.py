@@ -25,9 +25,7 @@ def main() -> None:
     sampler = DistributedSampler(data)
     loader = DataLoader(data, batch_size=config["batch_size"], sampler=sampler)
     model = DistributedDataParallel(torch.nn.Linear(8, 1))
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=config["learning_rate"], weight_decay=config["weight_decay"]
-    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config["learning_rate"], weight_decay=config["weight_decay"])
     for epoch in range(config["epochs"]):
         sampler.set_epoch(epoch)
         for batch, targets in loader:
