@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from crashcart.case import Case
-    from crashcart.model import Edit, Fact
+    from crashcart.model import Edit, Evidence, Fact, Span
 
-__all__ = ["edits_of", "number_of", "ranks", "setting"]
+__all__ = ["edits_of", "launched_with", "number_of", "ranks", "setting", "sharded", "single"]
 
 
 def ranks(case: Case) -> int | None:
@@ -42,13 +42,40 @@ def number_of(case: Case, operand: dict[str, Any]) -> Any:  # noqa: ANN401 - a v
     return value
 
 
+def single(case: Case) -> bool:
+    """Whether the job is known to be one process."""
+    return ranks(case) == 1
+
+
+def launched_with(case: Case) -> tuple[Evidence, ...]:
+    """Where the number of ranks is said."""
+    fact = case.facts.get("launch.processes") or case.facts.get("launch.processes_per_node")
+    return (fact.evidence,) if fact is not None else ()
+
+
+def sharded(case: Case) -> bool | None:
+    """Whether the weights are spread over the ranks (FSDP, DeepSpeed, Megatron); None where it is not known."""
+    kind = case.facts.get("distributed.kind")
+    launch = case.facts.get("launch.kind")
+    if kind is not None and isinstance(kind.value, str):
+        word = kind.value.lower()
+        return any(part in word for part in ("fsdp", "deepspeed", "megatron"))
+    if launch is not None and launch.value == "deepspeed":
+        return True
+    return True if "distributed.config_path" in case.facts or case.facts.get("flag.fsdp") is not None else None
+
+
 def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:
-    """The edits that the facts carry under these names, each once."""
+    """The edits that facts of the code carry under these names (else ``edits``), each once and none over another."""
     found: list[Edit] = []
     for fact in facts:
-        for name in names:
-            found += [edit for edit in fact.value.get(name, ()) if edit not in found]
+        for name in names or ("edits",):
+            found += [edit for edit in fact.value.get(name, ()) if not any(_meet(edit.span, one.span) for one in found)]
     return tuple(found)
+
+
+def _meet(a: Span, b: Span) -> bool:
+    return a.file == b.file and ((a.start < b.end and b.start < a.end) or a.start == b.start)
 
 
 def _precision(word: str) -> str:

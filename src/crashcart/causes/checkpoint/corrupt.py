@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes._launched import launched_with, ranks, together
+from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.causes.checkpoint._where import LOADING, no_pickle
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -121,7 +121,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Write beside the file and rename; then the general remedies."""
-    edits = together(case.all("code.saved_in_place"))
+    edits = edits_of(case.all("code.saved_in_place"))
     if edits:
         why = "os.replace is one step for the file system: at every moment one whole checkpoint has the name"
         yield Fix("Write beside the checkpoint, then put it in its place", "exact", why, edits=edits)

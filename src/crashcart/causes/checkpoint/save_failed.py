@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, against, compiled, decisive, strong, weak
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes.checkpoint._where import SAVING
 from crashcart.causes.host_memory._saves import failed_save
 from crashcart.deaths import before, first, order
@@ -151,7 +151,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Make the folder; then the general remedies."""
-    edits = together(case.all("code.folder_not_made"))
+    edits = edits_of(case.all("code.folder_not_made"))
     if edits:
         yield Fix("Make the folder before the save", "exact", "nothing happens where it is there already", edits=edits)
     yield from fixes

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import strong
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes.code._echoes import own
 from crashcart.deaths import before, first, followers, order, swallowed
 from crashcart.flight import clock
@@ -143,7 +143,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """By how it ended: an exception has a place, a signal a stack, an exit code neither; a lambda can be given a name."""
-    edits = together(case.all("code.unpicklable"))
+    edits = edits_of(case.all("code.unpicklable"))
     if edits:
         yield Fix("Give the lambda a name in the file", "exact", "pickle finds functions by their name", edits=edits)
     leader = first(case)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes._launched import launched_with, ranks, together
+from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -169,7 +169,7 @@ def _told(case: Case, fact: Fact) -> str:
 
 def fix(case: Case) -> Iterator[Fix]:
     """One process at a time, where the code allows; then the general remedies."""
-    edits = together(fact for fact in case.all("code.fetched_by_all") if _by_all(case, fact) == "strong")
+    edits = edits_of(fact for fact in case.all("code.fetched_by_all") if _by_all(case, fact) == "strong")
     if edits:
         why = (
             "the first process of a node fetches or builds, the others find it done; on several nodes with one shared folder "

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes._loaders import loaders
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -116,7 +116,7 @@ def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """In the code where it can be written, else in words."""
-    edits = together(case.all("code.handle"))
+    edits = edits_of(case.all("code.handle"))
     if edits:
         why = "a property opens the file once in each process; the samples stay the same"
         yield Fix("Open the file on first use in each process", "exact", why, edits=edits)

@@ -21,8 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, ranks
-from crashcart.causes._launched import launched_with, sharded, single, together
+from crashcart.causes._joined import edits_of, launched_with, ranks, sharded, single
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
@@ -209,7 +208,7 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "the job then stops with the error and its place, instead of standing still until a time-out"
         yield Fix("Let the error of a step end the job", "changes-training", why, edits=edits)
-    edits = together(fact for fact in case.all("code.lone_wait") if _lone(case, fact) in {"decisive", "strong"})
+    edits = edits_of(fact for fact in case.all("code.lone_wait") if _lone(case, fact) in {"decisive", "strong"})
     if edits:
         why = "every rank makes the call; what else the branch does is still done by the first rank only"
         yield Fix("Let every rank make the call", "exact", why, edits=edits)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
-from crashcart.causes._launched import launched_with, ranks, single, together
+from crashcart.causes._joined import edits_of, launched_with, ranks, single
 from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
@@ -153,7 +153,7 @@ LONGER = Fix(
 
 def fix(case: Case) -> Iterator[Fix]:
     """More time for the process group; where a recording shows the rank that the others wait for, that would only hide it."""
-    edits = together(case.all("code.group_start")) if case.all("code.long_first") and _default_time(case) else ()
+    edits = edits_of(case.all("code.group_start")) if case.all("code.long_first") and _default_time(case) else ()
     if edits:
         why = "two hours for the first rank's work; better still, do it before the process group starts"
         yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)

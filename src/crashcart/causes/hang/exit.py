@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
-from crashcart.causes._launched import ranks, together
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import TRACKERS, before, frame_in, in_tracker, standing
 from crashcart.deaths import order
@@ -168,7 +168,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Threads that do not hold the interpreter; then the general remedies."""
-    edits = together(case.all("code.endless_thread"))
+    edits = edits_of(case.all("code.endless_thread"))
     if edits:
         yield Fix(
             "Make the thread a daemon", "exact", "the interpreter does not wait for daemon threads at its end", edits=edits

@@ -21,7 +21,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import caches
 from crashcart.causes.host_memory._kills import ends
 from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
@@ -160,7 +160,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """A bound for the cache where there is one; else words."""
-    edits = together(case.all("code.sample_cache"))
+    edits = edits_of(case.all("code.sample_cache"))
     if edits:
         yield Fix("Let the cache hold a few samples only", "exact", "the oldest go; every sample is the same", edits=edits)
     yield from by_hand

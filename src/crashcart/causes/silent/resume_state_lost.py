@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -236,7 +236,7 @@ def _begins_anew(fact: Fact) -> bool:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Load what was saved; then the general remedies."""
-    edits = together(fact for fact in case.all("code.resume") if fact.value["missing"] and _begins_anew(fact))
+    edits = edits_of(fact for fact in case.all("code.resume") if fact.value["missing"] and _begins_anew(fact))
     if edits:
         why = "the checkpoint holds it; the first steps after a resume then go on where they stopped"
         yield Fix("Load the rest of the state too", "same-recipe", why, edits=edits)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
-from crashcart.causes._launched import launched_with, ranks, together
+from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
 from crashcart.deaths import order
@@ -192,7 +192,7 @@ def _slow_calls(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """An end for each wait, where the code allows; then the general remedies."""
-    edits = together(fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong")
+    edits = edits_of(fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong")
     if edits:
         why = "what cannot be told in time is not told, and the training goes on; uploads are finished at the end of the run"
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
