@@ -93,7 +93,15 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_data(case: Case) -> Iterator[Sign]:
-    """Items of different shapes, where a loader puts several into a batch as they are."""
+    """Items of different shapes, where a loader puts several into a batch as they are; episodes that are stacked whole."""
+    for fact in case.all("code.stacked_whole"):
+        for held in case.all("data.episodes"):
+            lengths = held.value["lengths"]
+            if lengths[0] != lengths[-1]:
+                told = f"episodes of {held.value['path']} have from {lengths[0]} to {lengths[-1]} steps, and here all are stacked"
+                sure = fact.value["sure"] and held.value["whole"]
+                after = "" if sure else ": it fails when it gets two of different length"
+                yield Sign("decisive" if sure else "strong", f"{told}{after}", (fact.evidence, held.evidence))
     plain = [one for one in loaders(case) if not one.fact.value["collate"] and one.batch not in {None, 1}]
     if not plain or case.all("code.resized"):
         return

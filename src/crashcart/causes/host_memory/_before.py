@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from crashcart.causes.host_memory._foreseen import Ahead
     from crashcart.model import Fact
 
-__all__ = ["caches", "counted", "loaded", "prefetched", "smaller"]
+__all__ = ["caches", "counted", "indexes", "loaded", "prefetched", "smaller"]
 
 OVER, NEAR, FAR, ROOM = 1.1, 0.7, 0.35, 0.3
 SPLIT = 2.5  # a part of the files may be for evaluation, or for nobody
 MANY_WORKERS = 32
+_OBJECT, _EACH = 64, 40  # bytes of a tuple in a list, and of each number in it
 
 
 def counted(case: Case) -> Iterator[Sign]:
@@ -96,6 +97,28 @@ def caches(case: Case) -> Iterator[Sign]:
             yield Sign("strong", f"{total}; it runs out when the samples take {gib(most)} over all processes", places)
         else:
             yield Sign("weak", total, places, fatal=False)
+
+
+def indexes(case: Case) -> Iterator[Sign]:
+    """An index of Python objects: a forked worker that reads it writes its counters, and gets a copy of its own in time."""
+    room, here = limit(case), ranks_here(case)
+    steps = sum(
+        sum(fact.value["lengths"]) / len(fact.value["lengths"]) * fact.value["files"] for fact in case.all("data.episodes")
+    )
+    for fact in case.all("code.object_index"):
+        every = loaders(case)
+        if room is None or here is None or not steps or any(one.workers is None for one in every):
+            continue
+        processes = here * sum((one.workers or 0) + 1 for one in every)
+        one = steps * (_OBJECT + _EACH * fact.value["parts"])
+        told = (
+            f"an index of about {steps:,.0f} objects, {gib(one)}, that every worker gets a copy of as it reads it: "
+            f"{gib(one * processes)} in {processes} processes, and the job may use {gib(room.value)}"
+        )
+        if one * processes > NEAR * room.value:
+            yield Sign("strong", f"{told}; it runs out when all have read all of it", (fact.evidence, room.evidence))
+        elif one * processes > 1 << 30:
+            yield Sign("weak", told, (fact.evidence, room.evidence), fatal=False)
 
 
 def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes._joined import edits_of
-from crashcart.causes.host_memory._before import caches
+from crashcart.causes.host_memory._before import caches, indexes
 from crashcart.causes.host_memory._kills import ends
 from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
 from crashcart.deaths import first, order
@@ -154,8 +154,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """Before the start: a cache of samples that only grows."""
+    """Before the start: a cache of samples that only grows, an index that every worker copies."""
     yield from caches(case)
+    yield from indexes(case)
 
 
 def fix(case: Case) -> Iterator[Fix]:

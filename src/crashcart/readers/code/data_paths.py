@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.readers.code._paths import given_to
-from crashcart.readers.code.source import name_of, parent
+from crashcart.readers.code.source import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 NAMED = re.compile(r"(?i)data|hdf5|h5|lmdb|parquet|episode|image|root|train|val|path")
-READERS = re.compile(
-    r"(?:h5py\.File|lmdb\.open|numpy\.load|np\.load|pandas\.read_\w+|read_parquet|ImageFolder|os\.walk|os\.listdir|glob|iglob|\w*Dataset)$"
-)
+READERS = (
+    "h5py.File", "lmdb.open", "numpy.load", "read_parquet", "read_csv", "read_json", "ImageFolder", "os.walk", "os.listdir", "os.scandir",
+    "glob", "iglob",
+)  # fmt: skip
 _LONGEST = 300
 _DEPTH = 4
 
@@ -45,11 +46,16 @@ def _texts(source: Source) -> Iterator[tuple[str, ast.expr]]:
         for key, value in zip(table.keys, table.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and NAMED.search(key.value):
                 yield key.value, value
-    for call in source.nodes(ast.Call):
-        if READERS.search(source.called(call.func)) and not isinstance(parent(call), ast.Attribute):
-            for one in (*call.args[:2], *(word.value for word in call.keywords)):
-                if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
-                    yield "data", one
+    for call in source.calls(*READERS, *_data_sets(source)):
+        for one in (*call.args[:2], *(word.value for word in call.keywords)):
+            if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
+                yield "data", one
+
+
+def _data_sets(source: Source) -> list[str]:
+    """The classes of this file and of its imports that are called a data set."""
+    own = [node.name for node in source.nodes(ast.ClassDef)]
+    return [name for name in (*own, *source.names) if name.endswith("Dataset")]
 
 
 def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:

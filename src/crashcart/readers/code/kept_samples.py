@@ -2,6 +2,7 @@
 
     self.cache[index] = sample              in __getitem__, with nothing that takes any out     code.sample_cache
     for path in paths: self.data.append(file["x"][()])                       in __init__        code.held_whole
+    self.index.append((path, start))        in a loop of __init__: one object for each step     code.object_index
 
 Each worker process has a cache of its own, and each rank a data set.
 """
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 
 TAKES_OUT = {"pop", "popitem", "clear", "popleft", "move_to_end"}
 KEPT = 4
+_NESTED = 2  # a loop over files, and one over steps
+_DICT = 3  # a dict is larger than a tuple by about so many entries
 READS = {"numpy.load", "np.load", "torch.load", "pickle.load", "cv2.imread", "Image.open", "PIL.Image.open", "imread"}
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """The two facts above, each once."""
+    """The facts above, each once."""
     seen: set[ast.AST] = set()
     for source, owner in data_sets(program):
         items = followed(program, source, owner, *ITEMS)
@@ -42,6 +45,10 @@ def look(program: Program) -> Iterator[Fact]:
         for at, function in begun(program, source, owner):
             if function in [one for _, one in items]:
                 continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.stmt) and node not in seen and (parts := _indexed(node)):
+                    seen.add(node)
+                    yield at.fact("code.object_index", {"class": owner.name, "parts": parts}, node)
             for loop in ast.walk(function):
                 kept = _held(at, loop) if isinstance(loop, (ast.For, ast.ListComp)) and loop not in seen else None
                 if kept is not None and isinstance(loop, (ast.For, ast.ListComp)):
@@ -134,6 +141,28 @@ def _bounded(source: Source, owner: ast.ClassDef, node: ast.Assign, name: str) -
         return ()
     lines = (f"while len(self.{name}) >= {KEPT}:", f"    self.{name}.pop(next(iter(self.{name})))")
     return (line_before(source, node, *lines),)
+
+
+def _indexed(node: ast.stmt) -> int:
+    """How many things each entry of an index holds that is filled in a loop inside a loop; 0 for anything else."""
+    loops = sum(isinstance(above, ast.For) for above in parents(node))
+    entry: ast.expr | None = None
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        call = node.value
+        if (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in {"append", "extend"}
+            and name_of(call.func).startswith("self.")
+            and call.args
+        ):
+            entry = call.args[0]
+    elif isinstance(node, ast.AugAssign) and name_of(node.target).startswith("self."):
+        entry = node.value
+    if isinstance(entry, (ast.ListComp, ast.GeneratorExp)):
+        loops, entry = loops + len(entry.generators), entry.elt
+    if loops < _NESTED or not isinstance(entry, (ast.Tuple, ast.Dict, ast.List)):
+        return 0
+    return len(entry.keys) + _DICT if isinstance(entry, ast.Dict) else len(entry.elts)
 
 
 def _held(source: Source, loop: ast.For | ast.ListComp) -> dict[str, Any] | None:

@@ -1,0 +1,127 @@
+"""Whole episodes in the code: which are left out without a word, and where all must have one length.
+
+for t in range(max(0, n - chunk + 1))         nothing of a short episode     code.short_left_out
+if n < chunk: continue                        the same
+torch.stack(all_actions)                      whole episodes, of one length  code.stacked_whole
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Any
+
+from crashcart.readers.code._given import Giving
+from crashcart.readers.code.samples import read_of
+from crashcart.readers.code.source import name_of, parent, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Function, Source
+
+STACKS = {"torch.stack", "numpy.stack"}
+CHUNK = re.compile(r"(?i)chunk|horizon|window|seq|context|clip|block|length|len|steps|frames")
+LENGTH = re.compile(r"(?i)len|num|steps|size|count|horizon|frames|shape|(?:^|_)[ntl]$")
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """The facts above, each once."""
+    giving = Giving(program)
+    seen: set[ast.AST] = set()
+    for source in program.sources:
+        if "h5py" not in source.text and "episode" not in source.text.lower():
+            continue
+        for function in source.nodes(ast.FunctionDef):
+            for node in ast.walk(function):
+                value = None if node in seen else _left_out(giving, source, function, node)
+                if value is not None and isinstance(node, (ast.Call, ast.If)):
+                    seen.add(node)
+                    yield source.fact("code.short_left_out", value, node)
+            for call, key in _stacked(source, function):
+                sure = giving.callers.certain(source, call)
+                yield source.fact("code.stacked_whole", {"key": key, "sure": sure}, call)
+
+
+def _stacked(source: Source, function: Function) -> Iterator[tuple[ast.Call, str]]:
+    """Whole tables of all files that are put into a list and stacked: their lengths must be equal."""
+    read: dict[str, str] = {}
+    listed: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript) and isinstance(node.targets[0], ast.Name):
+            found = read_of(node.value)
+            if found is not None and found["form"] == "whole":
+                read[node.targets[0].id] = found["key"]
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args:
+            inner = next((one.id for one in ast.walk(node.args[0]) if isinstance(one, ast.Name) and one.id in read), "")
+            cut = any(isinstance(one, ast.Subscript) for one in ast.walk(node.args[0]))
+            if inner and not cut and any(isinstance(above, ast.For) for above in parents(node)):
+                listed[name_of(node.func.value)] = read[inner]
+    for node in ast.walk(function):
+        if (
+            isinstance(node, ast.Call)
+            and source.called(node.func) in STACKS
+            and node.args
+            and name_of(node.args[0]) in listed
+        ):
+            yield node, listed[name_of(node.args[0])]
+
+
+def _left_out(giving: Giving, source: Source, function: Function, node: ast.AST) -> dict[str, Any] | None:
+    """A range that is empty, or a test that goes on, for what is shorter than a chunk."""
+    if isinstance(node, ast.Call) and (end := _end(node)) is not None:
+        more = 0
+        if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and isinstance(end.right, ast.Constant):
+            more, end = int(end.right.value) if isinstance(end.right.value, int) else 0, end.left
+        if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Sub) and CHUNK.search(source.written(end.right)):
+            return _known(giving.of(source, end.right), more) if _is_length(source, function, end.left) else None
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
+        leaves = node.body[-1]
+        if not isinstance(leaves, (ast.Continue, ast.Return)) or not isinstance(node.test.ops[0], (ast.Lt, ast.LtE)):
+            return None
+        wanted = node.test.comparators[0]
+        plain = isinstance(wanted, ast.Constant) and isinstance(wanted.value, int) and wanted.value > 1
+        if (plain or CHUNK.search(source.written(wanted))) and _is_length(source, function, node.test.left):
+            return _known(giving.of(source, wanted), 1 - isinstance(node.test.ops[0], ast.LtE))
+    return None
+
+
+def _end(node: ast.Call) -> ast.expr | None:
+    """The end of a range, or a number of samples that is put into a list; ``max(0, ...)`` around it is taken off."""
+    name = name_of(node.func).rpartition(".")[2]
+    if name in {"range", "arange"} and node.args:
+        end = node.args[min(1, len(node.args) - 1)]
+        if isinstance(end, ast.Call) and name_of(end.func) == "max" and len(end.args) > 1:
+            return next((one for one in end.args if not isinstance(one, ast.Constant)), None)
+        return end
+    counted = name == "max" and any(isinstance(one, ast.Constant) and one.value == 0 for one in node.args)
+    above = parent(node)
+    listed = isinstance(above, ast.Call) and name_of(above.func).endswith(".append")
+    if counted and (listed or isinstance(above, (ast.ListComp, ast.GeneratorExp))):
+        return next((one for one in node.args if not isinstance(one, ast.Constant)), None)
+    return None
+
+
+def _known(given: dict[str, Any], more: int) -> dict[str, Any]:
+    return {"chunk": given, "more": more}
+
+
+def _is_length(source: Source, function: Function, node: ast.expr) -> bool:
+    """Whether an expression is the length of something that was read."""
+    if isinstance(node, ast.Call):
+        return name_of(node.func) == "len" and bool(node.args)
+    if "shape" in name_of(node):
+        return True
+    if not isinstance(node, ast.Name):
+        return False
+    given = [
+        one.value
+        for one in ast.walk(function)
+        if isinstance(one, ast.Assign) and any(name_of(target) == node.id for target in one.targets)
+    ]
+    if not given:
+        return bool(LENGTH.search(node.id))
+    return any("shape" in source.written(one) or "len(" in source.written(one) for one in given)
