@@ -273,3 +273,69 @@ def test_a_cache_in_every_worker_and_batches_ahead() -> None:
 def test_the_same_job_with_room_enough_is_no_finding() -> None:
     project({**CACHE, "train.sh": CACHE["train.sh"].replace("12M", "8G")}, "data/transfer_cube", [40] * 6)
     assert not [cause for level, cause in found("train.sh") if level != "note"]
+
+
+HELD = {
+    "data.py": """\
+import glob
+
+import h5py
+import torch
+
+
+class EpisodicDataset(torch.utils.data.Dataset):
+    def __init__(self, dataset_dir, camera="top"):
+        self.paths = sorted(glob.glob(f"{dataset_dir}/*.hdf5"))
+        self.camera = camera
+        self.episodes = []
+        for path in self.paths:
+            # everything at once: the disk is slow
+            with h5py.File(path, "r") as root:
+                images = root[f"/observations/images/{self.camera}"][()]
+                self.episodes.append((images, root["/observations/qpos"][()], root["/action"][()]))
+        print(len(self.episodes), "episodes")
+
+    def __len__(self):
+        return len(self.episodes)
+
+    def __getitem__(self, index):
+        images, qpos, action = self.episodes[index]
+        start = int(torch.randint(len(action), (1,)))
+        return torch.from_numpy(images[start]), torch.from_numpy(qpos[start]), torch.from_numpy(action[start])
+""",
+    "train.py": """\
+import argparse
+
+import torch
+from torch.utils.data import DataLoader
+
+from data import EpisodicDataset
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--dataset_dir", default="episodes")
+parser.add_argument("--batch_size", type=int, default=2)
+args = parser.parse_args()
+policy = torch.nn.Linear(14, 14)
+optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+for image, qpos, action in DataLoader(EpisodicDataset(args.dataset_dir), batch_size=args.batch_size, shuffle=True):
+    loss = (policy(qpos) - action).abs().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    "train.sh": "#!/bin/bash\n#SBATCH --mem=4M\npython train.py\n",
+}
+
+
+def test_all_episodes_in_memory_are_read_when_they_are_asked_for_instead() -> None:
+    project(HELD, "episodes", [40] * 6)
+    told = found("train.sh")["will", "host-memory/oom-kill"]
+    assert "reads all of its data into memory" in told
+    patched("train.sh")
+    text = Path("data.py").read_text()
+    assert "self.episodes = ReadOnUse(self.read_episodes, self.paths)" in text
+    assert "# everything at once" in text
+    ended = started("train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "6 episodes\n"
+    assert ("will", "host-memory/oom-kill") not in found("train.sh")

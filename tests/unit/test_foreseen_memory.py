@@ -109,3 +109,49 @@ def test_more_files_than_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _what: (10, 10))
     assert told("python train.py", "host-memory/fds")[0][0] == "will"
     assert not told("ulimit -n 4096\npython train.py", "host-memory/fds")
+
+
+KEPT = """
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Held(Dataset):
+    def __init__(self, path="frames.h5"):
+        {body}
+
+    def __getitem__(self, at):
+        return at
+
+
+for batch in DataLoader(Held("frames.h5")):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "level"),
+    [
+        ("self.x = [h5py.File(one)['images'][()] for one in [path]]", "will"),
+        ("self.x = []\n        for one in [path]:\n            self.x.append(h5py.File(one)['images'][:])", "will"),
+        (
+            "x = []\n        for one in [path]:\n            v = h5py.File(one)['images'][()]\n            x.append(v)\n        self.x = np.stack(x)",
+            "will",
+        ),
+        (
+            "x = []\n        for one in [path]:\n            x.append(h5py.File(one)['images'][()])\n        self.mean = np.mean(x)",
+            "",
+        ),
+        ("self.n = []\n        for one in [path]:\n            self.n.append(h5py.File(one)['images'][()].shape[0])", ""),
+        (
+            "self.n = []\n        for one in [path]:\n            v = h5py.File(one)['images'][()]\n            self.n.append(len(v))",
+            "",
+        ),
+    ],
+)
+def test_data_counts_where_it_stays_in_memory(body: str, level: str) -> None:
+    Path("train.py").write_text(KEPT.replace("{body}", body))
+    said = [one for one, _ in told("#SBATCH --mem=5M\npython train.py", "host-memory/oom-kill") if one != "note"]
+    assert said == ([level] if level else [])

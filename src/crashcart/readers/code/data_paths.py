@@ -30,14 +30,15 @@ _DEPTH = 4
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.data_path``: a text that may be a path, under the name that it has in the code."""
+    sets = _data_sets(program)
     for source in program.sources:
-        for name, node in _texts(source):
+        for name, node in _texts(source, sets):
             text = _text(source, node)
             if text and len(text) < _LONGEST and "\n" not in text and ("/" in text or "." in text or name):
                 yield Fact("code.data_path", text, source.evidence(node), "code", name or "data", source.span(node))
 
 
-def _texts(source: Source) -> Iterator[tuple[str, ast.expr]]:
+def _texts(source: Source, sets: list[str]) -> Iterator[tuple[str, ast.expr]]:
     for node in source.nodes(ast.Assign):
         name = name_of(node.targets[0]).rpartition(".")[2]
         if name and NAMED.search(name) and isinstance(node.value, (ast.Constant, ast.BinOp, ast.Call, ast.JoinedStr)):
@@ -46,16 +47,17 @@ def _texts(source: Source) -> Iterator[tuple[str, ast.expr]]:
         for key, value in zip(table.keys, table.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and NAMED.search(key.value):
                 yield key.value, value
-    for call in source.calls(*READERS, *_data_sets(source)):
+    for call in source.calls(*READERS, *sets):
         for one in (*call.args[:2], *(word.value for word in call.keywords)):
             if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
                 yield "data", one
 
 
-def _data_sets(source: Source) -> list[str]:
-    """The classes of this file and of its imports that are called a data set."""
-    own = [node.name for node in source.nodes(ast.ClassDef)]
-    return [name for name in (*own, *source.names) if name.endswith("Dataset")]
+def _data_sets(program: Program) -> list[str]:
+    """The classes that are a data set by their name or by what they are made of."""
+    classes = [node for source in program.sources for node in source.nodes(ast.ClassDef)]
+    bases = {node.name: [name_of(base) for base in node.bases] for node in classes}
+    return [name for name, above in bases.items() if any(one.endswith("Dataset") for one in (name, *above))]
 
 
 def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:

@@ -10,12 +10,14 @@ Each worker process has a cache of its own, and each rank a data set.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crashcart.readers.code._edits import alone, line_before
+from crashcart.readers.code._held import held_whole
+from crashcart.readers.code._on_use import read_on_use
 from crashcart.readers.code._sample_code import begun, data_sets, followed
-from crashcart.readers.code.samples import ITEMS, key_of
-from crashcart.readers.code.source import FUNCTIONS, name_of, parents
+from crashcart.readers.code.samples import ITEMS
+from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,6 @@ TAKES_OUT = {"pop", "popitem", "clear", "popleft", "move_to_end"}
 KEPT = 4
 _NESTED = 2  # a loop over files, and one over steps
 _DICT = 3  # a dict is larger than a tuple by about so many entries
-READS = {"numpy.load", "np.load", "torch.load", "pickle.load", "cv2.imread", "Image.open", "PIL.Image.open", "imread"}
 
 
 def look(program: Program) -> Iterator[Fact]:
@@ -50,10 +51,11 @@ def look(program: Program) -> Iterator[Fact]:
                     seen.add(node)
                     yield at.fact("code.object_index", {"class": owner.name, "parts": parts}, node)
             for loop in ast.walk(function):
-                kept = _held(at, loop) if isinstance(loop, (ast.For, ast.ListComp)) and loop not in seen else None
+                kept = held_whole(at, loop) if isinstance(loop, (ast.For, ast.ListComp)) and loop not in seen else None
                 if kept is not None and isinstance(loop, (ast.For, ast.ListComp)):
                     seen |= {loop, *ast.walk(loop)}
-                    yield at.fact("code.held_whole", {**kept, "class": owner.name}, loop)
+                    edits = read_on_use(at, owner, function, loop)
+                    yield at.fact("code.held_whole", {**kept, "class": owner.name, "edits": edits}, loop)
 
 
 def _cached(owner: ast.ClassDef, function: Function, node: ast.Assign) -> str:
@@ -163,39 +165,3 @@ def _indexed(node: ast.stmt) -> int:
     if loops < _NESTED or not isinstance(entry, (ast.Tuple, ast.Dict, ast.List)):
         return 0
     return len(entry.keys) + _DICT if isinstance(entry, ast.Dict) else len(entry.elts)
-
-
-def _held(source: Source, loop: ast.For | ast.ListComp) -> dict[str, Any] | None:
-    """What a loop over files reads as a whole and keeps: tables by their names, or whole files."""
-    kept = isinstance(loop, ast.ListComp) or any(
-        isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in {"append", "extend"}
-        for one in ast.walk(loop)
-    )
-    kept = kept or any(
-        isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store) and name_of(one).startswith("self.")
-        for one in ast.walk(loop)
-    )
-    if not kept or any(isinstance(above, FUNCTIONS) and above.name in ITEMS for above in parents(loop)):
-        return None
-    keys = [key for one in ast.walk(loop) if isinstance(one, ast.Subscript) and _whole(one) and (key := key_of(one.value))]  # type: ignore[arg-type]
-    files = [
-        one
-        for one in ast.walk(loop)
-        if isinstance(one, ast.Call)
-        and source.called(one.func) in READS
-        and not any(word.arg == "mmap_mode" for word in one.keywords)
-    ]
-    return {"keys": keys, "files": bool(files)} if keys or files else None
-
-
-def _whole(node: ast.Subscript) -> bool:
-    """``[()]``, ``[:]`` and ``[...]`` of a table by its name."""
-    if not isinstance(node.value, ast.Subscript):
-        return False
-    at = node.slice
-    empty = isinstance(at, ast.Tuple) and not at.elts
-    return (
-        empty
-        or (isinstance(at, ast.Slice) and at.lower is None and at.upper is None)
-        or (isinstance(at, ast.Constant) and at.value is Ellipsis)
-    )
