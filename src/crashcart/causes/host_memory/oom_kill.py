@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._launched import together
+from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import counted, loaded, prefetched, smaller
 from crashcart.causes.host_memory._foreseen import limit
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
@@ -263,7 +263,7 @@ MORE = Fix(
 
 def fix(case: Case) -> Iterator[Fix]:
     """By where it died, as far as that is known, and by whether the job has loader workers at all."""
-    if case.before and (edits := together(case.all("code.held_whole"))) and any(True for _ in loaded(case)):
+    if case.before and (edits := edits_of(case.all("code.held_whole"))) and any(True for _ in loaded(case)):
         why = "each item is read again every time, which is slower; the samples are the same"
         yield Fix("Read each file when it is asked for", "exact", why, edits=edits)
     fitting = list(smaller(case, limit(case), shared=False)) if case.before else []
