@@ -93,13 +93,13 @@ def in_code(case: Case) -> Iterator[Sign]:
 def _given_to(case: Case, fact: Fact) -> list[Loader]:
     """The loaders of this data set; where no loader says what it reads, all of those."""
     every = [one for one in loaders(case) if one.workers != 0 and not one.fact.value["worker_init"]]
-    named = [one for one in every if one.fact.value["data"] == fact.value["class"]]
+    named = [one for one in every if one.fact.value["data"] in fact.value["held_by"]]
     return named[:1] or [one for one in every if not one.fact.value["data"]][:1]
 
 
 def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
     kept, who = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
-    named, spawned = loader.fact.value["data"] == kept["class"], loader.fact.value["started_by"] in {"spawn", "forkserver"}
+    named, spawned = loader.fact.value["data"] in kept["held_by"], loader.fact.value["started_by"] in {"spawn", "forkserver"}
     number = f"the {loader.workers} workers" if loader.workers else "workers, where there are any,"
     places = (fact.evidence, *loader.evidence)
     if spawned:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.code._lazily import opened_lazily
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,13 +31,28 @@ _DEPTH = 2
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.handle``: the library, the class and attribute that keep it, whether there are many, and the lazy form."""
+    holders = _holders(program)
     for source in program.sources:
         if "h5py" not in source.text and "lmdb" not in source.text and "tables" not in source.text:
             continue
         for owner in source.nodes(ast.ClassDef):
             init = next((one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
-            if init is not None and _gives_samples(owner):
-                yield from _kept(source, owner, init)
+            around = holders.get(owner.name, [])
+            if init is not None and (_gives_samples(owner) or around):
+                for fact in _kept(source, owner, init):
+                    yield replace(fact, value={**fact.value, "held_by": [owner.name, *around]})
+
+
+def _holders(program: Program) -> dict[str, list[str]]:
+    """The data sets that make an object of a class for themselves: a reader or a buffer that they ask for samples."""
+    found: dict[str, list[str]] = {}
+    for source in program.sources:
+        for owner in source.nodes(ast.ClassDef):
+            if _gives_samples(owner):
+                for call in ast.walk(owner):
+                    if isinstance(call, ast.Call):
+                        found.setdefault(name_of(call.func).rpartition(".")[2], []).append(owner.name)
+    return found
 
 
 def _gives_samples(owner: ast.ClassDef) -> bool:

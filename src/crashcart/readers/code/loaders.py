@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, tuple[str, int | None, Any]] = {
 }
 KINDS = ("train", r"val|eval|test", r"sampl|infer|gener")
 NAMES = ("train", "eval", "sample")
+PARTS = {"random_split", "Subset"}
 HOOK = re.compile(r"\w*(?:train|val|test|predict)_dataloader")
 _MOST = 8
 
@@ -112,17 +113,28 @@ def _made_of(program: Program, source: Source, node: ast.expr | None, site: Site
     """The class of the data set, where the code says it."""
     classes = {one.name for own in program.sources for one in own.nodes(ast.ClassDef)}
     if isinstance(node, ast.Call):
+        if last_name(node.func) in PARTS and node.args and depth:
+            return _made_of(program, source, node.args[0], site, depth - 1)
         return last_name(node.func) if last_name(node.func) in classes else ""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not depth:
         return ""
     function = function_of(node)
-    given = given_to(source, name_of(node), function)
+    given = given_to(source, name_of(node), function) or _one_of(source, name_of(node))
     made = {_made_of(program, source, one, site, depth - 1) for one in given}
     if not given and isinstance(node, ast.Name) and function is not None and site is not None:
         names = [one.arg for one in function.args.args]
         at = names.index(node.id) - (names[:1] == ["self"]) if node.id in names else None
         return _made_of(program, site[0], keyword(site[1], node.id, at), None, depth - 1)
     return made.pop() if len(made) == 1 else ""
+
+
+def _one_of(source: Source, name: str) -> list[ast.expr]:
+    """What a name among several is given: ``train, val = random_split(data, sizes)``."""
+    return [
+        one.value
+        for one in source.nodes(ast.Assign)
+        if isinstance(one.targets[0], (ast.Tuple, ast.List)) and any(name_of(part) == name for part in one.targets[0].elts)
+    ]
 
 
 def _kind(call: ast.Call, data: ast.expr | None, site: Site | None) -> str:
