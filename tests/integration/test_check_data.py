@@ -270,6 +270,20 @@ def test_a_cache_in_every_worker_and_batches_ahead() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_only_the_task_that_is_chosen_counts_and_its_episodes_are_all_there() -> None:
+    """Another task of the table is short of episodes and has a damaged one; that is none of this job's business."""
+    tasks = CACHE["constants.py"].replace(
+        "}\n", '    "pour": {"dataset_dir": DATA_DIR + "/pour", "num_episodes": 50, "camera_names": ["top"]},\n}\n'
+    )
+    project({**CACHE, "constants.py": tasks}, "data/transfer_cube", [40] * 6)
+    project({}, "data/pour", [40] * 2)
+    Path("data/pour/episode_1.hdf5").write_bytes(b"")
+    words = ("python", "imitate_episodes.py", "--batch_size", "2", "--task_name")
+    assert not [cause for level, cause in found(*words, "transfer_cube") if level != "note"]
+    other = found(*words, "pour")
+    assert "0 bytes" in other["can", "data/corrupt-or-missing"] or "50 episodes" in other["can", "data/corrupt-or-missing"]
+
+
 def test_the_same_job_with_room_enough_is_no_finding() -> None:
     project({**CACHE, "train.sh": CACHE["train.sh"].replace("12M", "8G")}, "data/transfer_cube", [40] * 6)
     assert not [cause for level, cause in found("train.sh") if level != "note"]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, strong, weak
+from crashcart.causes._joined import setting
 from crashcart.causes.data._where import LOADER, WEIGHTS
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -180,6 +181,18 @@ def in_data(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", told, (fact.evidence, value["named"]))
         else:
             yield Sign("strong", f"{told}: it ends the run when its turn comes", (fact.evidence, value["named"]))
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """Before the start: more numbered episodes than lie there."""
+    told = setting(case, "num_episodes")
+    for fact in case.all("data.held"):
+        promised = fact.value["promised"] or (told.value if told is not None and isinstance(told.value, int) else None)
+        there, numbered = fact.value["kinds"].get("hdf5", 0), case.all("code.numbered_file")
+        if promised and numbered and 0 < there < promised and fact.value["complete"]:
+            where = told.evidence if told is not None else fact.value["named"]
+            says = f"{promised} episodes are asked for by their numbers, and {fact.value['path']} holds {there}: it ends at the first that is not there"
+            yield Sign("strong", says, (where, numbered[0].evidence, fact.evidence))
 
 
 fixes = (

@@ -3,6 +3,7 @@
 for t in range(max(0, n - chunk + 1))         nothing of a short episode     code.short_left_out
 if n < chunk: continue                        the same
 torch.stack(all_actions)                      whole episodes, of one length  code.stacked_whole
+f"episode_{i}.hdf5"                           files by their number          code.numbered_file
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
 
 STACKS = {"torch.stack", "numpy.stack"}
+NUMBERED = re.compile(r"(?:^|/)\w+_#\.(?:hdf5|h5)$")
 CHUNK = re.compile(r"(?i)chunk|horizon|window|seq|context|clip|block|length|len|steps|frames")
 LENGTH = re.compile(r"(?i)len|num|steps|size|count|horizon|frames|shape|(?:^|_)[ntl]$")
 
@@ -34,6 +36,10 @@ def look(program: Program) -> Iterator[Fact]:
     for source in program.sources:
         if "h5py" not in source.text and "episode" not in source.text.lower():
             continue
+        for text in source.nodes(ast.JoinedStr):
+            parts = [str(one.value) if isinstance(one, ast.Constant) else "#" for one in text.values]
+            if NUMBERED.search("".join(parts)):
+                yield source.fact("code.numbered_file", "".join(parts), text)
         for function in source.nodes(ast.FunctionDef):
             for node in ast.walk(function):
                 value = None if node in seen else _left_out(giving, source, function, node)

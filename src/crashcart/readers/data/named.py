@@ -33,17 +33,36 @@ def named(case: Case, places: Sequence[str], program: Sequence[str]) -> list[tup
     """Each path once, with the first fact that names it; the job's own settings before the code's constants."""
     found: dict[str, tuple[str, Fact]] = {}
     facts = sorted(case.facts.values(), key=lambda fact: fact.name not in NAMES)
-    for fact in (*facts, *case.all("code.data_path")):
-        if not _may_be(fact):
-            continue
-        for value in fact.value if isinstance(fact.value, list) else [fact.value]:
-            for path in _existing(value, places):
-                real = os.path.realpath(path)
-                inside = any(one == real or one.startswith(real + os.sep) for one in program)
-                covered = any(real.startswith(known + os.sep) for known in found)
-                if real not in found and not inside and not covered and len(found) < _MOST:
-                    found[real] = (path, fact)
-    return list(found.values())
+    for fact, value in (*_settings(facts), *_constants(case)):
+        for path in _existing(value, places):
+            real = os.path.realpath(path)
+            holds_code = any(one == real or one.startswith(real + os.sep) for one in program)
+            covered = any(real.startswith(known + os.sep) and one.name in case.facts for known, (_, one) in found.items())
+            if real not in found and not holds_code and not covered and len(found) < _MOST:
+                found[real] = (path, fact)
+    bases = {
+        one
+        for one, (_, fact) in found.items()
+        if fact.origin == "code" and any(other.startswith(one + os.sep) for other in found)
+    }
+    return [named for real, named in found.items() if real not in bases]
+
+
+def _settings(facts: Sequence[Fact]) -> Iterator[tuple[Fact, object]]:
+    for fact in facts:
+        if _may_be(fact):
+            for value in fact.value if isinstance(fact.value, list) else [fact.value]:
+                yield fact, value
+
+
+def _constants(case: Case) -> Iterator[tuple[Fact, object]]:
+    """What the code names; of a table of tasks only what the job chooses, where it says so."""
+    facts = [fact for fact in case.all("code.data_path") if _may_be(fact)]
+    tasks = {fact.value["under"] for fact in facts if fact.value["under"]}
+    chosen = {fact.value for fact in case.facts.values() if isinstance(fact.value, str) and fact.value in tasks}
+    for fact in facts:
+        if not chosen or not fact.value["under"] or fact.value["under"] in chosen:
+            yield fact, fact.value["path"]
 
 
 def _may_be(fact: Fact) -> bool:

@@ -23,9 +23,11 @@ def facts_of(found: Found, named: Fact) -> Iterator[Fact]:
     seen = Evidence("data", _counted(found), found.path)
     direct = found.files == 1 and not found.folders and not found.others
     base = {"path": found.path, "named": named.evidence, "direct": direct}
+    count = named.value.get("count") if isinstance(named.value, dict) else None
     kinds = found.kinds
     yield Fact("data.held", {**base, "files": found.files, "looked": found.looked, "kinds": kinds, "bytes": found.bytes,
-                             "folders": found.folders, "others": found.others, "complete": found.complete}, seen, "data")  # fmt: skip
+                             "folders": found.folders, "others": found.others, "complete": found.complete,
+                             "promised": count}, seen, "data")  # fmt: skip
     for path, kind in found.stand_ins[:_MOST]:
         value = {
             **base,
