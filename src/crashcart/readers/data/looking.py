@@ -99,7 +99,7 @@ class Looking:
             if child.stdin is not None:
                 child.stdin.write(json.dumps([kind, path]) + "\n")
                 child.stdin.flush()
-            answer = self._lines.get(timeout=seconds + 5.0)
+            answer = self._lines.get(timeout=seconds + 3.0)
         except queue.Empty:
             self.close()
             return {"path": path, "kind": kind, "not_looked": f"it did not open within {seconds:.0f} s"}
