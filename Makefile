@@ -16,7 +16,7 @@ test: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 # Longer campaigns; their figures go into the notes of a release.
 bench: $(VENV)/test
