@@ -22,7 +22,7 @@ from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.paths import missing
-from crashcart.readers.job.scripts import read_launch
+from crashcart.readers.job.scripts import read_launch, starts
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
@@ -34,7 +34,7 @@ from crashcart.readers.project import (
     found_in,
     ignored_in,
     launches,
-    reads,
+    readers_of,
     root_of,
 )
 from crashcart.record import field, record, replace
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Asked", "Plan", "plans"]
 
-SHELLS = {"bash", "sh", "zsh", "sbatch", "nohup", "source", "."}
 _MOST_JOBS = 200
 
 
@@ -108,7 +107,7 @@ class _Planning:
     def command(self, words: Sequence[str]) -> Plan:
         """A command; where it is a shell script (``bash train.sh``), that script."""
         script = next((word for word in words if word.endswith(SCRIPTS) and os.path.isfile(word)), None)
-        if script is not None and os.path.basename(words[0]) in {*SHELLS, script, os.path.basename(script)}:
+        if script is not None and starts(words, script):
             return self.job(" ".join(words), read_launch(script, words), os.path.dirname(script) or ".", named=[script])
         return self.job(" ".join(words), read_command(list(words)), ".")
 
@@ -122,7 +121,7 @@ class _Planning:
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""
-        entries = [entry for entry in entries_of(files_of(self.root, self.own.exclude)) if reads(entry, path)]
+        entries = readers_of(path, entries_of(files_of(self.root, self.own.exclude)))
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries)
 
     def folder(self, path: str) -> list[Plan]:

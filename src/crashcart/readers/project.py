@@ -22,7 +22,7 @@ __all__ = [
     "found_in",
     "ignored_in",
     "launches",
-    "reads",
+    "readers_of",
     "root_of",
 ]
 
@@ -42,14 +42,34 @@ MOST_FILES = 20_000
 
 
 def root_of(folder: str) -> str:
-    """The project of a folder: the nearest one above with a mark of a project, else the folder itself."""
-    at = os.path.abspath(folder)
-    while True:
+    """The project of a folder: the nearest one above with a mark of a project, else the nearest with programs in it."""
+    for at in _above(os.path.abspath(folder)):
         if any(os.path.exists(os.path.join(at, mark)) for mark in ROOT_MARKS):
             return os.path.relpath(at)
-        if os.path.dirname(at) == at or at == os.path.expanduser("~"):
-            return folder
+    return _with_programs(folder)
+
+
+def _above(at: str) -> Iterator[str]:
+    """A folder and those above it, up to the user's own."""
+    yield at
+    while os.path.dirname(at) != at and at != os.path.expanduser("~"):
         at = os.path.dirname(at)
+        yield at
+
+
+def _with_programs(folder: str) -> str:
+    """The nearest folder that holds programs and is no package, not above where the user stands.
+
+    ``configs/train.yaml`` and ``pkg/scripts/train.sh`` lie below the code that they belong to, also where nothing marks it.
+    """
+    here, start = os.path.abspath("."), os.path.abspath(folder)
+    if os.path.commonpath([here, start]) != here:
+        return folder
+    for at in _above(start):
+        names = os.listdir(at) if os.path.isdir(at) else []
+        if at == here or (any(name.endswith(".py") for name in names) and "__init__.py" not in names):
+            return os.path.relpath(at)
+    return folder
 
 
 def files_of(folder: str, excluded: Collection[str] = (), problems: list[tuple[str, str]] | None = None) -> Iterator[str]:
@@ -81,10 +101,13 @@ def entries_of(files: Iterable[str]) -> Iterator[str]:
                 yield path
 
 
-def reads(entry: str, config: str) -> bool:
-    """Whether a program may read a config: it names it, or reads YAML, JSON or Hydra configs at all."""
-    text = read_text(entry)
-    return bool(LOADS.search(text)) or os.path.basename(config) in text
+def readers_of(config: str, entries: Iterable[str]) -> list[str]:
+    """The programs that may read a config: those that name it, else all that read YAML, JSON or Hydra configs."""
+    texts = {entry: read_text(entry) for entry in entries}
+    name = os.path.basename(config)
+    named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
+    naming = [entry for entry, text in texts.items() if named.search(text) and LOADS.search(text)]
+    return naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
 
 
 def launches(path: str) -> bool:

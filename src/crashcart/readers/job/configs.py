@@ -53,7 +53,7 @@ def read_configs(
 ) -> Read:
     """Read them all, in the order in which the job names them; what cannot be read is told."""
     read = Read()
-    hydra = composed(case, facts, places)
+    hydra = composed(case, facts, places, configs if given else ())
     listed = [*configs, *(path for fact in facts for path in _paths(fact, places))]
     if not listed and not hydra.facts:
         listed = [path for fact in defaults for path in _paths(fact, places)] or list(_in_code(case, places))

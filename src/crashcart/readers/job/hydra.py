@@ -40,8 +40,8 @@ class Composed:
     files: list[str] = field(default_factory=list)
 
 
-def composed(case: Case, facts: Sequence[Fact], places: Sequence[str]) -> Composed:
-    """What the program's ``hydra.main`` or ``compose`` will read."""
+def composed(case: Case, facts: Sequence[Fact], places: Sequence[str], named: Sequence[str] = ()) -> Composed:
+    """What the program's ``hydra.main`` or ``compose`` will read; a config that the user named is the one that is meant."""
     done = Composed()
     chosen = {fact.spelling.lstrip("+"): fact for fact in facts if fact.spelling}
     for entry in case.all("code.hydra"):
@@ -55,12 +55,22 @@ def composed(case: Case, facts: Sequence[Fact], places: Sequence[str]) -> Compos
         )
         name = given.value if given is not None else name
         own = os.path.dirname(entry.evidence.where.rsplit(":", 1)[0])
-        if isinstance(path, str) and isinstance(name, str):
+        if isinstance(path, str) and (isinstance(name, str) or named):
             folder = next((one for place in [own, *places] if os.path.isdir(one := os.path.join(place, path))), None)
             if folder is not None:
+                name = _meant(folder, named) or name
+            if folder is not None and isinstance(name, str):
                 _Composition(case, folder, chosen, done).file(name, "")
                 return done
     return done
+
+
+def _meant(folder: str, named: Sequence[str]) -> str | None:
+    """The first of the named configs that lies at the top of this folder: those below it are options of a group."""
+    for path in named:
+        if os.path.realpath(os.path.dirname(path) or ".") == os.path.realpath(folder):
+            return os.path.basename(path)
+    return None
 
 
 class _Composition:

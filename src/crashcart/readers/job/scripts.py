@@ -1,6 +1,7 @@
 """A launch script with what was typed after it, and the scripts that it calls.
 
 bash train.sh configs/a.yaml       $1 is configs/a.yaml
+NUM_GPUS=8 bash train.sh           $NUM_GPUS is 8
 sbatch --nodes=4 train.sh          an option of sbatch counts before the #SBATCH line
 bash scripts/launch.sh "$@"        a script that only calls another: the other one holds the command
 """
@@ -8,6 +9,7 @@ bash scripts/launch.sh "$@"        a script that only calls another: the other o
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
@@ -21,17 +23,27 @@ if TYPE_CHECKING:
 
     from crashcart.readers.job.shell import Command
 
-__all__ = ["read_launch"]
+__all__ = ["read_launch", "starts"]
 
 SHELLS = {"bash", "sh", "zsh", "source", ".", "sbatch", "exec", "srun"}
+WRAPPERS = {"env", "nohup", "time", "exec"}
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
+SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 DEEPEST = 5
+
+
+def starts(words: Sequence[str], script: str) -> bool:
+    """Whether a command runs a script, by a shell or by itself; settings of the environment and wrappers may stand before."""
+    before = [word for word in words[: list(words).index(script)] if not SETTING.fullmatch(word)]
+    first = next((word for word in before if os.path.basename(word) not in WRAPPERS), script)
+    return first == script or os.path.basename(first) in SHELLS - {"srun"}
 
 
 def read_launch(path: str, words: Sequence[str] = ()) -> list[Fact]:
     """What a script says when it is started by these words; a script that trains nothing itself is followed."""
     at = next((number for number, word in enumerate(words) if word == path), len(words))
-    given = {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
+    given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
+    given |= {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
     facts = _followed(path, given, ())
     return [*facts, *_sbatch(words[:at])]
 
