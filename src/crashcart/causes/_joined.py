@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Edit, Evidence, Fact, Span
 
-__all__ = ["edits_of", "launched_with", "number_of", "ranks", "setting", "sharded", "single"]
+NEARNESS = {"flag": 3, "environment": 3, "file": 2, "default": 1}
+
+__all__ = ["edits_of", "launched_with", "names_of", "number_of", "ranks", "setting", "sharded", "single"]
 
 
 def ranks(case: Case) -> int | None:
@@ -27,14 +29,21 @@ def ranks(case: Case) -> int | None:
 
 
 def setting(case: Case, name: str) -> Fact | None:
-    """The setting that the code calls by this name: ``cfg.train.accum_steps`` is ``accum_steps``; None where two differ."""
+    """The setting that the code calls by this name: ``cfg.train.accum_steps`` is ``accum_steps``; None where two differ.
+
+    A flag counts before a file, a file before the default in the code.
+    """
     wanted = _plain(name)
-    found = [fact for fact in case.facts.values() if wanted and _plain(fact.spelling.split(".")[-1]) == wanted]
+    every = [fact for fact in case.facts.values() if wanted and _plain(fact.spelling.split(".")[-1]) == wanted]
+    nearest = max((NEARNESS.get(fact.origin, 0) for fact in every), default=0)
+    found = [fact for fact in every if NEARNESS.get(fact.origin, 0) == nearest]
     return found[0] if found and all(fact.value == found[0].value for fact in found) else None
 
 
 def number_of(case: Case, operand: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type
     """The value of an operand of the code for this job; None where it is not known."""
+    if "of" in operand:
+        return _calculated(case, *operand["of"])
     fact = setting(case, str(operand["name"])) if operand["name"] else None
     value = fact.value if fact is not None else operand["number"]
     if "equals" in operand and value is not None:
@@ -63,6 +72,19 @@ def sharded(case: Case) -> bool | None:
     if launch is not None and launch.value == "deepspeed":
         return True
     return True if "distributed.config_path" in case.facts or case.facts.get("flag.fsdp") is not None else None
+
+
+def names_of(operand: dict[str, Any]) -> list[str]:
+    """The settings that an operand is made of."""
+    return [name for side in operand["of"][1:] for name in names_of(side)] if "of" in operand else [str(operand["name"])]
+
+
+def _calculated(case: Case, operator: str, left: dict[str, Any], right: dict[str, Any]) -> int | None:
+    """A product or quotient of whole numbers."""
+    one, other = number_of(case, left), number_of(case, right)
+    if type(one) is not int or type(other) is not int or (operator == "//" and other == 0):
+        return None
+    return one // other if operator == "//" else one * other
 
 
 def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:

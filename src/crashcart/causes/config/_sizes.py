@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.causes._joined import number_of
 from crashcart.causes.config._arithmetic import IDENTITY, checked, deepspeed, sizes
 from crashcart.causes.config._texts import squeezed
 from crashcart.model import Edit, Fix
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from crashcart.causes.config._arithmetic import Numbers
     from crashcart.model import Fact
 
-__all__ = ["repaired"]
+__all__ = ["drawn_images", "repaired"]
 
 FARTHEST = 4096
 
@@ -32,6 +33,32 @@ def repaired(case: Case) -> Iterator[Fix]:
     for fact, numbers in checked(case):
         yield from _changed(fact.value["tree"], numbers, bool)
     yield from _identity(case)
+    yield from _room_for_a_sequence(case)
+
+
+def drawn_images(case: Case) -> tuple[Fact, Fact, int, int] | None:
+    """Images for a device, images of a sequence, and the fewest and most of these; None where one is not known."""
+    images, drawn = case.facts.get("train.images_per_device"), case.facts.get("data.images_per_sequence")
+    if images is None or drawn is None or type(images.value) is not int:
+        return None
+    counts = [one for one in (drawn.value if isinstance(drawn.value, list) else [drawn.value]) if type(one) is int]
+    return (images, drawn, min(counts), max(counts)) if counts else None
+
+
+def _room_for_a_sequence(case: Case) -> Iterator[Fix]:
+    """Images for one sequence of the longest kind in each part that the code cuts a batch into."""
+    found = drawn_images(case)
+    if found is None or any(True for _ in sizes(case)):
+        return
+    images, _, _, most = found
+    if images.value >= most or images.span is None:
+        return
+    parts = max(
+        (one for fact in case.all("code.chunks") if type(one := number_of(case, fact.value["parts"])) is int), default=1
+    )
+    title = f"Set {images.spelling} to {most * parts} (it is {images.value})"
+    why = f"a batch of {parts} x {most} images: in each step one sequence of the longest kind, as few as can be"
+    yield Fix(title, "changes-training", why, edits=(Edit(images.span, str(most * parts)),))
 
 
 def _identity(case: Case) -> Iterator[Fix]:

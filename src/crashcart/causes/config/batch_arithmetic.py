@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, number_of, setting
+from crashcart.causes._joined import edits_of, names_of, number_of, setting
 from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
-from crashcart.causes.config._sizes import repaired
+from crashcart.causes.config._sizes import drawn_images, repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -141,8 +141,8 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if not _positive(parts):
         told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
         return "strong", told, items
-    if parts == 1:
-        return None
+    if parts == 1 or largest == 0:
+        return None  # one part is the batch itself; of a size that comes out as 0 its own expression tells
     if largest is not None and largest < parts:
         return (
             "decisive",
@@ -169,12 +169,12 @@ def _sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
         if counts and all(_positive(count) for count in counts):
             return images // max(counts), images // min(counts)
     told = number_of(case, fact.value["batch"])
-    size = told if _positive(told) else case.number("train.batch_size")
+    size = told if _positive(told) or "of" in fact.value["batch"] else case.number("train.batch_size")
     return size, size
 
 
 def _places(case: Case, fact: Fact, *names: str) -> tuple[Evidence, ...]:
-    found = [setting(case, fact.value[name]["name"]) for name in names]
+    found = [setting(case, one) for name in names for one in names_of(fact.value[name])]
     return tuple(dict.fromkeys(one.evidence for one in found if one is not None))
 
 
@@ -205,17 +205,19 @@ def _foreseen(case: Case) -> Iterator[Sign]:
 
 def _images(case: Case) -> Iterator[Sign]:
     """Sequences of a drawn number of images in a batch of so many images for a device."""
-    images, drawn = case.number("train.images_per_device"), case.facts.get("data.images_per_sequence")
-    most = (
-        max((one for one in drawn.value if isinstance(one, int)), default=0)
-        if drawn and isinstance(drawn.value, list)
-        else 0
-    )
-    most = drawn.value if drawn and isinstance(drawn.value, int) else most
-    known = any(True for _ in sizes(case)) or case.all("code.size_guard")
-    if images is not None and drawn is not None and images < most and not known:
-        told = f"{images:g} // {most} is 0, when a sequence of {most} images is drawn for a device that takes {images:g}"
-        yield Sign("strong", told, (case.facts["train.images_per_device"].evidence, drawn.evidence))
+    found = drawn_images(case)
+    if found is None or any(True for _ in sizes(case)) or case.all("code.size_guard"):
+        return
+    images, drawn, least, most = found
+    places = [fact.evidence for fact in case.all("code.quotient") if fact.value["of"] == "train.images_per_device"]
+    if images.value < most:
+        always = images.value < least and bool(places)
+        told = f"{images.value:g} // {most} is 0, " + (
+            f"for every sequence has {least} images or more and a device takes {images.value:g}"
+            if always
+            else f"when a sequence of {most} images is drawn for a device that takes {images.value:g}"
+        )
+        yield Sign("decisive" if always else "strong", told, (images.evidence, drawn.evidence, *places[:1]))
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -1,8 +1,9 @@
 """What a value in the code is called in the settings, or its number where the code itself says it.
 
 ``self.accum_steps`` leads through ``self.accum_steps = cfg.train.accum_steps`` to the setting ``accum_steps``; a parameter
-leads to what the callers give. The answer is ``{"name": ..., "number": ...}``, both empty where nothing is known. It is the
-cause that looks the name up in this job's settings.
+leads to what the callers give. The answer is ``{"name": ..., "number": ...}``, both empty where nothing is known; a product
+or quotient (``batch_size = images // length``) has its two sides under ``"of"``. It is the cause that looks the names up in
+this job's settings.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["operand"]
 
 _DEEPEST = 6
+_OPERATORS: dict[type, str] = {ast.FloorDiv: "//", ast.Mult: "*"}
 _WRAPPERS = {"int", "float", "bool"}
 
 
@@ -41,6 +43,9 @@ def operand(loops: Loops, frame: Frame, node: ast.expr, depth: int = _DEEPEST) -
         return _attribute(loops, frame, node, depth)
     if isinstance(node, ast.Name):
         return _local(loops, frame, node, depth)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        sides = [operand(loops, frame, side, depth - 1) for side in (node.left, node.right)]
+        return {"name": "", "number": None, "of": (_OPERATORS[type(node.op)], *sides)}
     return {"name": "", "number": None}
 
 

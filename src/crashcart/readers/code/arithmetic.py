@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.names import canonical
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import FUNCTIONS, name_of, parents
+from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,11 +42,31 @@ DEEPEST = 8
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.size_guard``; ``code.rate``."""
+    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.size_guard``; ``code.rate``; ``code.quotient``."""
     for reading in readings_of(program):
         yield from _guards(reading)
         yield from _sizes(reading)
         yield from _checks(reading)
+        yield from _quotients(reading)
+
+
+def _quotients(reading: Reading) -> Iterator[Fact]:
+    """``batch_size = self.max_img_per_gpu // image_num``: a size from a setting and a number that is drawn for each batch."""
+    ifs = set(reading.source.nodes(ast.If))
+    for name, value in _named(reading.source):
+        inner = value.args[0] if isinstance(value, ast.Call) and name_of(value.func) == "int" and value.args else value
+        quotient = isinstance(inner, ast.BinOp) and (
+            isinstance(inner.op, ast.FloorDiv) or (inner is not value and isinstance(inner.op, ast.Div))
+        )
+        if quotient and isinstance(inner, ast.BinOp) and SIZES.search(name) and not NO_SIZES.search(name):
+            key = reading.key(inner.left) or name_of(inner.left).rpartition(".")[2]
+            if (
+                key
+                and canonical(key)
+                and inside(value, ast.If, *FUNCTIONS) not in ifs
+                and _tree(inner.right, reading) is None
+            ):
+                yield reading.source.fact("code.quotient", {"of": canonical(key), "target": name}, value)
 
 
 def _sizes(reading: Reading) -> Iterator[Fact]:
