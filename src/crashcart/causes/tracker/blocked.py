@@ -192,11 +192,19 @@ def _slow_calls(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """An end for each wait, where the code allows; then the general remedies."""
-    edits = edits_of(fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong")
+    waits = [fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong"]
+    edits = edits_of(waits)
     if edits:
         why = "what cannot be told in time is not told, and the training goes on; uploads are finished at the end of the run"
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
-    yield from fixes
+    kind = case.facts.get("tracker.kind")
+    if not case.before or (kind is not None and kind.value == "wandb") or any(_of_wandb(fact) for fact in waits):
+        yield from fixes
+
+
+def _of_wandb(fact: Fact) -> bool:
+    """Whether a wait ends when wandb logs offline: a web request or a queue of the program's own does not."""
+    return bool(fact.value["kind"] == "upload" or fact.value["library"] == "wandb")
 
 
 fixes = (

@@ -141,6 +141,8 @@ def _edits(source: Source, call: ast.Call, kind: Wait) -> tuple[Edit, ...]:
         if isinstance(inner, ast.Call):
             return (Edit(source.span(call), source.written(inner)),)
         return (_dropped(source, statement),)
+    if kind == "queue" and alone:
+        return (_dropped(source, statement),)
     if kind == "thread" and method in {"wait", "join"}:
         return (Edit(source.span(call), f"{source.written(call)[:-1]}timeout={SECONDS})"),)
     if kind == "server":
