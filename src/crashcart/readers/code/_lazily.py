@@ -18,7 +18,7 @@ from crashcart.readers.code.source import FUNCTIONS, inside, name_of
 if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
 
-__all__ = ["opened_lazily", "used_in"]
+__all__ = ["added_after", "given_to", "has", "imported", "known_to_all", "opened_lazily", "opener", "used_in"]
 
 
 def opened_lazily(
@@ -29,17 +29,15 @@ def opened_lazily(
     call, target = kept.value if listed is None else listed.elt, kept.targets[0]
     if not isinstance(call, ast.Call) or not isinstance(target, ast.Attribute) or len(kept.targets) != 1:
         return ()
-    if not all(own_lines(source, one) for one in (kept, init.body[-1], *derived)) or _has(
-        owner, "__getstate__", target.attr
-    ):
+    if not all(own_lines(source, one) for one in (kept, init.body[-1], *derived)) or has(owner, "__getstate__", target.attr):
         return ()
-    if not _known_to_all(source, call):
+    if not known_to_all(source, call):
         return ()
-    if any(_local(one, init) for one in derived) or any(_has(owner, one.targets[0].attr) for one in derived):  # type: ignore[attr-defined]
+    if any(_local(one, init) for one in derived) or any(has(owner, one.targets[0].attr) for one in derived):  # type: ignore[attr-defined]
         return ()
     name = target.attr
     opened = source.written(call.func)
-    given = _given(source, call)
+    given = given_to(source, call)
     opening = f"{opened}(*{{own}}_given[0], **{{own}}_given[1])"
     if listed is not None:
         rest = source.text[source.span(listed.elt).end : source.span(listed).end]
@@ -50,21 +48,11 @@ def opened_lazily(
         Edit(source.span(kept), f"{own}_given = {given}\n{indent_of(source, kept.lineno)}{own}_handle = {own}_pid = None")
     ]
     edits += [_without(source, one) for one in derived]
-    lines = [
-        "@property",
-        f"def {name}(self):",
-        f'{step}"""Opened on first use in each process: a handle must not be shared with a worker."""',
-        f"{step}if {own}_pid != os.getpid():",
-        f"{step}{step}{own}_handle, {own}_pid = {opening.format(own=own)}, os.getpid()",
-        f"{step}return {own}_handle",
-    ]
+    more: list[str] = []
     for one in derived:
-        lines += ["", "@property", f"def {one.targets[0].attr}(self):", f"{step}return {source.written(one.value)}"]  # type: ignore[attr-defined]
-    state = ", ".join(f'"{own[5:]}_{what}": None' for what in ("handle", "pid"))
-    lines += ["", "def __getstate__(self):", f"{step}return {{**self.__dict__, {state}}}"]
+        more += ["", "@property", f"def {one.targets[0].attr}(self):", f"{step}return {source.written(one.value)}"]  # type: ignore[attr-defined]
+    lines = opener(name, opening.format(own=own), step, more)
     last = init.body[-1]
-    number = last.end_lineno or last.lineno
-    at = source.offset(number, 0) + len(source.line(number))
     inner = indent_of(source, init.body[0].lineno)
     closing = (
         f"\n{inner}{own}_handle = {own}_pid = None  # workers open their own" if used_in(init, name, kept, owner) else ""
@@ -76,8 +64,33 @@ def opened_lazily(
     elif last in derived:
         edits[-1] = Edit(edits[-1].span, f"{closing}{body}"[1:] + "\n")
     else:
-        edits.append(Edit(Span(source.path, at, at, number), closing + body))
-    return (*edits, *_imports(source, "os"))
+        edits.append(added_after(source, last, closing + body))
+    return (*edits, *imported(source, "os"))
+
+
+def opener(name: str, opening: str, step: str, more: list[str]) -> list[str]:
+    """The property that opens a handle once in each process, and the state that is sent without it."""
+    own = f"self._{name.lstrip('_')}"
+    state = ", ".join(f'"{own[5:]}_{what}": None' for what in ("handle", "pid"))
+    return [
+        "@property",
+        f"def {name}(self):",
+        f'{step}"""Opened on first use in each process: a handle must not be shared with a worker."""',
+        f"{step}if {own}_pid != os.getpid():",
+        f"{step}{step}{own}_handle, {own}_pid = {opening}, os.getpid()",
+        f"{step}return {own}_handle",
+        *more,
+        "",
+        "def __getstate__(self):",
+        f"{step}return {{**self.__dict__, {state}}}",
+    ]
+
+
+def added_after(source: Source, node: ast.stmt, text: str) -> Edit:
+    """Text after the last line of a statement."""
+    number = node.end_lineno or node.lineno
+    at = source.offset(number, 0) + len(source.line(number))
+    return Edit(Span(source.path, at, at, number), text)
 
 
 def used_in(init: Function, name: str, kept: ast.stmt, owner: ast.ClassDef) -> bool:
@@ -98,7 +111,7 @@ def _without(source: Source, node: ast.Assign) -> Edit:
     return Edit(Span(source.path, begin, source.offset(end, 0) + len(source.line(end)) + 1, node.lineno), "")
 
 
-def _given(source: Source, call: ast.Call) -> str:
+def given_to(source: Source, call: ast.Call) -> str:
     """The arguments of a call kept for later: plain data goes to every process, a function of C may not."""
     given = "".join(f"{source.written(one)}, " for one in call.args)
     given = given if len(call.args) == 1 else given.removesuffix(", ")
@@ -115,7 +128,7 @@ def _local(node: ast.Assign, init: Function) -> bool:
     return any(isinstance(one, ast.Name) and one.id in own for one in ast.walk(node.value))
 
 
-def _known_to_all(source: Source, call: ast.Call) -> bool:
+def known_to_all(source: Source, call: ast.Call) -> bool:
     """Whether the library is imported by the file and not by a function alone."""
     root = name_of(call.func).split(".")[0]
     imports: list[ast.Import | ast.ImportFrom] = [*source.nodes(ast.Import), *source.nodes(ast.ImportFrom)]
@@ -123,11 +136,11 @@ def _known_to_all(source: Source, call: ast.Call) -> bool:
     return any(inside(one, *FUNCTIONS) is None for one in named)
 
 
-def _has(owner: ast.ClassDef, *names: str) -> bool:
+def has(owner: ast.ClassDef, *names: str) -> bool:
     return any(isinstance(one, ast.FunctionDef) and one.name in names for one in owner.body)
 
 
-def _imports(source: Source, *modules: str) -> list[Edit]:
+def imported(source: Source, *modules: str) -> list[Edit]:
     """The imports that a file lacks, after its docstring and its words to the future."""
     lacking = [module for module in modules if source.names.get(module) != module]
     body = source.tree.body

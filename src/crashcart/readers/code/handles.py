@@ -13,6 +13,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.readers.code._lazily import opened_lazily
+from crashcart.readers.code._lazily_many import gathered_lazily
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
 from crashcart.record import replace
 
@@ -81,6 +82,8 @@ def _kept(source: Source, owner: ast.ClassDef, init: Function) -> Iterator[Fact]
                 value = statement.value
                 alone = value is opened or (isinstance(value, ast.ListComp) and value.elt is opened)
                 edits = opened_lazily(source, owner, init, statement, derived) if alone else ()
+            if many and not edits and function is init:
+                edits = gathered_lazily(source, owner, init, opened, attribute)
             seen = {
                 "library": OPENERS[source.called(opened.func)], "class": owner.name, "attribute": attribute, "many": many,
                 "edits": edits, "state": _keeps_state(owner),
