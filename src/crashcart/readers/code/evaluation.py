@@ -63,7 +63,15 @@ def _forward(loops: Loops, frame: Frame) -> ast.Call | None:
                 return call
             if any(ast.unparse(one) in models for one in call.args) and loops.callees(frame, call):
                 return call
+            if any(_calls(callee, models) for callee in loops.callees(frame, call)):
+                return call
     return None
+
+
+def _calls(method: Frame, models: set[str]) -> bool:
+    """Whether a method of the same object calls its model: ``self.loss(batch)`` with ``self.model(x)`` in it."""
+    own = {model for model in models if model.startswith("self.")}
+    return any(ast.unparse(call.func) in own for call in method.calls)
 
 
 def _has_gradients(loops: Loops, frame: Frame) -> bool:
