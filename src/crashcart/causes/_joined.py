@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NEARNESS = {"flag": 3, "environment": 3, "file": 2, "default": 1}
 
-__all__ = ["edits_of", "launched_with", "names_of", "number_of", "ranks", "setting", "sharded", "single"]
+__all__ = ["edits_of", "launched_with", "names_of", "number_of", "ranks", "setting", "sharded", "single", "spread_weights"]
 
 
 def ranks(case: Case) -> int | None:
@@ -63,7 +63,7 @@ def launched_with(case: Case) -> tuple[Evidence, ...]:
 
 
 def sharded(case: Case) -> bool | None:
-    """Whether the weights are spread over the ranks (FSDP, DeepSpeed, Megatron); None where it is not known."""
+    """Whether each rank keeps a part of the training's state (FSDP, DeepSpeed, Megatron); None where it is not known."""
     kind = case.facts.get("distributed.kind")
     launch = case.facts.get("launch.kind")
     if kind is not None and isinstance(kind.value, str):
@@ -85,6 +85,15 @@ def _calculated(case: Case, operator: str, left: dict[str, Any], right: dict[str
     if type(one) is not int or type(other) is not int or (operator == "//" and other == 0):
         return None
     return one // other if operator == "//" else one * other
+
+
+def spread_weights(case: Case) -> bool | None:
+    """Whether the weights themselves are spread: DeepSpeed does that in stage 3 alone; None where it is not known."""
+    kind, launch, stage = (case.facts.get(name) for name in ("distributed.kind", "launch.kind", "distributed.zero_stage"))
+    word = f"{kind.value if kind is not None else ''} {launch.value if launch is not None else ''}".lower()
+    if sharded(case) and "fsdp" not in word and ("deepspeed" in word or stage is not None):
+        return str(stage.value) == "3" if stage is not None else None
+    return sharded(case)
 
 
 def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:

@@ -59,13 +59,15 @@ def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
     count = len(lengths)
     of = f"{count:,} episodes" if episodes.value["whole"] else f"{count:,} episodes that were looked at"
     samples = sum(max(0, length - chunk + more) for length in lengths)
+    remain = f"{samples:,} samples remain of the others" if fact.value["windows"] else f"{count - lost:,} remain"
+    wanted = f"{name} ({chunk})" if known is not None or fact.value["windows"] else f"{chunk} steps"
     items = (fact.evidence, episodes.evidence, *((known.evidence,) if known is not None else (episodes.value["named"],)))
     room = lengths[0] - 1 + more
     if lost == count:
         told = f"all {of} are shorter than {name} ({chunk}; the longest has {lengths[-1]} steps) and give no sample: the data set is empty"
         sign = Sign("decisive" if episodes.value["whole"] else "strong", told, items)
     else:
-        told = f"{lost:,} of {of} are shorter than {name} ({chunk}) and give no sample; {samples:,} samples remain of the others"
+        told = f"{lost:,} of {of} are shorter than {wanted} and give no sample; {remain}"
         sign = Sign("strong" if lost >= _NOTICEABLE * count else "weak", told, items, fatal=False)
     span = known.span if known is not None else given.get("span")
     return Short(sign, name, chunk, max(1, room), lost, count, span)

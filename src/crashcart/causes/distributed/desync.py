@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, launched_with, ranks, sharded, single
+from crashcart.causes._joined import edits_of, launched_with, ranks, sharded, single, spread_weights
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
@@ -172,7 +172,7 @@ def _lone_waits(case: Case) -> Iterator[Sign]:
         elif strength != "weak":
             told += ", when it is started with more than one rank"
         else:
-            told = f"only the first rank calls {seen['call']}(): right as long as no weights are sharded (FSDP, DeepSpeed)"
+            told = f"only the first rank calls {seen['call']}(): right as long as no weights are sharded (FSDP, ZeRO 3)"
         also = (seen["through"],) if seen["through"] else ()
         yield Sign(strength, told, (fact.evidence, *also, *launched_with(case)), fatal=strength != "weak")
 
@@ -181,7 +181,8 @@ def _lone(case: Case, fact: Fact) -> Strength | None:
     """How sure it is that this wait is never answered."""
     if single(case):
         return None
-    spread = True if fact.value["kind"] == "always" else sharded(case)
+    kind = fact.value["kind"]
+    spread = True if kind == "always" else sharded(case) if kind == "sharded" else spread_weights(case)
     if not spread:
         return "weak" if spread is None else None
     return "decisive" if fact.value["sure"] and (ranks(case) or 0) > 1 else "strong"

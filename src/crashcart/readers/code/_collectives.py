@@ -1,7 +1,8 @@
 """Calls that wait for the other ranks: of torch.distributed, accelerate, Lightning, DeepSpeed and sharded models.
 
-``kind`` says when a call waits: ``always`` with more than one rank; ``sharded`` only where the weights are spread over the
-ranks (FSDP, DeepSpeed), so that ``accelerator.save_state`` under ``is_main_process`` works with plain data parallelism.
+``kind`` says when a call waits: ``always`` with more than one rank; ``sharded`` where each rank keeps a part of the training's
+state (FSDP, DeepSpeed of any stage), so that ``accelerator.save_state`` under ``is_main_process`` works with plain data
+parallelism; ``weights`` only where the weights themselves are spread (FSDP, ZeRO 3): with ZeRO 2 every rank has all of them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
+from crashcart.readers.code._own_model import own_model
 from crashcart.readers.code.source import inside, keyword, name_of, parents
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kind", "collectives"]
 
-Kind = Literal["always", "sharded"]
+Kind = Literal["always", "sharded", "weights"]
 TORCH = frozenset({
     "barrier", "monitored_barrier", "all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "reduce", "broadcast",
     "reduce_scatter", "reduce_scatter_tensor", "broadcast_object_list", "gather", "gather_object", "scatter", "all_to_all",
@@ -27,10 +29,10 @@ TORCH = frozenset({
 })  # fmt: skip
 ACCELERATE: dict[str, Kind] = {
     "wait_for_everyone": "always", "gather": "always", "gather_for_metrics": "always", "reduce": "always",
-    "pad_across_processes": "always", "save_state": "sharded", "get_state_dict": "sharded", "save_model": "sharded",
+    "pad_across_processes": "always", "save_state": "sharded", "get_state_dict": "weights", "save_model": "weights",
 }  # fmt: skip
 FABRIC = frozenset({"barrier", "all_reduce", "all_gather", "broadcast", "save"})
-TRAINER: dict[str, Kind] = {"evaluate": "always", "predict": "always", "save_model": "sharded", "save_state": "sharded"}
+TRAINER: dict[str, Kind] = {"evaluate": "always", "predict": "always", "save_model": "weights"}
 ENGINE = frozenset({"save_checkpoint", "load_checkpoint", "save_16bit_model", "save_fp16_model"})
 ENGINES = frozenset({"model_engine", "engine", "ds_engine", "deepspeed_engine"})
 SHARDED_STATE = frozenset({
@@ -63,17 +65,22 @@ def collectives(program: Program) -> Iterator[tuple[Source, ast.Call, Kind]]:
             if _of_torch(name, last, call) or _of_lightning(call, last, owner, above, ours=lightning):
                 yield source, call, "always"
             elif "accelerator" in owner and last in ACCELERATE:
-                yield source, call, ACCELERATE[last]
+                if ACCELERATE[last] != "weights" or not own_model(keyword(call, "model", 0)):
+                    yield source, call, ACCELERATE[last]
             elif owner == "trainer" and transformers and not lightning and last in TRAINER:
                 yield source, call, TRAINER[last]
             elif last in ENGINE and above and (above[-1] in engines or (engines and owner in ENGINES)):
                 yield source, call, "always"
             elif name in SHARDED_STATE:
-                yield source, call, "sharded" if last.startswith("get_") else "always"
+                yield source, call, "weights" if last.startswith("get_") else "always"
             elif last.endswith("optim_state_dict") and above and above[-1] in WRAPPERS:
                 yield source, call, "always"
-            elif last == "state_dict" and above and above[-1] in shards:
+            elif last == "state_dict" and above and above[-1] in shards and not own_model(_receiver(call)):
                 yield source, call, shards[above[-1]]
+
+
+def _receiver(call: ast.Call) -> ast.expr | None:
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def _of_torch(name: str, last: str, call: ast.Call) -> bool:
@@ -120,5 +127,5 @@ def _shards(program: Program) -> dict[str, Kind]:
             )
             sure = not any(isinstance(one, (ast.If, ast.IfExp)) for one in parents(call))
             for target in targets:
-                found[name_of(target).split(".")[-1]] = "always" if sure else "sharded"
+                found[name_of(target).split(".")[-1]] = "always" if sure else "weights"
     return found

@@ -83,7 +83,8 @@ def _left_out(giving: Giving, source: Source, function: Function, node: ast.AST)
         if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and isinstance(end.right, ast.Constant):
             more, end = int(end.right.value) if isinstance(end.right.value, int) else 0, end.left
         if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Sub) and CHUNK.search(source.written(end.right)):
-            return _known(giving.of(source, end.right), more) if _is_length(source, function, end.left) else None
+            given = giving.of(source, end.right)
+            return _known(given, more, windows=True) if _is_length(source, function, end.left) else None
     if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
         leaves = node.body[-1]
         if not isinstance(leaves, (ast.Continue, ast.Return)) or not isinstance(node.test.ops[0], (ast.Lt, ast.LtE)):
@@ -91,7 +92,7 @@ def _left_out(giving: Giving, source: Source, function: Function, node: ast.AST)
         wanted = node.test.comparators[0]
         plain = isinstance(wanted, ast.Constant) and isinstance(wanted.value, int) and wanted.value > 1
         if (plain or CHUNK.search(source.written(wanted))) and _is_length(source, function, node.test.left):
-            return _known(giving.of(source, wanted), 1 - isinstance(node.test.ops[0], ast.LtE))
+            return _known(giving.of(source, wanted), 1 - isinstance(node.test.ops[0], ast.LtE), windows=False)
     return None
 
 
@@ -111,8 +112,9 @@ def _end(node: ast.Call) -> ast.expr | None:
     return None
 
 
-def _known(given: dict[str, Any], more: int) -> dict[str, Any]:
-    return {"chunk": given, "more": more}
+def _known(given: dict[str, Any], more: int, *, windows: bool) -> dict[str, Any]:
+    """The chunk; ``windows`` where each place at which it fits is a sample, and the samples can be counted."""
+    return {"chunk": given, "more": more, "windows": windows}
 
 
 def _is_length(source: Source, function: Function, node: ast.expr) -> bool:
