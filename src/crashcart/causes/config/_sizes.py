@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crashcart.causes.config._arithmetic import Numbers
     from crashcart.model import Fact
 
-__all__ = ["drawn_images", "repaired"]
+__all__ = ["drawn", "drawn_images", "repaired"]
 
 FARTHEST = 4096
 
@@ -36,13 +36,20 @@ def repaired(case: Case) -> Iterator[Fix]:
     yield from _room_for_a_sequence(case)
 
 
+def drawn(case: Case) -> Fact | None:
+    """How many images a sequence of training has, where a validation set says another number."""
+    told = [fact for fact in case.all("data.images_per_sequence") if "train" in fact.spelling.lower()]
+    return told[-1] if told else case.facts.get("data.images_per_sequence")
+
+
 def drawn_images(case: Case) -> tuple[Fact, Fact, int, int] | None:
     """Images for a device, images of a sequence, and the fewest and most of these; None where one is not known."""
-    images, drawn = case.facts.get("train.images_per_device"), case.facts.get("data.images_per_sequence")
-    if images is None or drawn is None or type(images.value) is not int:
+    images, sequence = case.facts.get("train.images_per_device"), drawn(case)
+    if images is None or sequence is None or type(images.value) is not int:
         return None
-    counts = [one for one in (drawn.value if isinstance(drawn.value, list) else [drawn.value]) if type(one) is int]
-    return (images, drawn, min(counts), max(counts)) if counts else None
+    values = sequence.value if isinstance(sequence.value, list) else [sequence.value]
+    counts = [one for one in values if type(one) is int]
+    return (images, sequence, min(counts), max(counts)) if counts else None
 
 
 def _room_for_a_sequence(case: Case) -> Iterator[Fix]:

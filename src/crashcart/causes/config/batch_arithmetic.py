@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, names_of, number_of, setting
 from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
-from crashcart.causes.config._sizes import drawn_images, repaired
+from crashcart.causes.config._sizes import drawn, drawn_images, repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -134,15 +134,18 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 
 def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] | None:
-    """What becomes of a batch that is cut into ``len // n``; None for a single part."""
+    """What becomes of a batch that is cut into ``len // n``; for a single part, what another number would do."""
     parts, text = number_of(case, fact.value["parts"]), fact.value["parts_text"]
     smallest, largest = _sizes(case, fact)
     items = _places(case, fact, "parts", "batch")
     if not _positive(parts):
         told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
         return "strong", told, items
-    if parts == 1 or largest == 0:
-        return None  # one part is the batch itself; of a size that comes out as 0 its own expression tells
+    if largest == 0:
+        return None  # of a size that comes out as 0 its own expression tells
+    if parts == 1:
+        told = f"with {fact.value['parts']['name'] or text} above 1, a batch with fewer samples than that is cut into empty parts"
+        return "weak", told, items
     if largest is not None and largest < parts:
         return (
             "decisive",
@@ -163,11 +166,12 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
 
 def _sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
     """The smallest and the largest batch of this job."""
-    images, sequence = case.number("train.images_per_device"), case.facts.get("data.images_per_sequence")
+    images, sequence = case.number("train.images_per_device"), drawn(case)
     if images and sequence is not None:
         counts = sequence.value if isinstance(sequence.value, list) else [sequence.value]
         if counts and all(_positive(count) for count in counts):
-            return images // max(counts), images // min(counts)
+            least = 1 if case.all("code.size_guard") else 0
+            return max(least, images // max(counts)), max(least, images // min(counts))
     told = number_of(case, fact.value["batch"])
     size = told if _positive(told) or "of" in fact.value["batch"] else case.number("train.batch_size")
     return size, size
@@ -208,7 +212,7 @@ def _images(case: Case) -> Iterator[Sign]:
     found = drawn_images(case)
     if found is None or any(True for _ in sizes(case)) or case.all("code.size_guard"):
         return
-    images, drawn, least, most = found
+    images, sequence, least, most = found
     places = [fact.evidence for fact in case.all("code.quotient") if fact.value["of"] == "train.images_per_device"]
     if images.value < most:
         always = images.value < least and bool(places)
@@ -217,7 +221,7 @@ def _images(case: Case) -> Iterator[Sign]:
             if always
             else f"when a sequence of {most} images is drawn for a device that takes {images.value:g}"
         )
-        yield Sign("decisive" if always else "strong", told, (images.evidence, drawn.evidence, *places[:1]))
+        yield Sign("decisive" if always else "strong", told, (images.evidence, sequence.evidence, *places[:1]))
 
 
 def fix(case: Case) -> Iterator[Fix]:

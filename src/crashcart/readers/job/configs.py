@@ -14,6 +14,7 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.job.config import read_config
 from crashcart.readers.job.hydra import composed
+from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record, replace
 
@@ -29,6 +30,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
 # These read 1e-4 as a number, or make one of it by a type.
 NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
+# These follow references between settings.
+REFERRING = {"omegaconf", "hydra"}
 NO_CONFIG = ("data.", "output.", "resume.", "environment.", "command.")
 FOLDERS = ("config", "configs", "conf", "confs", "cfg", "cfgs")
 CONFIG_FLAG = re.compile(r"(?i)conf|cfg|yaml|yml|json$|toml|base|param|setting|recipe|opt")
@@ -65,6 +68,8 @@ def read_configs(
             continue
         read.files.append(path)
         read.facts += _tried(case, path, loader.value if loader else "", given=given)
+    if loader is not None and loader.value in REFERRING:
+        read.facts = resolved(read.facts, facts)
     if loader is not None:
         case.facts[LOADER] = loader
         read.facts.append(loader)
