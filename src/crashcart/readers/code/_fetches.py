@@ -28,7 +28,11 @@ WRITES = (
 DUMPS = ("pickle.dump", "numpy.save", "numpy.savez", "numpy.savez_compressed", "torch.save", "json.dump", "joblib.dump", "np.save", "to_parquet",
          "save_to_disk", "to_pickle", "to_csv", "h5py.File")  # fmt: skip
 EXISTS = frozenset({"exists", "isfile", "is_file", "isdir", "is_dir"})
-TOOLS = re.compile(r"\b(?:wget|curl|gsutil|aws s3|git clone|huggingface-cli download|hf download|unzip|tar -?x)\b")
+# A copy to or from a store is a download only where the store comes first.
+TOOLS = re.compile(
+    r"\b(?:wget|curl|git clone|huggingface-cli download|hf download|unzip|tar -?x)\b"
+    r"|\b(?:aws s3|gsutil)(?: -\S+)* (?:cp|sync|rsync)(?: -\S+)* ['\"]?(?:s3|gs)://"
+)
 LONG = re.compile(
     r"download|fetch|tokeni[sz]e|preprocess|pre_process|prepare_?data|prepare_dataset|build_(?:index|cache|dataset|vocab|meta)"
     r"|(?:index|scan|cache|convert|encode|extract)_?(?:dataset|data|files|latents|features|episodes)|load_dataset|extractall|unpack_archive"

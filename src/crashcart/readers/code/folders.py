@@ -45,7 +45,7 @@ def look(program: Program) -> Iterator[Fact]:
         for call in source.calls("torch.save"):
             path = keyword(call, "f", 1)
             folder = _folder(source, call, path) if path is not None else None
-            if path is None or folder is None or _is_there(folder):
+            if path is None or folder is None or _is_there(folder) or _is_temporary(source, call, folder):
                 continue
             value = {
                 "folder": ast.unparse(folder),
@@ -78,6 +78,19 @@ def _folder(source: Source, call: ast.Call, path: ast.expr) -> ast.expr | None:
 
 def _is_there(folder: ast.expr) -> bool:
     return isinstance(folder, ast.Constant) and os.path.isdir(str(folder.value) or ".")
+
+
+def _is_temporary(source: Source, call: ast.Call, folder: ast.expr) -> bool:
+    """A folder that ``tempfile`` has made: ``with TemporaryDirectory() as folder``, ``folder = mkdtemp()``."""
+    name = name_of(folder).split(".")[0]
+    held = [
+        item.context_expr
+        for block in source.nodes(ast.With)
+        for item in block.items
+        if item.optional_vars is not None and name_of(item.optional_vars) == name
+    ]
+    given = [*held, *given_to(source, name, function_of(call))] if name else []
+    return any(re.search(r"(?i)temp_?file|temporary_?dir|mkdtemp|temp_?dir", ast.unparse(one)) for one in given)
 
 
 def _edits(source: Source, call: ast.Call, path: ast.expr) -> tuple[Edit, ...]:

@@ -30,6 +30,8 @@ def look(program: Program) -> Iterator[Fact]:
     """``code.loaded_in_place``: such a load, with ``map_location="cpu"`` put into it."""
     loops = loops_of(program)
     for source in program.sources:
+        if any(name.startswith("torch_xla") for name in source.names.values()):
+            continue  # saved from the host, whatever card there is
         for call in source.calls("torch.load"):
             if (
                 keyword(call, "map_location", 1) is not None
@@ -38,7 +40,7 @@ def look(program: Program) -> Iterator[Fact]:
             ):
                 continue
             frame = loops.frame(call)
-            if not _restores_optimizer(frame, call) or _one_rank(call):
+            if not _restores_optimizer(frame, call) or _one_rank(call) or _put_aside(frame, call):
                 continue
             end = source.offset(call.args[-1].end_lineno or call.lineno, call.args[-1].end_col_offset or 0)
             edit = Edit(Span(source.path, end, end, call.lineno), ', map_location="cpu"')
@@ -57,6 +59,12 @@ def _restores_optimizer(frame: Frame, call: ast.Call) -> bool:
                 restored.append(ast.unparse(receiver(other)))
     state = [one for one in restored if _OPTIMIZER.search(one)]
     return bool(state) and any(not _STATE.search(one) for one in restored)
+
+
+def _put_aside(frame: Frame, call: ast.Call) -> bool:
+    """Whether the same function saved what it loads: state that is put aside for a moment, and stays where it is."""
+    path = ast.dump(call.args[0])
+    return any(ast.dump(one) == path for save in frame.named("save") for one in save.args[1:2])
 
 
 def _one_rank(call: ast.Call) -> bool:

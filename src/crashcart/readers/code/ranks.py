@@ -48,7 +48,7 @@ def look(program: Program) -> Iterator[Fact]:
         return
     waits = list(collectives(program))
     callers = callers_of(program)
-    answered = {_home(call) for source, call, _ in waits if side_at(call, source) == "others"}
+    answered = {home for source, call, _ in waits for home in _answers(callers, source, call)}
     told: set[ast.AST] = set()
     found = [fact for wait in waits for fact in _followed(callers, wait, answered, told)]
     yield from _joined(found, {source.path: source for source in program.sources})
@@ -98,6 +98,21 @@ def _followed(callers: Callers, wait: Waits, answered: set[ast.AST | None], told
             continue
         seen.add(function)
         path += [(other, site, depth + 1) for other, site in _sites(callers, at, function)]
+
+
+def _answers(callers: Callers, source: Source, node: ast.AST) -> Iterator[ast.AST | None]:
+    """Where the other ranks wait: at a wait itself, or at a call that leads to it (``if not first: helper.serve()``)."""
+    path: list[tuple[Source, ast.AST, int]] = [(source, node, 0)]
+    seen: set[ast.AST] = set()
+    while path:
+        at, place, depth = path.pop()
+        if side_at(place, at) == "others":
+            yield _home(place)
+            continue
+        function = function_of(place)
+        if function is not None and function not in seen and depth < _DEPTH:
+            seen.add(function)
+            path += [(other, site, depth + 1) for other, site in _sites(callers, at, function)]
 
 
 def _sites(callers: Callers, source: Source, function: Function) -> list[tuple[Source, ast.AST]]:
