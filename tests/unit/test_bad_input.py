@@ -125,3 +125,35 @@ def test_what_is_no_job_is_one_sentence() -> None:
 def test_any_text_can_be_a_script(script: str) -> None:
     Path("odd.sh").write_text(script)
     assert crashcart.check(["odd.sh"]).verb == "check"
+
+
+def test_pipes_and_devices_are_not_opened() -> None:
+    Path("train.py").write_text("import pipe\nimport zero\nimport null\nopen('pipe.yaml')\n" + GOOD)
+    os.mkfifo("pipe.py")
+    Path("zero.py").symlink_to("/dev/zero")
+    Path("null.py").write_bytes(b"import torch\n\x00")
+    told = still_checked(crashcart.check(command=["python", "train.py"]))
+    assert "pipe.py: it is not a file" in told
+    assert "zero.py: it is not a file" in told
+    assert any(one.startswith("null.py: source code") for one in told)
+
+
+def test_a_config_that_is_a_pipe_is_told() -> None:
+    Path("cfg.yaml").unlink()
+    os.mkfifo("cfg.yaml")
+    diagnosis = crashcart.check(command=["python", "train.py"])
+    assert [gap.why for gap in diagnosis.not_looked] == ["cfg.yaml is not a file."]
+
+
+def test_references_that_loop_or_multiply_end() -> None:
+    Path("conf").mkdir()
+    tenfold = "".join(f'a{i}: "{f"${{a{i - 1}}}" * 10}"\n' for i in range(1, 30))
+    Path("conf/a.yaml").write_text(
+        f'a0: xxxxxxxxxx\n{tenfold}b: ${{c}}\nc: ${{b}}\nd: "${{d}}${{d}}"\nlr: ${{e.lr}}\ne:\n  lr: 1\n'
+    )
+    Path("h.py").write_text(
+        "import hydra\nimport torch\n@hydra.main(config_path='conf', config_name='a')\ndef main(cfg):\n    torch.ones(cfg.lr)\nmain()\n"
+    )
+    start = time.process_time()
+    assert crashcart.check(command=["python", "h.py"]).verb == "check"
+    assert time.process_time() - start < 5

@@ -101,6 +101,8 @@ class _Reading:
     def read(self, path: str, places: list[str]) -> list[str]:
         """Read one file; the files that it imports."""
         try:
+            if not os.path.isfile(path):
+                return self.miss(path, "it is not a file")  # opening a pipe would wait for its writer
             if os.path.getsize(path) > _LARGEST:
                 return self.miss(path, "it is larger than 2 MB, which is no hand-written code")
             with open(path, "rb") as file:
@@ -118,7 +120,7 @@ class _Reading:
         except UnicodeDecodeError:
             return self.miss(path, "is not UTF-8 text")
         except SyntaxError as problem:
-            return self.miss(path, f"line {problem.lineno}: {problem.msg}")
+            return self.miss(path, f"line {problem.lineno}: {problem.msg}" if problem.lineno else str(problem.msg))
         except (ValueError, RecursionError, MemoryError):
             return self.miss(path, "cannot be parsed")
         self.program.sources.append(source)
@@ -162,10 +164,15 @@ def _files(wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> I
                 start = os.path.dirname(start)
             starts = [start or "."]
         for start in starts:
-            found = [os.path.normpath(one) for one in _candidates(start, parts) if os.path.isfile(one)]
+            found = [os.path.normpath(one) for one in _candidates(start, parts) if _may_be_read(one)]
             if found:
                 yield from found
                 break
+
+
+def _may_be_read(path: str) -> bool:
+    """Whether there is something under that name; what is no file is told when its turn comes."""
+    return os.path.exists(path) and not os.path.isdir(path)
 
 
 def _candidates(start: str, parts: list[str]) -> Iterator[str]:

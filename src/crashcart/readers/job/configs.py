@@ -153,6 +153,6 @@ def _in_code(case: Case, places: Sequence[str]) -> Iterator[str]:
         below = [os.path.join(place, folder) for place in [*places, own] for folder in FOLDERS]
         for place in [*places, own, *below]:  # a name that is joined with a folder elsewhere stands alone in the code
             path = os.path.normpath(os.path.join(place, str(fact.value)))
-            if os.path.isfile(path):
+            if os.path.exists(path) and not os.path.isdir(path):
                 yield path
                 break
