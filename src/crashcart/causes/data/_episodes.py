@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Short", "shortened"]
 
-_NOTICEABLE = 0.1
+_NOTICEABLE = 0.5  # of the episodes: fewer may be meant to be left out
 
 
 @record(frozen=True)
