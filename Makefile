@@ -16,7 +16,7 @@ test: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 # Longer campaigns; their figures go into the notes of a release.
 bench: $(VENV)/test
