@@ -415,7 +415,7 @@ def test_a_slow_reader_is_no_reader_that_went_away(folder: Path) -> None:
 
 
 def test_a_segmentation_fault_leaves_its_stack(folder: Path) -> None:
-    (folder / "job.py").write_text("import ctypes\ndef boom():\n    ctypes.string_at(0)\nboom()\n")
+    (folder / "job.py").write_text("import ctypes, time; time.sleep(1.5)\ndef boom():\n    ctypes.string_at(0)\nboom()\n")
     assert run(sys.executable, "job.py").returncode == 128 + 11
     finding = crashcart.why([str(the_run(folder))]).findings[0]
     assert finding.cause == "code/bug"
