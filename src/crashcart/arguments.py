@@ -127,7 +127,20 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=_Formatter,
         )
 
-    why = verb("why", "why a run died: from whatever is left of it to the cause")
+    _why(verb("why", "why a run died: from whatever is left of it to the cause"))
+    _run(verb("run", "run a training command unchanged, with its log kept and a flight recorder beside it"))
+    _check(verb("check", "what will kill a job, before it is started; nothing of it is run or imported"))
+    _doctor(verb("doctor", "whether this machine is fit for training, from what you may read without root"))
+    runs = verb("runs", "the runs that were recorded, newest first")
+    runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")
+    explain = verb("explain", "the page of a cause, or the list of all causes")
+    explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or a part of one")
+    completion = verb("completion", "a completion script for your shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    return main_parser
+
+
+def _why(why: _Parser) -> None:
     why.add_argument(
         "paths",
         nargs="*",
@@ -147,7 +160,8 @@ def parser() -> argparse.ArgumentParser:
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
 
-    run = verb("run", "run a training command unchanged, with its log kept and a flight recorder beside it")
+
+def _run(run: _Parser) -> None:
     run.usage_code = OUR_OWN_FAILURE
     run.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command, exactly as you would type it"
@@ -162,7 +176,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")
     run.add_argument("--quiet", action="store_true", help="say nothing, only record")
 
-    check = verb("check", "what will kill a job, before it is started; nothing of it is run or imported")
+
+def _check(check: _Parser) -> None:
     check.takes_job = True
     check.add_argument(
         "paths", nargs="*", metavar="JOB", help="a launch script, a config, a program, a folder, or -- CMD ... (default: .)"
@@ -174,20 +189,11 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
 
-    doctor = verb("doctor", "whether this machine is fit for training, from what you may read without root")
+
+def _doctor(doctor: _Parser) -> None:
     doctor.takes_job = True
     doctor.add_argument(
         "paths", nargs="*", metavar="JOB", help="a launch script or a program that is to run here, or -- CMD ... (optional)"
     )
     doctor.add_argument("--active", action="store_true", help="also test the memory of idle cards and a process group")
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
-
-    runs = verb("runs", "the runs that were recorded, newest first")
-    runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")
-
-    explain = verb("explain", "the page of a cause, or the list of all causes")
-    explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or a part of one")
-
-    completion = verb("completion", "a completion script for your shell")
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    return main_parser

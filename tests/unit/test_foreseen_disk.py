@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import crashcart
-from crashcart.readers.data import room
+from crashcart.readers.machine import room
 
 MIB = 1 << 20
 COMMAND = ["python", "train.py", "--output_dir", "out", "--max_steps", "1000", "--save_steps", "100"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.report.terminal import _fix, _section, _signs, _wrapped, printed
+from crashcart.report.terminal import fix_lines, gaps, printed, section, sign_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +39,9 @@ def verdict(diagnosis: Diagnosis) -> str:
         return f"Do not start it yet: {_counted(count['will'], 'thing')} will kill it.{repair}"
     if count["can"]:
         return f"It can be started; {_counted(count['can'], 'thing')} can kill it under the conditions above.{repair}"
+    if diagnosis.not_looked:
+        missed = _counted(len(diagnosis.not_looked), "thing")
+        return f"Nothing in what was read will kill it; {missed} could not be looked at, and may."
     return "It can be started: nothing in what was read will kill it."
 
 
@@ -54,34 +57,28 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
                 yield from _told(finding)
     notes = [finding for finding in diagnosis.findings if finding.level == "note"]
     if notes:
-        yield from _section(_HEADS["note"])
+        yield from section(_HEADS["note"])
         for finding in notes[:_MOST_NOTES]:
             where = f" [{finding.signs[0].evidence[0].where}]" if finding.signs[0].evidence else ""
-            yield "", _wrapped(f"* {finding.signs[0].says}{where} ({finding.cause})", "  ", "    ")
+            yield "", wrapped(f"* {finding.signs[0].says}{where} ({finding.cause})", "  ", "    ")
         if len(notes) > _MOST_NOTES:
             yield "dim", f"  and {len(notes) - _MOST_NOTES} more (--json has all)"
     if diagnosis.notes:
-        yield from _section("What is known of the job")
+        yield from section("What is known of the job")
         for note in diagnosis.notes:
-            yield "", _wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
-    if diagnosis.not_looked:
-        yield from _section("Not looked at")
-        for gap in diagnosis.not_looked[:_MOST_GAPS]:
-            how = f" ({gap.how})" if gap.how else ""
-            yield "dim", _wrapped(f"* {gap.what}: {gap.why}{how}", "  ", "    ")
-        if len(diagnosis.not_looked) > _MOST_GAPS:
-            yield "dim", f"  and {len(diagnosis.not_looked) - _MOST_GAPS} more (--json has all)"
+            yield "", wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
+    yield from gaps(diagnosis.not_looked, _MOST_GAPS)
     yield "", ""
-    yield "bold", _wrapped(verdict(diagnosis), "")
+    yield "bold", wrapped(verdict(diagnosis), "")
 
 
 def _change(diagnosis: Diagnosis, against: str, gone: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     new = sum(finding.level != "note" for finding in diagnosis.findings)
     brought = f"brings {_counted(new, 'risk')}" if new else "brings no new risk"
     ended = f" and ends {_counted(len(gone), 'risk')}" if gone else ""
-    yield "bold", _wrapped(f"Against {against} this version {brought}{ended}.", "")
+    yield "bold", wrapped(f"Against {against} this version {brought}{ended}.", "")
     for finding in gone:
-        yield "green", _wrapped(f"gone: {finding.title} ({finding.cause})", "  ", "    ")
+        yield "green", wrapped(f"gone: {finding.title} ({finding.cause})", "  ", "    ")
     yield "", ""
 
 
@@ -89,14 +86,15 @@ def _headline(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     sure = [finding for finding in diagnosis.findings if finding.level == "will"]
     possible = [finding for finding in diagnosis.findings if finding.level == "can"]
     if sure:
-        yield "bold red", _wrapped(f"This job will go wrong: {_lower(sure[0].signs[0].says)}.", "")
+        yield "bold red", wrapped(f"This job will go wrong: {_lower(sure[0].signs[0].says)}.", "")
     elif possible:
         yield (
             "bold yellow",
-            _wrapped(f"Nothing will surely kill this job. It can: {_lower(possible[0].signs[0].says)}.", ""),
+            wrapped(f"Nothing will surely kill this job. It can: {_lower(possible[0].signs[0].says)}.", ""),
         )
     else:
-        yield "bold green", "Nothing in what was read will kill this job."
+        unsure = " Not everything could be read." if diagnosis.not_looked else ""
+        yield "bold yellow" if unsure else "bold green", f"Nothing in what was read will kill this job.{unsure}"
 
 
 def _lower(sentence: str) -> str:
@@ -105,7 +103,7 @@ def _lower(sentence: str) -> str:
 
 def _told(finding: Finding) -> Iterator[tuple[str, str]]:
     yield "", ""
-    yield _STYLES[finding.level], _wrapped(f"{_HEADS[finding.level]}: {finding.title} ({finding.cause})", "")
-    yield from _signs([sign for sign in finding.signs if sign.strength != "against"])
+    yield _STYLES[finding.level], wrapped(f"{_HEADS[finding.level]}: {finding.title} ({finding.cause})", "")
+    yield from sign_lines([sign for sign in finding.signs if sign.strength != "against"])
     for fix in finding.fixes[:2]:
-        yield from _fix(fix)
+        yield from fix_lines(fix)

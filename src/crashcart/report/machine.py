@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from crashcart.record import record
-from crashcart.report.terminal import WIDTH, _wrapped, printed
+from crashcart.report.terminal import WIDTH, printed, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,9 +65,9 @@ def write_machine(rows: Sequence[Row], note: str = "") -> None:
 def _lines(rows: Sequence[Row], note: str) -> Iterator[tuple[str, str]]:
     bad = any(row.state == "bad" for row in rows)
     warned = any(row.state == "warning" for row in rows)
-    yield "bold red" if bad else "bold yellow" if warned else "bold green", _wrapped(verdict(rows), "")
+    yield "bold red" if bad else "bold yellow" if warned else "bold green", wrapped(verdict(rows), "")
     if note:
-        yield "", _wrapped(note, "")
+        yield "", wrapped(note, "")
     cards = {row.group for row in rows if row.name.startswith("card_")}
     said: set[str] = set()
     for group in dict.fromkeys(row.group for row in rows):
@@ -96,7 +96,7 @@ def _row(row: Row, said: set[str]) -> Iterator[tuple[str, str]]:
     words = ". ".join(part for part in (row.why, row.advice) if part)
     if words and row.state != "ok" and words not in said:
         said.add(words)
-        yield _STYLES[row.state], _wrapped(f"-> {words}", " " * (2 + _STATE), " " * (5 + _STATE))
+        yield _STYLES[row.state], wrapped(f"-> {words}", " " * (2 + _STATE), " " * (5 + _STATE))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what a reading holds

@@ -12,11 +12,13 @@ import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, Sign
+    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, NotLooked, Sign
 
-__all__ = ["headline", "how_it_ended", "main_finding", "printed", "text", "unresolved", "write"]
+__all__ = [
+    "fix_lines", "gaps", "headline", "how_it_ended", "main_finding", "printed", "section", "sign_lines", "text", "unresolved", "wrapped", "write",
+]  # fmt: skip
 
 WIDTH = 80
 GENERAL = "code/bug"
@@ -67,11 +69,11 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     main = main_finding(diagnosis)
     quiet = main is not None and (main.role != "cause" or _by_hand(main, diagnosis.ending))
     color = "bold green" if main is None else "bold yellow" if quiet else "bold red"
-    yield color, _wrapped(headline(diagnosis), "")
+    yield color, wrapped(headline(diagnosis), "")
     if main is None:
-        yield "dim", _wrapped(f"{how_it_ended(diagnosis.ending)}.", "  ")
+        yield "dim", wrapped(f"{how_it_ended(diagnosis.ending)}.", "  ")
     else:
-        yield "dim", _wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
+        yield "dim", wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
         if _by_hand(main, diagnosis.ending):
             return
         yield from _body(main)
@@ -159,27 +161,29 @@ def how_it_ended(ending: Ending) -> str:
 def _body(finding: Finding) -> Iterator[tuple[str, str]]:
     signs = [sign for sign in finding.signs if sign.strength != "against"]
     if signs:
-        yield from _section("Why")
-        yield from _signs(signs)
+        yield from section("Why")
+        yield from sign_lines(signs)
     opposed = [sign for sign in finding.signs if sign.strength == "against"]
     if opposed:
-        yield from _section("What speaks against it")
-        yield from _signs(opposed)
+        yield from section("What speaks against it")
+        yield from sign_lines(opposed)
     if finding.fixes:
-        yield from _section("What to do")
+        yield from section("What to do")
         for fix in finding.fixes:
-            yield from _fix(fix)
+            yield from fix_lines(fix)
     if finding.experiment:
-        yield from _section("What would settle it")
+        yield from section("What would settle it")
         yield from _experiment(finding.experiment)
 
 
-def _section(title: str) -> Iterator[tuple[str, str]]:
+def section(title: str) -> Iterator[tuple[str, str]]:
+    """A heading with air above it."""
     yield "", ""
     yield "bold", title
 
 
-def _signs(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
+def sign_lines(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
+    """What speaks for a cause, each sentence and each quote once."""
     seen: set[Evidence] = set()
     said: set[str] = set()
     for sign in list(signs)[:_MOST_EVIDENCE]:
@@ -187,7 +191,7 @@ def _signs(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
         if not fresh and sign.evidence:
             continue
         if sign.says not in said:
-            yield "", _wrapped(sign.says, "  ")
+            yield "", wrapped(sign.says, "  ")
             said.add(sign.says)
         for item in fresh:
             seen.add(item)
@@ -196,15 +200,16 @@ def _signs(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
 
 def _quoted(item: Evidence) -> Iterator[tuple[str, str]]:
     yield "cyan", f"    {item.where}"
-    yield "dim", _wrapped(item.quote, "      | ", "      | ", limit=4)
+    yield "dim", wrapped(item.quote, "      | ", "      | ", limit=4)
 
 
-def _fix(fix: Fix) -> Iterator[tuple[str, str]]:
-    yield "", _wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
+def fix_lines(fix: Fix) -> Iterator[tuple[str, str]]:
+    """A remedy: its title and grade, why, and the diff, arguments or variables to copy."""
+    yield "", wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
     if fix.why:
-        yield "dim", _wrapped(fix.why, "    ")
+        yield "dim", wrapped(fix.why, "    ")
     for line in unresolved(fix):
-        yield "green", _wrapped(line, "    ", "      ")
+        yield "green", wrapped(line, "    ", "      ")
     for name, value in fix.environment.items():
         yield "green", f"    export {name}={value}"
     for name, value in fix.arguments.items():
@@ -228,11 +233,11 @@ def unresolved(fix: Fix) -> list[str]:
 
 
 def _experiment(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    yield "", _wrapped(experiment.title + ".", "  ")
-    yield "", _wrapped(f"from:      {experiment.start_from}", "    ", "               ")
-    yield "", _wrapped(f"until:     {experiment.stop_after}", "    ", "               ")
-    yield "", _wrapped(f"confirmed: {experiment.confirms}", "    ", "               ")
-    yield "", _wrapped(f"refuted:   {experiment.refutes}", "    ", "               ")
+    yield "", wrapped(experiment.title + ".", "  ")
+    yield "", wrapped(f"from:      {experiment.start_from}", "    ", "               ")
+    yield "", wrapped(f"until:     {experiment.stop_after}", "    ", "               ")
+    yield "", wrapped(f"confirmed: {experiment.confirms}", "    ", "               ")
+    yield "", wrapped(f"refuted:   {experiment.refutes}", "    ", "               ")
 
 
 def _others(findings: list[Finding], *, candidates: bool) -> Iterator[tuple[str, str]]:
@@ -240,49 +245,56 @@ def _others(findings: list[Finding], *, candidates: bool) -> Iterator[tuple[str,
     shown = findings[:_MOST_OTHERS]
     if not shown:
         return
-    yield from _section("Candidates, the likeliest first" if candidates else "Beside it")
+    yield from section("Candidates, the likeliest first" if candidates else "Beside it")
     for finding in shown:
         role = "may" if candidates else words[finding.role]
-        yield "", _wrapped(f"* {finding.title} ({finding.cause}, {role})", "  ", "    ")
+        yield "", wrapped(f"* {finding.title} ({finding.cause}, {role})", "  ", "    ")
         for sign in finding.signs[: _MOST_OTHERS if candidates else 1]:
             where = f" [{sign.evidence[0].where}]" if sign.evidence else ""
-            yield "dim", _wrapped(sign.says + where, "    ")
+            yield "dim", wrapped(sign.says + where, "    ")
         if candidates:
             yield from _short_remedy(finding)
 
 
 def _short_remedy(finding: Finding) -> Iterator[tuple[str, str]]:
     for fix in finding.fixes[:1]:
-        for style, line in _fix(fix):
+        for style, line in fix_lines(fix):
             yield style, textwrap.indent(line, "  ")
     if finding.experiment:
         test = finding.experiment
         yield (
             "",
-            _wrapped(
-                f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      "
-            ),
+            wrapped(f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      "),
         )
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if diagnosis.notes:
-        yield from _section("What is known of the job")
+        yield from section("What is known of the job")
         for note in diagnosis.notes:
-            yield "", _wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
+            yield "", wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
     if diagnosis.ruled_out:
-        yield from _section("Ruled out")
+        yield from section("Ruled out")
         for one in diagnosis.ruled_out[:_MOST_OTHERS]:
-            yield "", _wrapped(f"* {one.title} ({one.cause})", "  ", "    ")
-    if diagnosis.not_looked:
-        yield from _section("Not looked at")
-        for gap in diagnosis.not_looked:
-            reason = f": {gap.why}" if gap.why else ""
-            how = f" ({gap.how})" if gap.how else ""
-            yield "dim", _wrapped(f"* {gap.what}{reason}{how}", "  ", "    ")
+            yield "", wrapped(f"* {one.title} ({one.cause})", "  ", "    ")
+    yield from gaps(diagnosis.not_looked)
 
 
-def _wrapped(line: str, first: str, later: str | None = None, limit: int = 0) -> str:
+def gaps(not_looked: Sequence[NotLooked], most: int | None = None) -> Iterator[tuple[str, str]]:
+    """What could not be looked at, and why; no more than so many."""
+    if not not_looked:
+        return
+    yield from section("Not looked at")
+    for gap in not_looked[:most]:
+        reason = f": {gap.why}" if gap.why else ""
+        how = f" ({gap.how})" if gap.how else ""
+        yield "dim", wrapped(f"* {gap.what}{reason}{how}", "  ", "    ")
+    if most is not None and len(not_looked) > most:
+        yield "dim", f"  and {len(not_looked) - most} more (--json has all)"
+
+
+def wrapped(line: str, first: str, later: str | None = None, limit: int = 0) -> str:
+    """A line broken to the width, with what stands before its first and its later pieces."""
     later_lines = first if later is None else later
     # A path stays in one piece: it is there to be copied.
     lines = textwrap.wrap(

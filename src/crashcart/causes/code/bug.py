@@ -77,6 +77,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign(
             "strong" if sure else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case)
         )
+    elif leader is None and case.flight is not None and case.exit is not None and case.exit.signal in FAULTS:
+        says = f"the job ended by {case.exit.signal}, {FAULTS[str(case.exit.signal)]}, before it was looked at"
+        yield Sign("strong", says, (case.exit.evidence,), order=order(case))
     if (hidden := swallowed(case)) is not None and (says := _fault(hidden)):
         trained = hidden.process.page.get("steps", 0.0) > 0  # else it may be a helper that is allowed to fail
         told = f"{says}; what had started it still ended with exit code 0"
@@ -129,7 +132,10 @@ NATIVE = Fix(
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """Something that cannot be pickled, handed to a process that is spawned."""
+    """A file that is no Python; something that cannot be pickled, handed to a process that is spawned."""
+    for fact in case.all("code.no_python"):
+        told = f"this file raises a SyntaxError ({fact.value['problem']}), unless the job's Python is newer than {fact.value['python']}"
+        yield Sign("strong" if fact.value["entry"] else "weak", told, (fact.evidence,), fatal=fact.value["entry"])
     for fact in case.all("code.unpicklable"):
         workers = fact.value["workers"] if fact.value["workers"] is not None else case.number("loader.workers")
         if workers == 0:

@@ -26,7 +26,7 @@ RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 
 def facts_of(program: Program) -> dict[str, list[Fact]]:
     """What every rule saw, by name."""
-    found: dict[str, list[Fact]] = {}
+    found: dict[str, list[Fact]] = {fact.name: program.refused for fact in program.refused[:1]}
     for rule in _rules():
         for fact in _seen(rule, program):
             found.setdefault(fact.name, []).append(fact)

@@ -12,10 +12,11 @@ import contextlib
 import gc
 import os
 import re
+import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from crashcart.model import NotLooked
+from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.code.source import Source
 from crashcart.record import field, record
 
@@ -41,6 +42,7 @@ class Program:
     sources: list[Source] = field(default_factory=list)
     entry: str | None = None
     not_looked: list[NotLooked] = field(default_factory=list)
+    refused: list[Fact] = field(default_factory=list)  # files that are no Python here
     lines: int = 0
 
     def imports(self, *packages: str) -> bool:
@@ -56,7 +58,7 @@ class Program:
 def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
     """Read the entry files and, through their imports, everything of their own project."""
     listed = [os.path.normpath(entry) for entry in entries]
-    reading = _Reading([os.path.normpath(root) for root in roots])
+    reading = _Reading([os.path.normpath(root) for root in roots], listed)
     with _without_collecting():
         for entry in listed:
             reading.follow(entry)
@@ -78,8 +80,9 @@ def _without_collecting() -> Iterator[None]:
 
 
 class _Reading:
-    def __init__(self, roots: list[str]) -> None:
+    def __init__(self, roots: list[str], entries: list[str]) -> None:
         self.roots = roots
+        self.entries = entries
         self.program = Program()
         self.seen: set[str] = set()
 
@@ -120,11 +123,20 @@ class _Reading:
         except UnicodeDecodeError:
             return self.miss(path, "is not UTF-8 text")
         except SyntaxError as problem:
-            return self.miss(path, f"line {problem.lineno}: {problem.msg}" if problem.lineno else str(problem.msg))
+            return self.refuse(path, problem)
         except (ValueError, RecursionError, MemoryError):
             return self.miss(path, "cannot be parsed")
         self.program.sources.append(source)
         return list(_files(_wanted(source.tree), path, places))
+
+    def refuse(self, path: str, problem: SyntaxError) -> list[str]:
+        """A file that is no Python for the interpreter that we run in."""
+        why = f"line {problem.lineno}: {problem.msg}" if problem.lineno else str(problem.msg)
+        place = Evidence("code", (problem.text or problem.msg).strip(), f"{path}:{problem.lineno or 1}")
+        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        value = {"problem": problem.msg, "python": python, "entry": path in self.entries}
+        self.program.refused.append(Fact("code.no_python", value, place, "code"))
+        return self.miss(path, why)
 
     def miss(self, path: str, why: str) -> list[str]:
         self.program.not_looked.append(NotLooked(path, why))

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence
-from crashcart.readers.data.host import host_facts
 from crashcart.readers.data.looking import Looking
 from crashcart.readers.data.named import named
-from crashcart.readers.data.room import room_facts
 from crashcart.readers.data.told import facts_of, gaps_of
+from crashcart.readers.machine.allowed import host_facts
+from crashcart.readers.machine.room import room_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "machine_facts", "readings", "runs_here"]
 
 SCHEDULED = re.compile(r"^#(?:SBATCH|PBS|BSUB|\$ |COBALT|OAR)", re.MULTILINE)
+# What only a scheduler is asked for, in headers or as flags.
+ASKED_FOR = tuple(
+    f"launch.{name}"
+    for name in (
+        "tasks", "tasks_per_node", "memory_bytes", "memory_per_cpu_bytes", "memory_per_gpu_bytes", "time_limit_seconds",
+        "cpus_per_task", "gpus_per_task", "gpus", "gpus_per_node",
+    )
+)  # fmt: skip
 AWAY = re.compile(
     r"(?:^|[\s/])(?:srun|sbatch|ssh|pdsh|kubectl|docker|podman|singularity|apptainer|enroot|mpirun|ray|sky)\s|\s--?(?:hostfile|H)[= ]"
 )
@@ -79,7 +87,7 @@ def runs_here(case: Case) -> bool:
     if kind is None or command is None or kind.value in {"srun", "mpirun"} or AWAY.search(f"{command.value} "):
         return False
     nodes = case.facts.get("launch.nodes")
-    if nodes is not None and nodes.value != 1:
+    if (nodes is not None and nodes.value != 1) or any(name in case.facts for name in ASKED_FOR):
         return False
     return not SCHEDULED.search(_script(command.evidence.where))
 

@@ -14,7 +14,7 @@ from crashcart.readers.machine.reading import Reading, amount, text_of, unknown,
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["file_system", "look"]
+__all__ = ["existing", "file_system", "look", "mounted"]
 
 GROUP = "disk"
 _PATIENCE = 3.0
@@ -23,10 +23,10 @@ _NETWORK = ("nfs", "cifs", "smb", "lustre", "beegfs", "gpfs", "ceph", "glusterfs
 
 def look(environment: Mapping[str, str], root: str = "") -> Iterator[Reading]:
     """One line for each file system, under the first name that leads to it."""
-    mounts = text_of(f"{root}/proc/self/mountinfo") or ""
+    mounts = text_of(f"{root}/proc/self/mountinfo", 1 << 22) or ""
     shared: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for label, folder in _places(environment):
-        place = _existing(folder)
+        place = existing(folder)
         shared.setdefault(file_system(place, mounts), []).append((label, place))
     for (kind, _), places in shared.items():
         yield _room(*places[0], kind, [label for label, _ in places[1:]])
@@ -34,8 +34,13 @@ def look(environment: Mapping[str, str], root: str = "") -> Iterator[Reading]:
 
 def file_system(path: str, mounts: str) -> tuple[str, str]:
     """Kind and mount point of the file system that holds a path; empty where it is not told."""
+    return mounted(path, mounts)[:2]
+
+
+def mounted(path: str, mounts: str) -> tuple[str, str, str]:
+    """Kind, mount point, and what is mounted there."""
     real = os.path.realpath(path)
-    best = ("", "")
+    best = ("", "", "")
     for line in mounts.splitlines():
         words, _, rest = line.partition(" - ")
         if not rest or len(words.split()) < 5:  # noqa: PLR2004 - the fifth word is the place
@@ -43,7 +48,8 @@ def file_system(path: str, mounts: str) -> tuple[str, str]:
         point = words.split()[4].replace("\\040", " ")
         inside = real == point or real.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best[1]):
-            best = rest.split()[0], point
+            kind, source, *_ = [*rest.split(), "", ""]
+            best = kind, point, source
     return best
 
 
@@ -59,7 +65,7 @@ def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "Hugging Face cache", environment.get("HF_HOME") or os.path.join(cache, "huggingface")
 
 
-def _existing(folder: str) -> str:
+def existing(folder: str) -> str:
     """The folder, or the nearest above it that is there."""
     at = os.path.abspath(folder)
     while not os.path.isdir(at) and os.path.dirname(at) != at:

@@ -1,8 +1,8 @@
-"""The control groups of this process, from its own up to the top of what is mounted here.
+"""The control groups of a process, from its own up to the top of what is mounted here.
 
 ::
 
-    /proc/self/cgroup     4:memory:/slurm/uid_1000/job_77/step_0          v1
+    /proc/PID/cgroup      4:memory:/slurm/uid_1000/job_77/step_0          v1
                           0::/user.slice/user-1000.slice/session-3.scope  v2
     /proc/self/mountinfo  35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 
@@ -15,23 +15,30 @@ import os
 
 from crashcart.readers.machine.reading import number_in, text_of
 
-__all__ = ["folders_of", "tightest"]
+__all__ = ["folders_of", "levels", "tightest"]
 
+_LONGEST = 1 << 22  # bytes of the mounts: a node with many containers has thousands
 _UNLIMITED = 1 << 60  # what v1 writes for no limit is just below 2**63
 
 
-def folders_of(controller: str, root: str = "") -> list[str]:
-    """The folders of a controller, our own first; none where the machine has no such groups."""
-    mounts = _mounts(text_of(f"{root}/proc/self/mountinfo") or "")
-    second: list[str] = []
-    for line in (text_of(f"{root}/proc/self/cgroup") or "").splitlines():
+def levels(pid: int | str, controller: str, root: str = "") -> tuple[int, list[str]]:
+    """1 or 2 and the folders, the process's own first; 0 and none where the machine has no such groups."""
+    root = root.rstrip("/")
+    mounts = _mounts(text_of(f"{root}/proc/self/mountinfo", _LONGEST) or "")
+    second: tuple[int, list[str]] = 0, []
+    for line in (text_of(f"{root}/proc/{pid}/cgroup") or "").splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if controller in names.split(",") and controller in mounts:
-            return _upwards(path, *mounts[controller], root)
+            return 1, _upwards(path, *mounts[controller], root)
         if number == "0" and not names and "" in mounts:
-            second = _upwards(path, *mounts[""], root)
+            second = 2, _upwards(path, *mounts[""], root)
     return second
+
+
+def folders_of(controller: str, root: str = "") -> list[str]:
+    """The folders of a controller for this process, our own first."""
+    return levels("self", controller, root)[1]
 
 
 def tightest(folders: list[str], *names: str) -> tuple[int | None, str]:

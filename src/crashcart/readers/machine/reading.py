@@ -50,11 +50,11 @@ def fact_of(reading: Reading) -> Fact:
     return Fact(f"machine.{reading.name}", reading.value, evidence, "machine", reading.label)
 
 
-def text_of(path: str) -> str | None:
+def text_of(path: str, most: int = _LONGEST) -> str | None:
     """A small file of the kernel; None where it is not there or not for us."""
     try:
         with open(path, "rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+            return file.read(most).decode("utf-8", "surrogateescape")
     except OSError:
         return None
 

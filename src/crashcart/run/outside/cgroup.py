@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import os
 
+from crashcart.readers.machine.groups import levels
 from crashcart.run.outside.files import Kept, number_after, once, pressure, whole
-from crashcart.run.outside.groups import levels
 
 __all__ = ["Cgroup"]
 

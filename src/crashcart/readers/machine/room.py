@@ -12,14 +12,15 @@ import re
 import shutil
 import subprocess
 import tempfile
-import threading
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact
-from crashcart.readers.data.host import runs_here
+from crashcart.readers.machine import runs_here
+from crashcart.readers.machine.disks import existing, mounted
+from crashcart.readers.machine.reading import text_of, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from crashcart.case import Case
     from crashcart.readers.code.program import Program
@@ -29,7 +30,6 @@ __all__ = ["room_facts"]
 _SECONDS = 4.0
 _QUOTA_SECONDS = 2.0
 _KIB = 1024
-_POINT = 4  # where a line of mountinfo says the folder
 _HUBS = ("transformers", "datasets", "huggingface_hub", "diffusers", "timm")
 _BYTES = b"crashcart writes this to see whether a checkpoint could be written\n"
 
@@ -71,26 +71,22 @@ def room_facts(case: Case, program: Program, base: str) -> Iterator[Fact]:
             )
 
 
-def _aside(ask: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a function without arguments
-    """An answer, where it comes in time."""
-    answer: list[dict[str, Any]] = []
+def _aside(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    """An answer, where one comes and comes in time."""
 
-    def asked() -> None:
-        with contextlib.suppress(OSError, ValueError):
-            answer.append(ask())
+    def asked() -> dict[str, Any] | None:
+        try:
+            return ask()
+        except (OSError, ValueError):
+            return None
 
-    thread = threading.Thread(target=asked, daemon=True)
-    thread.start()
-    thread.join(_SECONDS)
-    return answer[0] if answer else None
+    return within(_SECONDS, asked, None)
 
 
 def _room(folder: str) -> dict[str, Any]:
-    at = os.path.abspath(folder)
-    while not os.path.isdir(at) and os.path.dirname(at) != at:
-        at = os.path.dirname(at)
+    at = existing(folder)
     free, inodes = _free(at)
-    kind, source = _mounted(at)
+    kind, _, source = mounted(at, text_of("/proc/self/mountinfo", 1 << 22) or "")
     is_there = os.path.isdir(folder)
     size, count = _checkpoints(folder) if is_there else (None, 0)
     return {
@@ -102,22 +98,6 @@ def _room(folder: str) -> dict[str, Any]:
 def _free(folder: str) -> tuple[int, int | None]:
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize, found.f_favail if found.f_files else None
-
-
-def _mounted(folder: str) -> tuple[str, str]:
-    """The kind of the file system and what is mounted, by the longest path that holds the folder."""
-    best, kind, source = "", "", ""
-    real = os.path.realpath(folder)
-    with contextlib.suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            left, _, right = line.partition(" - ")
-            fields, tail = left.split(), right.split()
-            if len(fields) > _POINT and len(tail) > 1:
-                point = fields[_POINT].replace("\\040", " ")
-                inside = real == point or real.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= len(best):
-                    best, kind, source = point, tail[0], tail[1]
-    return kind, source
 
 
 def _quota(folder: str, source: str) -> int | None:
