@@ -88,7 +88,11 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         for pid in [*descendants(job.pid), job.pid]:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        job.communicate()
+        # Not communicate(): a process that was not found above would hold the pipe, and the test, for good.
+        for pipe in (job.stdin, job.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        job.wait(30)
 
 
 @pytest.fixture(params=["py-spy", "no py-spy"])

@@ -1,0 +1,29 @@
+"""What the incidents did wrong, done right: small pieces, each of which stands alone.
+
+    from crashcart.train import StepGuard, load_yaml, save_atomic
+
+Nothing is loaded until it is asked for: a piece brings torch, h5py or PyYAML with it only where it needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass  # Each piece once more, for type checkers and editors.
+
+# Piece -> the module of this package that holds it.
+_HOMES: dict[str, str] = {}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - the table is the list
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name in _HOMES:
+        return getattr(import_module(f"crashcart.train.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'crashcart.train' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
