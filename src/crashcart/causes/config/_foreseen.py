@@ -62,7 +62,7 @@ def _files(case: Case) -> Iterator[Sign]:
 def _missing(case: Case, fact: Fact) -> Sign:
     """A path that is not there: certain for what is read at the start from here, a condition for data."""
     kind, path = fact.value["kind"], fact.value["path"]
-    told = f"the {kind} {path} is not there"
+    told = f"the {'data path' if kind == 'data' else kind} {path} is not there"
     key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
     looked = any(squeezed(one.value) == key for one in case.all("code.path_checked"))
     if fact.value["elsewhere"] or looked or fact.origin == "default":

@@ -10,13 +10,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.model import Fact
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
-    from crashcart.model import Fact
 
-__all__ = ["named"]
+__all__ = ["absent", "named"]
 
 IS_DATA = re.compile(
     r"(?i)data|train|val(?:id)?(?:ation)?[._-]|test|hdf5|h5\b|lmdb|parquet|image|img|episode|annotation|label|sample|corpus|split|root|split"
@@ -25,6 +26,7 @@ NO_DATA = re.compile(
     r"(?i)out|ckpt|checkpoint|weight|pretrain|model|resume|log|cache|save|config|cfg|wandb|tensorboard|vocab|token|script|venv|home|python"
     r"|deepspeed|hostfile|encoder|vae|tmp|temp|work_?dir|project|stats?\b|norm"
 )
+NO_PATH = re.compile(r"(?i)://|[*?\[\]{}$<>|]|path/to|your[_-]|xxx|put ")
 NAMES = ("data.path",)
 _MOST = 12
 
@@ -55,14 +57,30 @@ def _settings(facts: Sequence[Fact]) -> Iterator[tuple[Fact, object]]:
                 yield fact, value
 
 
+def absent(case: Case, places: Sequence[str]) -> Iterator[Fact]:
+    """``path.missing``: the data of the task that the job chooses by its name are not where the table of tasks says."""
+    facts = [fact for fact in case.all("code.data_path") if _may_be(fact)]
+    chosen = _chosen(case, facts)
+    for fact in facts:
+        path = fact.value["path"]
+        if fact.value["under"] in chosen and "/" in path and not NO_PATH.search(path) and not any(_existing(path, places)):
+            elsewhere = os.path.isabs(path) and not os.path.exists("/".join(path.split("/")[:3]))
+            value = {"kind": "data", "path": path, "sure": True, "elsewhere": elsewhere}
+            yield Fact("path.missing", value, fact.evidence, fact.origin, fact.spelling, fact.span)
+
+
 def _constants(case: Case) -> Iterator[tuple[Fact, object]]:
     """What the code names; of a table of tasks only what the job chooses, where it says so."""
     facts = [fact for fact in case.all("code.data_path") if _may_be(fact)]
-    tasks = {fact.value["under"] for fact in facts if fact.value["under"]}
-    chosen = {fact.value for fact in case.facts.values() if isinstance(fact.value, str) and fact.value in tasks}
+    chosen = _chosen(case, facts)
     for fact in facts:
         if not chosen or not fact.value["under"] or fact.value["under"] in chosen:
             yield fact, fact.value["path"]
+
+
+def _chosen(case: Case, facts: Sequence[Fact]) -> set[str]:
+    tasks = {fact.value["under"] for fact in facts if fact.value["under"]}
+    return {fact.value for fact in case.facts.values() if isinstance(fact.value, str) and fact.value in tasks}
 
 
 def _may_be(fact: Fact) -> bool:
