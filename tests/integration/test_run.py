@@ -183,6 +183,21 @@ def test_the_keeper_may_be_killed_too(folder: Path) -> None:
     assert lines[-1] == "line 79"
 
 
+def test_nobody_waits_for_ever_where_keeper_supervisor_and_job_were_killed(folder: Path) -> None:
+    """The second keeper is not the job's parent: it has to see its end all the same, and let go of the user's streams."""
+    job = start(*python("import time\nprint('ready', flush=True)\ntime.sleep(600)"), stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    job.stdout.readline()
+    until(lambda: "keeper" in json.loads((the_run(folder) / "run.json").read_text()))
+    first = json.loads((the_run(folder) / "run.json").read_text())
+    os.kill(first["keeper"], signal.SIGKILL)
+    until(lambda: "another took over" in (the_run(folder) / "recording" / "events.jsonl").read_text())
+    job.kill()
+    os.kill(first["job"], signal.SIGKILL)
+    assert job.communicate(timeout=20)[0] == b""
+    assert json.loads((the_run(folder) / "exit.json").read_text())["signal"] == "SIGKILL"
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRASHCART_RUNS", "/proc/nowhere")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))

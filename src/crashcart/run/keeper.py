@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.inside.layout import JOB
+from crashcart.run.adopted import Adopted
 from crashcart.run.channels import Channels, Held
 from crashcart.run.exit import rescue, write_exit
 from crashcart.run.output import copy_size
@@ -60,6 +61,12 @@ class Keeper:
         self.typing = start.typing
         self._asking: dict[int, socket.socket] = {}
         self.alone = False  # the supervisor is gone without a good-bye
+        self._adopted: Adopted | None = None
+
+    def take_over(self, job: int) -> None:
+        """Go on for a keeper that was killed: the job is the supervisor's child now."""
+        self._adopted = Adopted(job)
+        self.run(job)
 
     def run(self, job: int) -> None:
         """Copy until the job has ended and nothing more comes."""
@@ -76,6 +83,7 @@ class Keeper:
             self._hear(readable)
             self._copy(readable)
             self._break(readable)
+            self._see_end()
             self._finish()
         self._finish()
         self.channels.close()
@@ -95,6 +103,8 @@ class Keeper:
             watched.append(self.streams.keyboard)
         if self.start.listener is not None:
             watched.append(self.start.listener.fileno())
+        if self._orphaned is not None:
+            waits.append(0.5)
         if self.channels.behind or any(self._broken.values()) or (self.status is not None and not self._told):
             waits.append(0.05)
         timeout = min((wait for wait in waits if wait is not None), default=None)
@@ -219,6 +229,18 @@ class Keeper:
             if pid == self.job:
                 write_exit(self.folder, status)
                 self._ended(status)
+
+    @property
+    def _orphaned(self) -> Adopted | None:
+        """The job that neither we nor the supervisor, who is gone, can collect."""
+        return self._adopted if self.control is None and self.status is None else None
+
+    def _see_end(self) -> None:
+        if self._orphaned is not None and self._orphaned.ended():
+            status = self._orphaned.status()
+            if status is not None:
+                write_exit(self.folder, status)
+            self._ended(status or 0)
 
     def _ended(self, status: int) -> None:
         self.status = status

@@ -121,7 +121,7 @@ class Link:
             with contextlib.suppress(BaseException):
                 ours.close()
                 os.setsid()
-                Keeper(self.start._replace(typing=self.typing), theirs, self.held).run(self.job)
+                Keeper(self.start._replace(typing=self.typing), theirs, self.held).take_over(self.job)
             os._exit(0)
         theirs.close()
         self.control = ours

@@ -12,7 +12,7 @@ import os
 import signal
 import struct
 
-__all__ = ["decoded", "how_it_ended"]
+__all__ = ["decoded", "how_it_ended", "status_of"]
 
 _INFO = struct.Struct("=QQ11Ii")  # mask, control group, eleven ids, exit status: struct pidfd_info of Linux 6.15
 _GET_INFO = (3 << 30) | (_INFO.size << 16) | (0xFF << 8) | 11
@@ -22,15 +22,21 @@ _STATUS = 49  # the field of /proc/PID/stat, counted from the state
 
 def how_it_ended(descriptor: int, pid: int) -> dict[str, int | str]:
     """``code`` or ``signal`` of a process that has ended; nothing where it cannot be known."""
+    status = status_of(descriptor, pid)
+    if status is None:
+        return {}
+    code, name = decoded(status)
+    return {"signal": name} if name is not None else {"code": code} if code is not None else {}
+
+
+def status_of(descriptor: int | None, pid: int) -> int | None:
+    """What a wait would give for a process that has ended."""
     status = _collected(descriptor)
     if status is None:
         status = _zombie(pid)
     if status is None:  # it was collected between the two questions
         status = _collected(descriptor)
-    if status is None:
-        return {}
-    code, name = decoded(status)
-    return {"signal": name} if name is not None else {"code": code} if code is not None else {}
+    return status
 
 
 def decoded(status: int) -> tuple[int | None, str | None]:
@@ -47,7 +53,9 @@ def decoded(status: int) -> tuple[int | None, str | None]:
         return None, f"signal {-code}"
 
 
-def _collected(descriptor: int) -> int | None:
+def _collected(descriptor: int | None) -> int | None:
+    if descriptor is None:
+        return None
     answer = bytearray(_INFO.pack(_HAS_STATUS, *[0] * 13))
     try:
         fcntl.ioctl(descriptor, _GET_INFO, answer)
