@@ -52,6 +52,12 @@ def test_a_fault_in_native_code_points_to_its_stack(tmp_path: Path) -> None:
     assert "Look at the stack that was written when the signal came" in said
 
 
+def test_a_fault_before_anyone_could_look_is_told_by_the_signal(tmp_path: Path) -> None:
+    diagnosis = recorded(tmp_path, "bash", "-c", "kill -SEGV $$")
+    assert blamed(diagnosis) == ["code/bug"]
+    assert "SIGSEGV" in shown(diagnosis)
+
+
 def test_what_an_exception_said_stands_in_the_answer(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, program("train(3); raise LookupError('no episode 17')"))
     assert shown(diagnosis).startswith("Rank 0 raised LookupError at")
