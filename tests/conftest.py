@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
 import pytest
 
 from crashcart import engine
 from crashcart.readers import code, plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +24,14 @@ def _our_errors_fail_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
 def _no_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `check` says of a job in a test does not depend on the cards and ports of the machine where the test runs."""
     monkeypatch.setattr(plan, "machine_facts", lambda _case: None)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder in which the runs are kept too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CRASHCART_RUNS", raising=False)
+    return tmp_path
 
 
 def pytest_configure() -> None:

@@ -99,3 +99,31 @@ def processes(live: Path) -> list[Process]:
         assert page["own_errors"] == 0, found[-1].of("error")
         assert path.name.startswith(f"{found[-1].pid}-")
     return sorted(found, key=lambda process: process.page["started"])
+
+
+# A model, a loader and a step of it, for programs to go on from.
+SET_UP = """
+import os, sys, time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+data = TensorDataset(torch.randn(36, 4), torch.randn(36, 1))
+
+def step(inputs, targets):
+    optimizer.zero_grad()
+    loss = (model(inputs) - targets).square().mean()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+def evaluate(loader):
+    model.eval()
+    with torch.no_grad():
+        for inputs, _ in loader:
+            model(inputs)
+    model.train()
+"""

@@ -1,4 +1,4 @@
-"""What the inside part sees of real programs, and that they cannot tell that it is there."""
+"""What the inside part sees of real programs."""
 
 from __future__ import annotations
 
@@ -12,38 +12,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from inside_job import SIGNAL, SITE, environment, processes, run, script
+from inside_job import SET_UP, SIGNAL, environment, processes, run, script
 
 if TYPE_CHECKING:
     from pathlib import Path
-
 pytest.importorskip("torch")
-
-SET_UP = """
-import os, sys, time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-data = TensorDataset(torch.randn(36, 4), torch.randn(36, 1))
-
-def step(inputs, targets):
-    optimizer.zero_grad()
-    loss = (model(inputs) - targets).square().mean()
-    loss.backward()
-    optimizer.step()
-    return loss
-
-def evaluate(loader):
-    model.eval()
-    with torch.no_grad():
-        for inputs, _ in loader:
-            model(inputs)
-    model.train()
-"""
 
 
 def test_steps_rates_losses_batches_and_phases_are_seen(tmp_path: Path) -> None:
@@ -140,37 +113,6 @@ for epoch in range(3):
 """,
     )
     assert [e["batches"] for e in job.first.of("phase", phase="evaluate", edge="end")] == [0, 0]
-
-
-def test_the_program_computes_the_same_to_the_bit_and_prints_the_same(tmp_path: Path) -> None:
-    code = (
-        SET_UP
-        + """
-scaler = torch.amp.GradScaler("cpu")
-for epoch in range(3):
-    for inputs, targets in DataLoader(data, batch_size=8, shuffle=True, num_workers=epoch % 2):
-        loss = step(inputs, targets)
-        print(loss.item().hex())
-        optimizer.zero_grad()
-        scaler.scale((model(inputs) - targets).square().mean()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-    evaluate(DataLoader(data, batch_size=8))
-torch.save(model.state_dict(), "model.pt")
-print([p.double().sum().item().hex() for p in model.parameters()], torch.get_rng_state().sum(), sys.excepthook.__name__)
-import inspect, pickle
-print(inspect.signature(torch.save), inspect.signature(torch.Tensor.backward), inspect.signature(nn.Module.train))
-print(pickle.loads(pickle.dumps(torch.save)) is torch.save, inspect.getsourcefile(torch), torch.__loader__.exec_module.__name__)
-try:
-    import sitecustomize
-except ModuleNotFoundError as error:
-    print(error)
-sys.exit(3)
-"""
-    )
-    with_us, bare = run(tmp_path, code), run(tmp_path, code, inside=False)
-    assert (with_us.code, with_us.out, with_us.err) == (bare.code, bare.out, bare.err)
-    assert with_us.code == 3
 
 
 def test_a_scaler_that_skips_is_seen_and_the_loss_is_the_one_before_scaling(tmp_path: Path) -> None:
@@ -335,101 +277,6 @@ def _all_answered(live: Path) -> bool:
     return len(found) == 2 and all("stuck_in" in process.stacks for process in processes(live))
 
 
-def test_the_program_s_own_sitecustomize_and_hooks_still_work(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "sitecustomize.py").write_text(
-        "import sys\nsys.mine = __name__, __file__\nsys.times = getattr(sys, 'times', 0) + 1\n"
-    )
-    job = run(
-        tmp_path,
-        """
-        import signal, sys, sitecustomize, threading
-        print(sys.mine, sys.times, sitecustomize.__file__)
-        def mine(kind, error, trace):
-            print("mine", error)
-        sys.excepthook = mine
-        seen = []
-        signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
-        signal.raise_signal(signal.SIGUSR1)
-        print(seen)
-        raise ValueError("theirs")
-        """,
-        PYTHONPATH=str(own),
-    )
-    file = str(own / "sitecustomize.py")
-    assert job.out.splitlines() == [f"{('sitecustomize', file)} 1 {file}", "[1]", "mine theirs"]
-    assert job.err == ""
-    assert [e["message"] for e in job.first.of("exception")] == ["theirs"]
-
-
-def test_a_sitecustomize_that_fails_is_reported_as_without_us(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "sitecustomize.py").write_text("import json\nraise ValueError('their mistake')\n")
-    job = run(tmp_path, "print('goes on')", PYTHONPATH=str(own))
-    assert job.out == "goes on\n"
-    assert "ValueError: their mistake" in job.err
-
-
-@pytest.mark.parametrize("flags", [["-I"], ["-E"], ["-S"], ["-s"], ["-B"], ["-X", "dev"], ["-W", "error"]])
-def test_interpreter_flags_do_no_harm(tmp_path: Path, flags: list[str]) -> None:
-    job = run(tmp_path, "print('fine')", *flags)
-    assert (job.code, job.out, job.err) == (0, "fine\n", "")
-
-
-@pytest.mark.parametrize("live", ["/does/not/exist", "", "/dev/null", "/proc"])
-def test_a_live_folder_that_cannot_be_used_is_no_matter(tmp_path: Path, live: str) -> None:
-    variables = {**environment(tmp_path / "live"), "CRASHCART_LIVE": live}
-    done = subprocess.run(
-        [sys.executable, "-c", "import threading, os; os.fork() and os.wait(); os.write(1, b'fine\\n')"],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\nfine\n", "")
-
-
-def test_the_pth_line_starts_the_same_once_and_nothing_without_being_asked(tmp_path: Path) -> None:
-    line = (SITE.parent / "crashcart_inside.pth").read_text()
-    program = f"""
-import sys
-for _ in range(2):
-    exec({line!r})
-print([name for name in sys.modules if name.endswith(".boot")], sum("_Finder" in repr(finder) for finder in sys.meta_path))
-"""
-    job = run(tmp_path, program, "-I")
-    assert job.out == "['_crashcart_inside.boot'] 1\n"
-    assert len(job.first.of("hello")) == 1
-    assert run(tmp_path, program).out == "['_crashcart_inside.boot'] 1\n"
-    assert run(tmp_path, program, inside=False).out == "[] 0\n"
-
-
-def test_forks_threads_and_closed_handles(tmp_path: Path) -> None:
-    job = run(
-        tmp_path,
-        """
-        import os, threading, sys
-        os.closerange(3, 2000)
-        files = [open(f"own{n}", "w") for n in range(20)]
-        def child():
-            pid = os.fork()
-            if not pid:
-                os._exit(0)
-            os.waitpid(pid, 0)
-        threads = [threading.Thread(target=child) for _ in range(5)]
-        [t.start() for t in threads]
-        [t.join() for t in threads]
-        os.kill(os.getpid(), int(os.environ["CRASHCART_SIGNAL"]))
-        print(sum(os.path.getsize(f"own{n}") for n in range(20)))
-        """,
-    )
-    assert (job.code, job.out) == (0, "0\n")
-    assert len(job.processes) == 6
-    assert all(process.of("hello") for process in job.processes)
-
-
 def test_other_ways_to_save_and_sampling_are_seen(tmp_path: Path) -> None:
     job = run(
         tmp_path,
@@ -450,52 +297,6 @@ GPT2LMHeadModel(sizes).generate(torch.ones(1, 2, dtype=torch.long), max_new_toke
     assert saved == [("safetensors", str(tmp_path / "model.safetensors")), ("dcp", str(tmp_path / "folder"))]
     assert all(e["bytes"] for e in job.first.of("checkpoint"))
     assert [e["edge"] for e in job.first.of("phase", phase="sample")] == ["begin", "end"]
-
-
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_torch_compile_sees_no_difference(tmp_path: Path, backend: str) -> None:
-    code = (
-        SET_UP
-        + f"""
-import torch._dynamo.utils as utils
-
-@torch.compile(backend={backend!r})
-def change():
-    optimizer.step()
-
-try:  # torch's own optimizers break the graph themselves, so a full graph is refused: with the same words
-    torch.compile(optimizer.step, backend={backend!r}, fullgraph=True)()
-except torch._dynamo.exc.Unsupported as error:
-    print(str(error).partition("from user code")[0])
-
-compiled = torch.compile(model, backend={backend!r}, fullgraph=True)
-for epoch in range(2):
-    for inputs, targets in DataLoader(data, batch_size=6):
-        loss = (compiled(inputs) - targets).square().mean()
-        loss.backward()
-        change()
-        optimizer.zero_grad()
-        print(loss.item().hex())
-    compiled.eval()
-    compiled.train()
-
-@torch.compile(backend={backend!r})
-def whole(inputs, targets):
-    model.train()
-    loss = (model(inputs) - targets).square().mean()
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    return loss
-
-for inputs, targets in DataLoader(data, batch_size=6):
-    print(whole(inputs, targets).item().hex())
-print(dict(utils.counters["graph_break"]), dict(utils.counters["stats"]))
-"""
-    )
-    with_us, bare = run(tmp_path, code), run(tmp_path, code, inside=False)
-    assert (with_us.code, bare.code) == (0, 0)
-    assert with_us.out == bare.out
 
 
 def test_torchrun_gives_two_ranks_and_a_launcher(tmp_path: Path) -> None:
