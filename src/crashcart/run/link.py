@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.run.channels import Held
 from crashcart.run.exit import read_exit, write_exit
-from crashcart.run.keeper import Keeper, Start, start_keeper
+from crashcart.run.keeper import Keeper
+from crashcart.run.starting import Start, start_keeper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,13 +25,13 @@ from crashcart.run.ends import Ends
 from crashcart.run.environment import job_environment
 from crashcart.run.exit import make_reserve
 from crashcart.run.facts import describe, write_facts
-from crashcart.run.keeper import Start
 from crashcart.run.link import Link
 from crashcart.run.notify import Notifier
 from crashcart.run.output import open_streams
 from crashcart.run.pages import Pages
 from crashcart.run.rank_output import listen
 from crashcart.run.signals import Signals
+from crashcart.run.starting import Start
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.suspending import can_be_resumed, suspend
 from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
