@@ -1,7 +1,7 @@
 """What a cause may fill in, and how causes are found.
 
 A cause is a module ``causes/<family>/<cause>.py``. Its docstring is its page. It may define, in this order and only as far
-as they apply: ``title``, ``breadth``, ``lasting``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
+as they apply: ``title``, ``piece`` (of `crashcart.train`), ``breadth``, ``lasting``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
 ``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment`` (and a function ``settle`` where
 it depends on the case). Every ``in_*`` is a pure function of
 the case that yields signs.
@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from crashcart.pattern import compiled
+from crashcart.pieces import advised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -99,15 +100,16 @@ class Cause:
     """
 
     __slots__ = (
+        "_fix",
         "alike",
         "breadth",
         "experiment",
-        "fix",
         "id",
         "lasting",
         "page",
         "parts",
         "phrases",
+        "piece",
         "settle",
         "stacks",
         "title",
@@ -126,9 +128,16 @@ class Cause:
             part: getattr(module, part) for part in PARTS if hasattr(module, part)
         }
         fixes: tuple[Fix, ...] = getattr(module, "fixes", ())
-        self.fix: Callable[[Case], Iterable[Fix]] = getattr(module, "fix", lambda _case: fixes)
+        self.piece: str | None = getattr(module, "piece", None)
+        self._fix: Callable[[Case], Iterable[Fix]] = getattr(module, "fix", lambda _case: fixes)
         self.experiment: Experiment | None = getattr(module, "experiment", None)
         self.settle: Callable[[Case], Experiment | None] = getattr(module, "settle", lambda _case: self.experiment)
+
+    def fix(self, case: Case) -> Iterator[Fix]:
+        """The remedies for this case; last the piece of the library that does it right."""
+        yield from self._fix(case)
+        if self.piece is not None:
+            yield advised(self.piece)
 
 
 class Stack:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "A checkpoint or a file of weights is damaged or cut short"
+piece = "save_atomic"
 alike = ("checkpoint/incompatible", "data/corrupt-or-missing")
 DAMAGE = (
     r"Ran out of input|pickle data was truncated|unpickling stack underflow|invalid load key, '\\x|not a zip file|"

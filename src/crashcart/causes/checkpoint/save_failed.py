@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Saving a checkpoint failed"
+piece = "save_atomic"
 breadth = 1  # a full disk is named first where both fit
 alike = ("host-memory/disk-full", "checkpoint/corrupt")
 ELSE = (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.model import Evidence, Fact, Strength
 
 title = "Batch, accumulation and world size do not fit each other"
+piece = "chunks"
 lasting = True
 HIGH_RATE = 0.1  # SGD with a large batch goes there; Adam never does
 alike = ("config/missing-or-wrong", "data/empty-or-short")

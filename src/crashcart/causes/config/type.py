@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
 
 title = "A setting has the wrong type (text where a number belongs)"
+piece = "load_yaml"
 alike = ("code/bug", "config/missing-or-wrong")
 NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 COMPARED = r"'[<>]=?' not supported between instances of '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'"

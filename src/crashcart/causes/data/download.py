@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact, Strength
 
 title = "Data or weights could not be downloaded"
+piece = "load_once"
 alike = ("data/corrupt-or-missing", "distributed/network")
 TRACKERS = (
     r"wandb|mlflow|comet|neptune|clearml|swanlab|aim\b|tensorboard|api\.bandw|c10d|socket\.cpp|NCCL|pypi\.org|"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "The data set is empty, or shorter than a batch or chunk"
+piece = "chunk_index"
 lasting = True
 alike = ("config/missing-or-wrong", "config/batch-arithmetic")
 COUNTS = (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
 
 title = "An HDF5 or LMDB file is shared by several processes"
+piece = "per_worker"
 NONSENSE = (
     "bad object header version number", "wrong b-tree signature", "address of object past end of allocation",
     "bad symbol table node", "bad local heap signature", "addr overflow", "unable to determine object type",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact, Strength
 
 title = "The ranks took different paths and wait for each other"
+piece = "StepGuard"
 alike = ("distributed/slow-rank", "distributed/network")
 phrases = (
     decisive(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A collective timed out while one rank was busy alone"
+piece = "load_once"
 alike = ("distributed/desync", "hang/lock-or-io")
 STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|(?:DistStore|Runtime)Error: (?:Socket Timeout|Timed out)"
 phrases = (

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Evaluation or sampling does not fit into GPU memory, though training does"
+piece = "safe_eval_batch"
 alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from crashcart.log import Memory
 
 title = "One batch is far larger than the rest"
+piece = "find_batch_size"
 alike = ("gpu-memory/train-step", "gpu-memory/leak")
 SHARE = 0.5
 MANY_STEPS = 300

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The training step does not fit into GPU memory"
+piece = "find_batch_size"
 breadth = 1
 alike = ("gpu-memory/eval-or-sample", "gpu-memory/outlier-batch", "gpu-memory/other-process")
 

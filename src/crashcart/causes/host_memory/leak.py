@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
 
 title = "Host memory leaks: it grows until the process is killed"
+piece = "chunk_index"
 alike = ("host-memory/oom-kill",)
 _TRACED = r"(\S+\.\w+:\d+): size=([\d.]+) ([KMGT]?i?B)(?: \(\+[^)]*\))?, count=(\d+)"
 _UNIT = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}

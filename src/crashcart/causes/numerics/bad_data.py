@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "A sample brings in NaN or infinity"
+piece = "StepGuard"
 lasting = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3

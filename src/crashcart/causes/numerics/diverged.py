@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "Training diverged: the loss or the gradients are not finite"
+piece = "StepGuard"
 lasting = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
+piece = "StepGuard"
 alike = ("numerics/diverged", "code/bug")
 INNERMOST = 3
 REFUSED = frozenset({"AssertionError", "ValueError", "RuntimeError"})

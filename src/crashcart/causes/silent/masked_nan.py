@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from crashcart.log import Metrics
 
 title = "The log hides NaN: it shows 0 or an old value instead"
+piece = "StepGuard"
 lasting = True
 alike = ("numerics/diverged", "silent/not-learning")
 FINE = r"\btrain_loss\W{1,40}\d"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
 
 title = "A resume did not restore everything: something started anew"
+piece = "resume"
 lasting = True
 alike = ("checkpoint/incompatible", "silent/not-learning")
 STATE = (

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from crashcart.model import Fact, Strength
 
 title = "Blocked in the experiment tracker"
+piece = "nonblocking"
 alike = ("tracker/failed", "tracker/rows-lost")
 phrases = (
     strong("uploading", says="an upload of the tracker has been going on for minutes", any_level=True,

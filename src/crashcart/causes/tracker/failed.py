@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 title = "The experiment tracker raised and ended the run"
+piece = "nonblocking"
 alike = ("tracker/blocked", "tracker/rows-lost")
 phrases = (
     strong(

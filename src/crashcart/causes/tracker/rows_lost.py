@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The tracker dropped rows"
+piece = "nonblocking"
 lasting = True
 alike = ("tracker/failed",)
 WORDS = (
