@@ -122,8 +122,13 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Write beside the file and rename; then the general remedies."""
-    edits = edits_of(case.all("code.saved_in_place"))
-    if edits:
+    written = case.all("code.saved_in_place")
+    edits = edits_of(one for one in written if not one.value["handed"])
+    handed = edits_of(one for one in written if one.value["handed"])
+    if handed:
+        why = "it writes beside the file, syncs and renames: at every moment one whole checkpoint has the name"
+        yield Fix("Save with crashcart.train.save_atomic", "exact", why, edits=(*edits, *handed))
+    elif edits:
         why = "os.replace is one step for the file system: at every moment one whole checkpoint has the name"
         yield Fix("Write beside the checkpoint, then put it in its place", "exact", why, edits=edits)
     yield from fixes

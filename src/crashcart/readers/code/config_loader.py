@@ -30,6 +30,7 @@ LOADERS = {
     "ruamel.yaml.YAML": "ruamel",
     "ruamel.yaml.safe_load": "ruamel",
     "ruamel.yaml.load": "ruamel",
+    "crashcart.train.load_yaml": "ruamel",  # numbers are numbers, and a key that stands twice is refused
     "jsonargparse.CLI": "jsonargparse",
     "jsonargparse.auto_cli": "jsonargparse",
     "jsonargparse.ArgumentParser": "jsonargparse",

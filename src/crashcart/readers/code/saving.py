@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Edit
 from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
+from crashcart.readers.code._library import handed_to
 from crashcart.readers.code._paths import file_names, given_to, varies
 from crashcart.readers.code._reach import all_come
 from crashcart.readers.code.source import keyword, name_of, parents
@@ -41,6 +42,7 @@ def look(program: Program) -> Iterator[Fact]:
     reads = list(_reads(program, callers))
     if not reads:
         return
+    library = program.imports("crashcart.train")
     several = program.imports("torch.distributed", "accelerate", "deepspeed", "torch.multiprocessing")
     for source in program.sources:
         for call in source.calls("torch.save"):
@@ -58,11 +60,14 @@ def look(program: Program) -> Iterator[Fact]:
             )
             if names and read is not None:
                 everyone = several and all_come(callers, source, call)
+                edits = () if library else _edits(source, call, path, everyone=everyone)
+                handed = () if edits or everyone else _handed(source, call)
                 value = {
                     "name": min(names),
                     "read": read,
                     "everyone": everyone,
-                    "edits": _edits(source, call, path, everyone=everyone),
+                    "edits": edits or handed,
+                    "handed": bool(handed),
                 }
                 yield source.fact("code.saved_in_place", value, call)
 
@@ -138,6 +143,12 @@ def _renamed(source: Source, call: ast.Call, path: ast.expr) -> bool:
             if text in words or (isinstance(path, ast.Name) and path.id in words):
                 return True
     return False
+
+
+def _handed(source: Source, call: ast.Call) -> tuple[Edit, ...]:
+    """The call given to `save_atomic`, which takes the object and the path."""
+    plain = len(call.args) == 2 and not call.keywords  # noqa: PLR2004 - the object and the path
+    return handed_to(source, call, "save_atomic") if plain else ()
 
 
 def _edits(source: Source, call: ast.Call, path: ast.expr, *, everyone: bool) -> tuple[Edit, ...]:
