@@ -5,11 +5,12 @@ What happens: a process raises and nobody catches it.
 Why: an ordinary programming error: a missing key, an attribute of None, a wrong argument, an assertion.
 
 How it shows: a traceback. The last frame in your own files is mostly the place to look at; under several ranks the first
-rank that raised counts, not the launcher's table. A recording knows the order to the millisecond, and a segmentation fault
-by its signal.
+rank that raised counts, not the launcher's table. A recording knows the order, and a segmentation fault by its signal. ``terminate
+called without an active exception`` with SIGABRT comes when a process ends while a thread of native code still works.
 
 What to do: read the innermost frame of your own code; reproduce it on one process with ``CUDA_VISIBLE_DEVICES`` and
-``num_workers=0`` so that nothing hides the place.
+``num_workers=0`` so that nothing hides the place. Where a process aborts at its end, call ``destroy_process_group()`` and
+drop the wrapped model before the program ends.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 title = "An exception in the program's own code or a library"
 breadth = 2
 alike = ("code/version", "config/missing-or-wrong")
-phrases = (strong("exception in main training loop", says="the training loop raised"),)
+phrases = (
+    strong("exception in main training loop", says="the training loop raised"),
+    strong("terminate called without an active exception",
+           says="a thread of native code was still at work when its process ended: in PyTorch mostly one of gloo, at the end of a "
+           "program whose work was done (pytorch#179291)"),
+)  # fmt: skip
 MESSAGE = 60
 NOTICEABLE = 0.05  # seconds
 FAULTS = {
