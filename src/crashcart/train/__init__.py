@@ -11,10 +11,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    pass  # Each piece once more, for type checkers and editors.
+    # Each piece once more, for type checkers and editors.
+    from crashcart.train.turns import FirstRankError as FirstRankError
+    from crashcart.train.turns import load_once as load_once
+    from crashcart.train.turns import rank_zero_first as rank_zero_first
 
 # Piece -> the module of this package that holds it.
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "FirstRankError": "turns",
+    "load_once": "turns",
+    "rank_zero_first": "turns",
+}
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table is the list
 
