@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from crashcart.train.tracking import nonblocking as nonblocking
+    from crashcart.train.tracking_sync import sync as sync
     from crashcart.train.turns import FirstRankError as FirstRankError
     from crashcart.train.turns import load_once as load_once
     from crashcart.train.turns import rank_zero_first as rank_zero_first
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
 _HOMES: dict[str, str] = {
     "FirstRankError": "turns",
     "load_once": "turns",
+    "nonblocking": "tracking",
     "rank_zero_first": "turns",
+    "sync": "tracking_sync",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table is the list
