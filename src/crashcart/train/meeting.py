@@ -21,7 +21,7 @@ __all__ = ["Meeting", "meeting"]
 LINGER_SECONDS = 20.0
 _log = logging.getLogger("crashcart.train")
 _boards: dict[tuple[int, str], Board] = {}  # by process, since a connection must not be shared with a fork
-_hosted: list[Any] = []  # the store that this rank keeps for all, until the process ends
+_hosted: list[Any] = []  # stores that may live in this process, kept until it ends
 _passed: list[str] = []  # the calls that this process has been through
 _signed: set[tuple[int, int]] = set()
 
@@ -115,38 +115,56 @@ def _linger(board: Board, ranks: int, pid: int) -> None:
     deadline = time.monotonic() + LINGER_SECONDS
     board.at_exit()
     with suppress(BoardGone):
-        while pid == os.getpid() and time.monotonic() < deadline and int(board.read("passed") or 0) < ranks * len(_passed):
+        while pid == os.getpid() and time.monotonic() < deadline and board.count("passed", 0) < ranks * len(_passed):
             time.sleep(0.05)
 
 
 def _board(place: Here, folder: str | None) -> Board:
+    store = None
     if folder is not None:
         where = f"folder {os.path.abspath(folder)}"
     elif place.joined:
-        where = "group"
+        store = _store_of_group()
+        where = _address(store) or f"store {id(store)}"
     else:
         where = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
     key = (os.getpid(), where)
     if key not in _boards:
-        _boards[key] = FolderBoard(folder) if folder is not None else _of_group() if place.joined else _of_environment(place)
+        _boards[key] = (
+            FolderBoard(folder) if folder is not None else _of_group(store) if place.joined else _of_environment(place)
+        )
+        if place.rank == 0 and not _boards[key].outlives:
+            atexit.register(_linger, _boards[key], place.world, os.getpid())
     return _boards[key]
 
 
-def _of_group() -> Board:
-    """Notes in the store of the process group, whatever it is."""
-    from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # made in C++
+def _store_of_group() -> Any:  # noqa: ANN401 - torch has no stubs for stores
+    """The store at the bottom of the process group, whatever it is."""
     from torch.distributed.distributed_c10d import _get_default_store
 
     store: Any = _get_default_store()
-    bare = store
-    while hasattr(bare, "underlying_store"):
-        bare = bare.underlying_store
-    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
-    if hasattr(bare, "host") and hasattr(bare, "port"):
-        return StoreBoard(client(bare.host, bare.port), f"{bare.host}:{bare.port}", outlives=under_torchrun)
-    if bare is None:
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    if store is None:
         raise RuntimeError("This process group has no store (MPI): give rank_zero_first a shared folder=.")
-    return StoreBoard(lambda _patience: PrefixStore("crashcart", store), type(bare).__name__, outlives=hasattr(bare, "path"))
+    return store
+
+
+def _address(store: Any) -> str:  # noqa: ANN401 - torch has no stubs for stores
+    return f"{store.host}:{store.port}" if hasattr(store, "host") and hasattr(store, "port") else ""
+
+
+def _of_group(store: Any) -> Board:  # noqa: ANN401 - torch has no stubs for stores
+    """Notes in the store of the process group; it stays when rank 0 destroys the group before the others have read them."""
+    from torch.distributed import PrefixStore  # type: ignore[attr-defined]  # made in C++
+
+    _hosted.append(store)
+    if _address(store):
+        under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+        return StoreBoard(client(store.host, store.port), _address(store), outlives=under_torchrun)
+    return StoreBoard(
+        lambda _patience: PrefixStore("crashcart", store), type(store).__name__, outlives=hasattr(store, "path")
+    )
 
 
 def _of_environment(place: Here) -> Board:
@@ -160,7 +178,4 @@ def _of_environment(place: Here) -> Board:
     by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     if place.rank == 0 and not by_agent and not serves(host, int(port)):
         _hosted.append(host_here(host, int(port)))
-    board = StoreBoard(client(host, int(port)), f"{host}:{port}", outlives=by_agent)
-    if _hosted:
-        atexit.register(_linger, board, place.world, os.getpid())
-    return board
+    return StoreBoard(client(host, int(port)), f"{host}:{port}", outlives=by_agent)

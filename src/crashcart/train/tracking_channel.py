@@ -96,7 +96,8 @@ class Channel:
         if self.sender.hung():
             return later  # that is said already
         if not later.over.wait(seconds):
-            self._say(f"{self.kind}.{name} has not returned within {seconds:.0f} s; the program goes on without its result")
+            what = "what was logged has not reached it" if name == "nothing" else f"{name} has not returned"
+            self._say(f"{self.kind}: {what} within {seconds:.0f} s; the program goes on")
         return later
 
     def end(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float) -> bool:  # noqa: ANN401

@@ -44,8 +44,8 @@ class LocalCopy:
 
     def add(self, lines: list[str]) -> None:
         """Append rows."""
-        if lines and not self._append("rows.jsonl", "\n".join(lines) + "\n"):
-            self.failed += len(lines)
+        if lines:
+            self.failed += len(lines) - self._append("rows.jsonl", "\n".join(lines) + "\n")
 
     def took(self, numbers: Iterable[int]) -> None:
         """Note the rows that the tracker took."""
@@ -60,27 +60,23 @@ class LocalCopy:
         except OSError as error:
             self._note(error)
 
-    def _append(self, name: str, text: str) -> bool:
-        if not text:
-            return True
+    def _append(self, name: str, text: str) -> int:
+        """Write, and give how many lines are whole."""
         data = text.encode("utf-8", "backslashreplace")
-        if name in self._torn:
-            data = b"\n" + data
+        rest = b"\n" + data if name in self._torn else data
         try:
-            if name not in self._files:
+            if rest and name not in self._files:
                 os.makedirs(self.folder, exist_ok=True)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._files[name] = os.open(os.path.join(self.folder, name), flags, 0o644)
-            done = os.write(self._files[name], data)
-            while 0 < done < len(data):
+            while rest:
+                rest = rest[os.write(self._files[name], rest) :]
                 self._torn.add(name)
-                data = data[done:]
-                done = os.write(self._files[name], data)
         except OSError as error:
             self._note(error)
-            return False
+            return data.count(b"\n") - rest.count(b"\n") if len(rest) < len(data) else 0
         self._torn.discard(name)
-        return True
+        return data.count(b"\n")
 
     def _note(self, error: OSError) -> None:
         self.first_error = self.first_error or f"{error.strerror or error}: {self.folder}"

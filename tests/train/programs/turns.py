@@ -147,12 +147,13 @@ def shared() -> None:
 def spawned(rank: int, port: int) -> None:
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    with rank_zero_first(scope="node") as first:
-        if first:
-            time.sleep(1)
-        print("first" if first else "later", flush=True)
-    dist.barrier()
+    for again in range(2):  # a second group has a store of its own
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port + again}", rank=rank, world_size=2)
+        with rank_zero_first(scope="node") as first:
+            if first:
+                time.sleep(1)
+            print("first" if first else "later", flush=True)
+        dist.destroy_process_group()  # with no barrier before: the store is rank 0's
 
 
 def unmarked() -> None:
