@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 import torch
 
-from crashcart.train import nonblocking, sync
-from crashcart.train.tracking_copy import rows
-from crashcart.train.tracking_sync import copies
+from crashcart.train import nonblocking, sync_tracker
+from crashcart.train.tracking.copy import rows
+from crashcart.train.tracking.sync import copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,7 @@ def test_wandb_offline_gets_every_row_and_sends_the_copy_again_where_asked(
     assert len(list((tmp_path / "copy").glob("*/media/*.png"))) == 20
     (folder,) = copies(str(tmp_path / "copy"))
     os.remove(os.path.join(folder, "sent.txt"))
-    command = [sys.executable, "-m", "crashcart.train.tracking_sync", str(tmp_path / "copy")]
+    command = [sys.executable, "-m", "crashcart.train.tracking.sync", str(tmp_path / "copy")]
     told = [subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout for _ in range(2)]
     assert "40 rows sent" in told[0]
     assert "nothing left to send" in told[1]
@@ -244,10 +244,10 @@ def test_a_slow_tracker_misses_rows_and_gets_them_later_in_order(tmp_path: Path,
     assert missed >= 85
     assert len([line for line in caplog.messages if "does not keep up" in line]) == 1
     other = Tracker()
-    assert sync(tmp_path, other) == missed
+    assert sync_tracker(tmp_path, other) == missed
     assert [call[2]["step"] for call in other.calls] == sorted(set(range(100)) - set(took))
-    assert sync(tmp_path, other) == 0
-    assert sync(tmp_path, other, everything=True) == 100
+    assert sync_tracker(tmp_path, other) == 0
+    assert sync_tracker(tmp_path, other, everything=True) == 100
 
 
 def test_the_rest_of_the_tracker_is_its_own(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_an_unpickled_one_keeps_a_copy_of_its_own(tmp_path: Path) -> None:
 
 
 def test_importing_it_loads_neither_torch_nor_a_tracker() -> None:
-    code = "import sys; from crashcart.train import nonblocking, sync, load_once; print({'torch', 'wandb', 'numpy'} & set(sys.modules))"
+    code = "import sys; from crashcart.train import nonblocking, sync_tracker, load_once; print({'torch', 'wandb', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
@@ -301,7 +301,7 @@ def test_a_killed_process_leaves_a_copy_that_can_be_read(tmp_path: Path) -> None
     assert run("killed", tmp_path).returncode == -9
     assert [row["kwargs"]["step"] for row in kept(tmp_path)] == list(range(100))
     other = Tracker()
-    assert sync(tmp_path, other) == 0
+    assert sync_tracker(tmp_path, other) == 0
 
 
 def test_a_forked_worker_writes_its_own_copy_and_leaves_the_tracker_alone(tmp_path: Path) -> None:

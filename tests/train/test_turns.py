@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.train import FirstRankError, waiting
-from crashcart.train.meeting import Meeting
-from crashcart.train.noticeboard import StoreBoard
+from crashcart.train.ranks.meeting import Meeting
+from crashcart.train.ranks.noticeboard import StoreBoard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from crashcart.train.ranks import FirstRankError as FirstRankError
+    from crashcart.train.ranks import load_once as load_once
+    from crashcart.train.ranks import rank_zero_first as rank_zero_first
     from crashcart.train.tracking import nonblocking as nonblocking
-    from crashcart.train.tracking_sync import sync as sync
-    from crashcart.train.turns import FirstRankError as FirstRankError
-    from crashcart.train.turns import load_once as load_once
-    from crashcart.train.turns import rank_zero_first as rank_zero_first
+    from crashcart.train.tracking.sync import sync_tracker as sync_tracker
 
 # Piece -> the module of this package that holds it.
 _HOMES: dict[str, str] = {
-    "FirstRankError": "turns",
-    "load_once": "turns",
+    "FirstRankError": "ranks",
+    "load_once": "ranks",
     "nonblocking": "tracking",
-    "rank_zero_first": "turns",
-    "sync": "tracking_sync",
+    "rank_zero_first": "ranks",
+    "sync_tracker": "tracking.sync",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - the table is the list

@@ -1,4 +1,4 @@
-"""Send later what a tracker missed: `python -m crashcart.train.tracking_sync FOLDER`, or `sync(folder, tracker)`.
+"""Send later what a tracker missed: `python -m crashcart.train.tracking.sync FOLDER`, or `sync_tracker(folder, tracker)`.
 
 The folder is the local copy of one process, or the one that holds several. A row counts as taken when the tracker's call returned;
 one whose process was killed in that very moment is sent twice.
@@ -13,18 +13,18 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from crashcart.train.tracking_copy import LocalCopy, rows, sent
-from crashcart.train.tracking_kinds import kind_of
+from crashcart.train.tracking.copy import LocalCopy, rows, sent
+from crashcart.train.tracking.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["sync"]
+__all__ = ["sync_tracker"]
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif")
 
 
-def sync(folder: str | os.PathLike[str], tracker: Any, *, everything: bool = False) -> int:  # noqa: ANN401 - any tracker
+def sync_tracker(folder: str | os.PathLike[str], tracker: Any, *, everything: bool = False) -> int:  # noqa: ANN401 - any tracker
     """Make the calls again that the tracker did not take, in their order; gives how many it took now.
 
     everything: all rows, into a fresh run; wandb takes no step that lies before one it has.
@@ -108,7 +108,7 @@ def _say(sentence: str) -> None:
 
 def main() -> int:
     """Send what each copy in a folder still holds, to the run that it belongs to."""
-    parser = argparse.ArgumentParser(prog="python -m crashcart.train.tracking_sync", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m crashcart.train.tracking.sync", description=__doc__.splitlines()[0])
     parser.add_argument("folder")
     parser.add_argument("--everything", action="store_true", help="all rows again, those that the tracker took too")
     options = parser.parse_args()
@@ -119,13 +119,13 @@ def main() -> int:
         except (OSError, ValueError):
             about = {}
         if about.get("kind") not in BEGIN or ("id" not in about and "log_dir" not in about and "project" not in about):
-            _say(f"{one}: no run is known for it; call crashcart.train.sync(folder, tracker)")
+            _say(f"{one}: no run is known for it; call crashcart.train.sync_tracker(folder, tracker)")
             return 2
         taken = sent(one)
         if all(row["n"] in taken for row in rows(one)) and not options.everything:
             _say(f"{one}: nothing left to send")
             continue
-        _say(f"{one}: {sync(one, BEGIN[about['kind']](about), everything=options.everything)} rows sent")
+        _say(f"{one}: {sync_tracker(one, BEGIN[about['kind']](about), everything=options.everything)} rows sent")
     return 0
 
 

@@ -7,11 +7,11 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from crashcart.train.identity import age, alive, machine, signature
-from crashcart.train.noticeboard import BoardGone
+from crashcart.train.ranks.identity import age, alive, machine, signature
+from crashcart.train.ranks.noticeboard import BoardGone
 
 if TYPE_CHECKING:
-    from crashcart.train.meeting import Meeting
+    from crashcart.train.ranks.meeting import Meeting
 
 __all__ = ["FirstRankError", "note_now", "wait"]
 

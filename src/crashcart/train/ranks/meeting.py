@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from crashcart.record import record
-from crashcart.train.identity import Here, here
-from crashcart.train.noticeboard import Board, BoardGone, FolderBoard, StoreBoard, client, host_here, serves
-from crashcart.train.waiting import note_now
+from crashcart.train.ranks.identity import Here, here
+from crashcart.train.ranks.noticeboard import Board, BoardGone, FolderBoard, StoreBoard, client, host_here, serves
+from crashcart.train.ranks.waiting import note_now
 
 __all__ = ["Meeting", "meeting"]
 

@@ -18,10 +18,10 @@ from collections import deque
 from types import ModuleType
 from typing import Any
 
-from crashcart.train.tracking_copy import LocalCopy
-from crashcart.train.tracking_kinds import OPENS, active_run, describe, end_service, ending
-from crashcart.train.tracking_sender import Later, Row, Sender
-from crashcart.train.tracking_values import Taken, ready, settled, take, written
+from crashcart.train.tracking.copy import LocalCopy
+from crashcart.train.tracking.kinds import OPENS, active_run, describe, end_service, ending
+from crashcart.train.tracking.sender import Later, Row, Sender
+from crashcart.train.tracking.values import Taken, ready, settled, take, written
 
 __all__ = ["Channel"]
 
@@ -242,6 +242,6 @@ class Channel:
             )
         if missing > 0:
             _log.warning(
-                "%d of %d rows did not reach %s (%d failed); send them later: python -m crashcart.train.tracking_sync %s",
+                "%d of %d rows did not reach %s (%d failed); send them later: python -m crashcart.train.tracking.sync %s",
                 *(missing, counts["rows"], self.kind, counts["failed"], self.copy.folder),
             )

@@ -15,9 +15,9 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from crashcart.train.meeting import Meeting, meeting
-from crashcart.train.noticeboard import BoardGone, bounded
-from crashcart.train.waiting import FirstRankError, note_now, wait
+from crashcart.train.ranks.meeting import Meeting, meeting
+from crashcart.train.ranks.noticeboard import BoardGone, bounded
+from crashcart.train.ranks.waiting import FirstRankError, note_now, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable

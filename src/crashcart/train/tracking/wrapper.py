@@ -10,9 +10,9 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from crashcart.train.tracking_channel import Channel
-from crashcart.train.tracking_kinds import ENDS, OPENS, RETURNS, ending, kind_of, logs
-from crashcart.train.tracking_sender import Later
+from crashcart.train.tracking.channel import Channel
+from crashcart.train.tracking.kinds import ENDS, OPENS, RETURNS, ending, kind_of, logs
+from crashcart.train.tracking.sender import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,12 +8,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from crashcart.train.tracking_kinds import perform
+from crashcart.train.tracking.kinds import perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crashcart.train.tracking_values import Taken
+    from crashcart.train.tracking.values import Taken
 
 __all__ = ["Later", "Row", "Sender"]
 
