@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from crashcart.train import FirstRankError, waiting
+from crashcart.train import FirstRankError
+from crashcart.train.ranks import waiting
 from crashcart.train.ranks.meeting import Meeting
 from crashcart.train.ranks.noticeboard import StoreBoard
 

@@ -16,7 +16,8 @@ RANK = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")))
 if "HOST" in os.environ:
     socket.gethostname = lambda: os.environ["HOST"]  # a rank that plays another machine
 
-from crashcart.train import FirstRankError, load_once, rank_zero_first, waiting  # noqa: E402 - it reads the host's name
+from crashcart.train import FirstRankError, load_once, rank_zero_first  # noqa: E402 - it reads the host's name
+from crashcart.train.ranks import waiting  # noqa: E402 - as above
 
 PREPARING = 5.0
 
