@@ -12,16 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from crashcart.train.masked import masked_nan as masked_nan
     from crashcart.train.ranks import FirstRankError as FirstRankError
     from crashcart.train.ranks import load_once as load_once
     from crashcart.train.ranks import rank_zero_first as rank_zero_first
+    from crashcart.train.step import HopelessTraining as HopelessTraining
+    from crashcart.train.step import NotSafeToSave as NotSafeToSave
+    from crashcart.train.step import StepGuard as StepGuard
+    from crashcart.train.step import agree_finite as agree_finite
     from crashcart.train.tracking import nonblocking as nonblocking
     from crashcart.train.tracking.sync import sync_tracker as sync_tracker
 
 # Piece -> the module of this package that holds it.
 _HOMES: dict[str, str] = {
     "FirstRankError": "ranks",
+    "HopelessTraining": "step",
+    "NotSafeToSave": "step",
+    "StepGuard": "step",
+    "agree_finite": "step",
     "load_once": "ranks",
+    "masked_nan": "masked",
     "nonblocking": "tracking",
     "rank_zero_first": "ranks",
     "sync_tracker": "tracking.sync",
