@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
@@ -95,6 +97,17 @@ def test_a_loop_that_breaks_is_finished_by_the_next() -> None:
         break
     run(model, guard, rows(4))
     assert (guard.counts.windows, guard.counts.partial) == (2, 1)
+
+
+def test_what_other_backwards_left_is_not_taken_in() -> None:
+    """The usual GAN: the generator's loss leaves gradients on the discriminator, which its next step would take."""
+    model, alone = net(), net()
+    guard, other = StepGuard(model, adam(model)), StepGuard(alone, adam(alone))
+    for batch in guard.batches(rows(4)):
+        guard.backward(loss_of(model, batch))
+        (model(batch).mean() * 100).backward()
+    run(alone, other, rows(4))
+    assert weights(model) == weights(alone)
 
 
 def test_an_error_of_the_loader_comes_after_the_batch_before_it() -> None:
@@ -213,6 +226,11 @@ def test_the_free_function_needs_no_ranks() -> None:
 )
 def test_a_log_that_hides_nan_is_called_out(logs: dict[str, Any], *, hidden: bool) -> None:
     assert (masked_nan(logs, nan_filter=True) is not None) is hidden
+
+
+def test_a_look_at_a_log_loads_no_torch() -> None:
+    code = "import sys; from crashcart.train import masked_nan; masked_nan({}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_compiled_step_breaks_once_and_is_the_same() -> None:

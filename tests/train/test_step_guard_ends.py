@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
@@ -53,6 +53,30 @@ def test_copies_are_bounded_and_keep_the_rows_that_matter() -> None:
     assert guard.kept[0].not_finite == {"0": [777]}
     assert guard.kept[0].batch[0].tolist() == batch[777:778].tolist()
     assert "samples 777" in str(guard.kept[0])
+
+
+def test_batches_of_any_kind_are_kept_or_named() -> None:
+    class Strange:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __array__(self) -> None:
+            raise ValueError
+
+    class Pair(NamedTuple):
+        x: Any
+        y: Any
+
+    model = net()
+    guard = StepGuard(model, adam(model), keep=20)
+    bad = loss_of(model, rows(1)[0]) * NAN
+    sparse = torch.eye(3).to_sparse()
+    batches: list[Any] = [None, 3, "text", [], {}, Strange(), Pair(rows(1)[0], None), [[{"x": [Strange()]}]], sparse]
+    for batch in [*batches, torch.ones(())]:
+        guard.backward(bad.detach().requires_grad_(), batch=batch)
+    assert len(guard.kept) == 10
+    assert guard.kept[6].batch["x"].shape == (2, 4)
+    assert guard.kept[8].batch.is_sparse
 
 
 def test_only_gradients_bad_keeps_every_micro_batch_of_the_window() -> None:

@@ -130,3 +130,4 @@ def test_a_sharded_model_accumulates_clips_and_skips_alike(scenes: Scenes) -> No
         assert told["apart, no_sync None"] < ROUNDING
         assert told["apart, no_sync True"] < ROUNDING
         assert (told["skipped"], told["finite"]) == (1, True)
+        assert told["fused"] == [4, 1, True]

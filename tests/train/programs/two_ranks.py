@@ -229,6 +229,8 @@ def own_cycle() -> dict[str, Any]:
     good = bool(agree_finite(model))
     if RANK == 1:
         next(model.parameters()).grad[0, 0] = NAN  # type: ignore[index]
+    if RANK == 0:
+        model.zero_grad()  # nothing to look at here, but the other waits
     return {"good": good, "bad": bool(agree_finite(model)), "alone": bool(agree_finite(model, group=False))}
 
 
@@ -260,9 +262,24 @@ def sharded() -> dict[str, Any]:
             poison = next(model.parameters())
             poison.register_post_accumulate_grad_hook(_poison_once())  # type: ignore[no-untyped-call]
         guard.backward(loss)
+    results["fused"] = _fused_and_unseen()
     results["skipped"] = guard.counts.skipped
     results["finite"] = all(bool(parameter.to_local().isfinite().all()) for parameter in shards(model))
     return results
+
+
+def _fused_and_unseen() -> list[Any]:
+    """The flag that only the device reads, with shards."""
+    from torch.distributed.fsdp import fully_shard
+
+    model = net()
+    fully_shard(model)
+    guard = StepGuard(model, torch.optim.AdamW(model.parameters(), fused=True), clip=0.5)
+    guard._stepping.can_wait = lambda device: True  # type: ignore[method-assign]  # noqa: ARG005 - its name is asked for
+    for number, batch in enumerate(guard.batches(rows(5))):
+        guard.backward(loss_of(model, batch) * (NAN if (RANK, number) == (1, 0) else 1))
+    guard.finish()
+    return [guard.counts.stepped, guard.counts.skipped, all(bool(one.to_local().isfinite().all()) for one in shards(model))]
 
 
 def _poison_once() -> Any:

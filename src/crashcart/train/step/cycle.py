@@ -94,7 +94,7 @@ class Cycle:
         gradients = Gradients(self.stepping.parameters())
         self._to_mean(window, gradients, uneven=uneven)
         self.norm = norm = self._clipped(gradients, found)
-        apart = self.ranks.size > 1 and not all(id(parameter) in self.syncing.covered for parameter in gradients.owners)
+        apart = self._apart()
         unseen = self.stepping.can_wait(window.sums.device)
         if window.sums.device.type == "cpu" and not unseen:
             values = self._on_host(window.sums, window.losses, norm, found, apart=apart)
@@ -111,6 +111,12 @@ class Cycle:
         self.stepping.update(values[0], values[1] > 0)
         self.stepping.clear()
         return None, values
+
+    def _apart(self) -> bool:
+        """Whether ranks may hold different gradients; asked of what could have one, so that all ranks answer alike."""
+        return self.ranks.size > 1 and not all(
+            id(parameter) in self.syncing.covered for parameter in self.stepping.parameters() if parameter.requires_grad
+        )
 
     def _on_host(
         self, sums: Tensor, losses: list[Tensor], norm: Tensor | None, found: Tensor | None, *, apart: bool

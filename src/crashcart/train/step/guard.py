@@ -99,6 +99,8 @@ class StepGuard(Answers):
         self._judge.begin()
         limit = self._common_length(loader)
         for batch, final in ahead(loader, limit):
+            if not self._window.micros:
+                self._stepping.forget()
             turn = self._turn = Turn(batch, last=final or len(self._window.micros) + 1 >= self.accumulate)
             if not turn.last:
                 self._syncing.pause(sure=True)
@@ -114,6 +116,8 @@ class StepGuard(Answers):
     def step(self, batch: Any = None, *, ids: Any = None, weight: Any = None, last: bool | None = None) -> Iterator[None]:  # noqa: ANN401 - whatever a loader yields
         """Around forward and backward of one micro batch, in loops of your own; `last`: it closes the window."""
         self._judge.begin()
+        if not self._window.micros:
+            self._stepping.forget()
         turn = self._turn or Turn(batch)
         turn.ids, turn.weight = ids, weight
         turn.last = turn.last if last is None else last

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,14 +76,21 @@ class Shelf:
         """Keep one, unless there are enough."""
         if len(self.kept) >= self.most:
             return None
+        try:
+            kept = self._copied(micro, step, number, rank=rank, reason=reason, loss=loss)
+        except Exception:  # noqa: BLE001 - a batch that cannot be looked into must not end the training
+            kept = Kept(step, number, rank, reason, loss)
+        self.kept.append(kept)
+        return kept
+
+    def _copied(self, micro: Micro, step: int, number: int, *, rank: int, reason: str, loss: float) -> Kept:
         ids = micro.ids if micro.ids is not None else _ids_in(micro.batch)
         wrong = _not_finite(micro.batch)
         rows = sorted({row for rows in wrong.values() for row in rows})
         batch = _copied(micro.batch, self.most_bytes, rows)
-        path = self._write(f"step{step}-rank{rank}-micro{number}.pt", {"step": step, "rank": rank, "micro": number, "reason": reason, "loss": loss, "ids": _plain_ids(ids), "not_finite": wrong, "batch": batch})  # fmt: skip
-        kept = Kept(step, number, rank, reason, loss, _plain_ids(ids), wrong, batch, path)
-        self.kept.append(kept)
-        return kept
+        kept = Kept(step, number, rank, reason, loss, _plain_ids(ids), wrong, batch)
+        path = self._write(f"step{step}-rank{rank}-micro{number}.pt", vars(kept))
+        return replace(kept, path=path)
 
     def _write(self, name: str, content: dict[str, Any]) -> str | None:
         """A full disk must not end the training: then there is a copy in memory only."""
@@ -136,7 +143,7 @@ def _inner(batch: Any) -> list[tuple[Any, Any]]:  # noqa: ANN401 - any nesting
     if isinstance(batch, (list, tuple)):
         names = getattr(batch, "_fields", range(len(batch)))
         return list(zip(names, batch, strict=True))
-    if hasattr(batch, "__dict__") and not isinstance(batch, type):
+    if is_dataclass(batch) and hasattr(batch, "__dict__"):
         return list(vars(batch).items())
     return []
 
@@ -180,7 +187,7 @@ def _copied(batch: Any, most_bytes: int, rows: list[int]) -> Any:  # noqa: ANN40
                 full = _as_tensor(value)
                 if rows and full is not None and full.dim() and rows[-1] < len(full):
                     tensor = full[rows[: max(1, len(tensor))]] if len(tensor) else full[:0]
-            return torch.empty_like(tensor, device="cpu").copy_(tensor) if not tensor.is_nested else None
+            return tensor.to("cpu", copy=True) if not tensor.is_nested else None
         if isinstance(value, (str, int, float, bool, bytes)) or value is None:
             return value
         if depth >= _DEEPEST:

@@ -102,6 +102,12 @@ class Stepping:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
+    def forget(self) -> None:
+        """What other backwards left on these parameters: the other half of a GAN, a trial before the first step."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                parameter.grad = None
+
     def abandon(self) -> None:
         """After an error in the middle of a step: no half of it may reach the next one."""
         if self.scaler is not None:

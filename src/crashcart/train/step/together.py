@@ -69,10 +69,11 @@ def agree_finite(
     """
     if isinstance(parameters, torch.nn.Module):
         parameters = parameters.parameters()
-    norm = Gradients(parameters).local_norm()
-    parts = [part for part in (norm, None if loss is None else loss.detach()) if part is not None]
-    if not parts:
-        return torch.ones((), dtype=torch.bool)
-    device = parts[0].device
-    bad = torch.stack([(~part.isfinite()).any().to(device, torch.float32) for part in parts]).sum()
-    return Ranks(group).sum(bad) == 0
+    owners = list(parameters)
+    norm = Gradients(owners).local_norm()
+    device = next((one.device for one in [*owners, loss] if one is not None), torch.device("cpu"))
+    bad = torch.zeros((), device=device)
+    for part in (norm, None if loss is None else loss.detach()):
+        if part is not None:
+            bad = bad + (~part.isfinite()).any().to(device, torch.float32, non_blocking=True)
+    return Ranks(group).sum(bad) == 0  # Also a rank without a single gradient has to come to the sum.
