@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from crashcart.train.batches.splitting import chunks as chunks
+    from crashcart.train.clipping.clip import clip_by_module as clip_by_module
     from crashcart.train.masked import masked_nan as masked_nan
+    from crashcart.train.memory.batch_size import find_batch_size as find_batch_size
+    from crashcart.train.memory.safe_eval import safe_eval_batch as safe_eval_batch
     from crashcart.train.ranks import FirstRankError as FirstRankError
     from crashcart.train.ranks import load_once as load_once
     from crashcart.train.ranks import rank_zero_first as rank_zero_first
@@ -30,10 +34,14 @@ _HOMES: dict[str, str] = {
     "NotSafeToSave": "step",
     "StepGuard": "step",
     "agree_finite": "step",
+    "chunks": "batches.splitting",
+    "clip_by_module": "clipping.clip",
+    "find_batch_size": "memory.batch_size",
     "load_once": "ranks",
     "masked_nan": "masked",
     "nonblocking": "tracking",
     "rank_zero_first": "ranks",
+    "safe_eval_batch": "memory.safe_eval",
     "sync_tracker": "tracking.sync",
 }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.train.all_ranks import numbers_of_all
-from crashcart.train.left_as_found import clear_gradients
-from crashcart.train.out_of_memory import free_memory, is_out_of_memory, let_go
+from crashcart.train.memory.left_as_found import clear_gradients
+from crashcart.train.memory.out_of_memory import free_memory, is_out_of_memory, let_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from crashcart.train.memory_meters import Meter, Peak
+    from crashcart.train.memory.meters import Meter, Peak
 
 __all__ = ["Line", "Probes", "size_told"]
 

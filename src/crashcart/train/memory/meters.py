@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 
-from crashcart.train.out_of_memory import free_memory
+from crashcart.train.memory.out_of_memory import free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crashcart.train.left_as_found import left_as_found
-from crashcart.train.memory_meters import DeviceMeter, HookMeter, HostMeter
-from crashcart.train.out_of_memory import free_memory
-from crashcart.train.probing import Line, Probes, size_told
+from crashcart.train.memory.left_as_found import left_as_found
+from crashcart.train.memory.meters import DeviceMeter, HookMeter, HostMeter
+from crashcart.train.memory.out_of_memory import free_memory
+from crashcart.train.memory.probing import Line, Probes, size_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from crashcart.train.memory_meters import Meter
+    from crashcart.train.memory.meters import Meter
 
 __all__ = ["BatchSize", "find_batch_size"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crashcart.train.batch_tree import fields_of, is_array, kind_of, rebuilt, refusal, with_samples
+from crashcart.train.batches.tree import fields_of, is_array, kind_of, rebuilt, refusal, with_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

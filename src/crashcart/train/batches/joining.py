@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from crashcart.train.batch_tree import fields_of, is_array, kind_of, rebuilt
+from crashcart.train.batches.tree import fields_of, is_array, kind_of, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from crashcart.train.all_ranks import numbers_of_all
-from crashcart.train.samples import Samples
+from crashcart.train.batches.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

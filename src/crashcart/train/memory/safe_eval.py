@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from crashcart.train.all_ranks import numbers_of_all
-from crashcart.train.joining import check_joinable, joined
-from crashcart.train.out_of_memory import free_memory, is_out_of_memory, let_go
-from crashcart.train.samples import Samples
-from crashcart.train.splitting import even
+from crashcart.train.batches.joining import check_joinable, joined
+from crashcart.train.batches.samples import Samples
+from crashcart.train.batches.splitting import even
+from crashcart.train.memory.out_of_memory import free_memory, is_out_of_memory, let_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

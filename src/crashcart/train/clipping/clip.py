@@ -18,10 +18,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from crashcart.train.gradient_layout import Layout
-from crashcart.train.gradient_norms import GradientNorms
-from crashcart.train.gradients import gradients_of, is_sharded
-from crashcart.train.module_groups import groups_of
+from crashcart.train.clipping.gradients import gradients_of, is_sharded
+from crashcart.train.clipping.layout import Layout
+from crashcart.train.clipping.module_groups import groups_of
+from crashcart.train.clipping.norms import GradientNorms
 
 __all__ = ["ModuleClip", "clip_by_module"]
 

@@ -16,7 +16,7 @@ from torch import distributed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crashcart.train.gradients import Gradients
+    from crashcart.train.clipping.gradients import Gradients
 
 __all__ = ["Layout"]
 

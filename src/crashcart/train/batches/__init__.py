@@ -1,0 +1,1 @@
+"""Batches cut into pieces and put together again."""

@@ -1,0 +1,1 @@
+"""Gradients clipped, each module by a norm of its own."""
