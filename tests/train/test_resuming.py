@@ -348,3 +348,53 @@ def test_a_folder_of_a_framework_is_named(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match=r"checkpoint-5 is a folder of a framework: load it there"):
         resume(tmp_path, model=model, optimizer=optimizer)
     accelerator.load_state(str(newest_valid(tmp_path)))
+
+
+def test_what_others_keep_under_our_names_does_not_matter(tmp_path: Path) -> None:
+    model = parts()[0]
+    torch.save(
+        {
+            "model": model.state_dict(),
+            "epoch": "best",
+            "loss": torch.ones(3),
+            "random": {"seed": 1},
+            "step": torch.tensor(7),
+        },
+        tmp_path / "a.pt",
+    )
+    with pytest.warns(UserWarning, match="the random states could not be restored"):
+        run = resume(tmp_path / "a.pt", model=model)
+    assert (run.step, run.epoch, run.loss) == (7, 0, None)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_a_run_on_a_gpu_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
+    """With dropout, whose random numbers are the card's, and a scaler."""
+
+    def made() -> tuple[nn.Module, torch.optim.Optimizer, Any]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 64), nn.Dropout(0.5), nn.Linear(64, 16)).cuda()
+        return model, torch.optim.AdamW(model.parameters(), lr=1e-3), torch.amp.GradScaler("cuda")
+
+    def steps(model: nn.Module, optimizer: torch.optim.Optimizer, scaler: Any, count: int) -> list[float]:
+        losses = []
+        for _ in range(count):
+            batch = torch.randn(32, 16, device="cuda")
+            with torch.autocast("cuda", torch.float16):
+                loss = (model(batch) - batch).pow(2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        return losses
+
+    model, optimizer, scaler = made()
+    steps(model, optimizer, scaler, 10)
+    save_atomic(state_of(model=model, optimizer=optimizer, scaler=scaler, step=10), tmp_path / "step-10.pt")
+    expected = steps(model, optimizer, scaler, 10)
+    model, optimizer, scaler = made()
+    run = resume(tmp_path, model=model, optimizer=optimizer, scaler=scaler)
+    assert run.doubts == ()
+    assert steps(model, optimizer, scaler, 10) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import zlib
@@ -95,7 +96,8 @@ def _model_state(model: Any) -> Any:  # noqa: ANN401 - a module or several
 
 def _position(part: Any) -> dict[str, Any]:  # noqa: ANN401 - a sampler or a loader
     if hasattr(part, "state_dict"):
-        return dict(part.state_dict())
+        with contextlib.suppress(AttributeError, NotImplementedError):  # accelerate's loaders have it and may not bear it
+            return dict(part.state_dict())
     epoch = getattr(part, "epoch", None)
     return {"epoch": epoch} if isinstance(epoch, int) else {}
 
