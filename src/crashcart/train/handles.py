@@ -140,9 +140,10 @@ class PerWorker(Generic[Handle]):
         mine = self._by_process.get(os.getpid())
         if mine is not None:
             return mine
-        for inherited in list(self._by_process.values()):
-            _let_go(inherited)
-        self._by_process.clear()
+        for process in [one for one in self._by_process if one != os.getpid()]:
+            inherited = self._by_process.pop(process, None)  # another thread may be at it
+            if inherited is not None:
+                _let_go(inherited)
         mine = self._by_process.setdefault(os.getpid(), _Open())
         _close_with_worker(self)
         return mine

@@ -47,7 +47,7 @@ def main(path: str, kind: str, start: str, driver: str) -> None:
 
     reader = threading.Thread(target=read_on, daemon=True)
     reader.start()
-    loader = DataLoader(rows, batch_size=16, num_workers=8, multiprocessing_context=start, timeout=100)
+    loader = DataLoader(rows, batch_size=16, num_workers=8, multiprocessing_context=start, timeout=300)
     wrong = sum(int((wanted != found).sum()) for wanted, found in loader)
     stop.set()
     reader.join(20)

@@ -1,4 +1,5 @@
 <<<<<<< HEAD
+<<<<<<< HEAD
 """Run by test_step_guard.py as rank RANK of 2 over gloo: each scene prints one JSON line, or dies as a user's loop would."""
 
 from __future__ import annotations
@@ -311,6 +312,9 @@ if __name__ == "__main__":
     distributed.destroy_process_group()
 =======
 """Two gloo ranks that save and resume together: `torchrun two_ranks.py FOLDER WHAT`, or started by hand with RANK and the like."""
+=======
+"""Two gloo ranks that save and resume together: `torchrun two_ranks.py FOLDER WHAT...`, or started by hand with RANK and the like."""
+>>>>>>> fe2a9d1 (Let go only of what other processes opened, and test two ranks in one start)
 
 # ruff: noqa: T201 - what they print is the answer
 from __future__ import annotations
@@ -365,7 +369,7 @@ def alike(folder: Path, rank: int) -> None:
         time.sleep(0.5)
         save_atomic(state_of(model=own, step=2), folder / "step-2.pt", every_rank=True)
     run = resume(folder, model=own)
-    print(rank, run.step, round(float(torch.rand(1)), 6))
+    print(rank, "alike", run.step, round(float(torch.rand(1)), 6))
 
 
 def sharded(folder: Path, rank: int) -> None:
@@ -388,13 +392,17 @@ def sharded(folder: Path, rank: int) -> None:
     loaded: Any = other.weight
     same = torch.equal(loaded.full_tensor(), expected)
     moments = optimizer.state[next(other.parameters())]["exp_avg"].full_tensor()
-    print(rank, run.step, same, bool(moments.abs().sum() > 0), run.doubts)
+    print(rank, "sharded", run.step, same, bool(moments.abs().sum() > 0), run.doubts)
 
 
-def main(folder: str, what: str) -> None:
+def main(folder: str, *names: str) -> None:
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo")
-    {"together": together, "alike": alike, "sharded": sharded}[what](Path(folder), dist.get_rank())
+    for name in names:
+        place = Path(folder) / name
+        place.mkdir(exist_ok=True)
+        {"together": together, "alike": alike, "sharded": sharded}[name](place, dist.get_rank())
+        dist.barrier()
     dist.destroy_process_group()
 
 
