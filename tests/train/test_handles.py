@@ -48,7 +48,7 @@ def eight_workers(path: str, kind: str, start: str, driver: str) -> subprocess.C
 
 
 def test_the_usual_handle_reads_wrong_samples_after_a_fork(rows: str) -> None:
-    """With the driver that moves a position; h5py's default since HDF5 1.10.5 does not."""
+    """With a driver that moves a position; the default one of h5py 3.16 (HDF5 2.0) does not."""
     done = eight_workers(rows, "usual", "fork", "stdio")
     assert done.returncode != 0 or int(done.stdout.split()[0]) > 0, done.stdout + done.stderr
 

@@ -39,7 +39,7 @@ class Word:
     def __init__(self, about: str) -> None:
         from torch.distributed import distributed_c10d
 
-        self._store = distributed_c10d._get_default_store()  # noqa: SLF001 - the only way to it, the same from torch 2.1 on
+        self._store = distributed_c10d._get_default_store()  # noqa: SLF001 - the only way to it
         name = f"crashcart/{hashlib.sha256(about.encode()).hexdigest()[:16]}"
         self._name = f"{name}/{self._store.add(f'{name}/calls of {rank()}', 1)}"
 
