@@ -237,7 +237,7 @@ def two_ranks(folder: Path, *what: str) -> list[str]:
     """Both ranks' lines, sorted."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     environment["MASTER_PORT"] = str(free_port())
-    command = [sys.executable, str(PROGRAMS / "two_ranks.py"), str(folder), *what]
+    command = [sys.executable, str(PROGRAMS / "resumed_ranks.py"), str(folder), *what]
     ranks = [
         subprocess.Popen(
             command, env={**environment, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

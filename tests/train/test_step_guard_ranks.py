@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parent / "programs" / "two_ranks.py"
+PROGRAM = Path(__file__).parent / "programs" / "guarded_ranks.py"
 ROUNDING = 2e-7
 Scenes = list[dict[str, dict[str, Any]]]
 

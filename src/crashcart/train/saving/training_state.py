@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from crashcart.train import agreement, sharded
+from crashcart.train.saving import agreement, sharded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

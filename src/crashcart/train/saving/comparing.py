@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from crashcart.checkpoints.steps import named_step
-from crashcart.train import agreement
-from crashcart.train.training_state import learning_rates
+from crashcart.train.saving import agreement
+from crashcart.train.saving.training_state import learning_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from crashcart import checkpoints
-from crashcart.train import sharded
-from crashcart.train.training_state import match_names, put, unwrapped
+from crashcart.train.saving import sharded
+from crashcart.train.saving.training_state import match_names, put, unwrapped
 
 __all__ = ["ResumeError", "loaded", "put_all"]
 

@@ -8,11 +8,11 @@ import warnings
 from typing import Any
 
 from crashcart import checkpoints
-from crashcart.train import agreement
-from crashcart.train.choosing import choose, newest_valid
-from crashcart.train.comparing import Before, Resumed, doubts_about
-from crashcart.train.loading import ResumeError, loaded, put_all
-from crashcart.train.training_state import learning_rates, restore_random
+from crashcart.train.saving import agreement
+from crashcart.train.saving.choosing import choose, newest_valid
+from crashcart.train.saving.comparing import Before, Resumed, doubts_about
+from crashcart.train.saving.loading import ResumeError, loaded, put_all
+from crashcart.train.saving.training_state import learning_rates, restore_random
 
 __all__ = ["ResumeError", "resume"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crashcart import checkpoints
-from crashcart.train import agreement, leftovers
+from crashcart.train.saving import agreement, leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

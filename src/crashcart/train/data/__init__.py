@@ -1,0 +1,1 @@
+"""Files opened in each worker for itself, and an index that all of them share."""
