@@ -38,10 +38,10 @@ def test_memory_really_runs_out() -> None:
     assert usual.returncode == 1
     assert "can't allocate memory" in said[0]
     assert ours.returncode == 0, said[1]
-    assert "calls [22, 11, 11, 11, 11]" in said[1]  # the second batch begins where the first ended
-    assert said[1].count("out of memory with 22 samples, going on with 11 at a time") == 1
+    assert "calls [28, 14, 14, 14, 14]" in said[1]  # the second batch begins where the first ended
+    assert said[1].count("out of memory with 28 samples, going on with 14 at a time") == 1
     assert single.returncode == 1
-    assert "out of memory with 2 samples, going on with 1" in said[2]
+    assert "out of memory with 3 samples, going on with 1" in said[2]
     assert said[2].rstrip().splitlines()[-1].startswith("RuntimeError: ")
 
 

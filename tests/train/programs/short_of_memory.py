@@ -1,4 +1,4 @@
-"""A process with 1000 MiB of address space left, in which memory really runs out: short_of_memory.py usual|ours|single|find."""
+"""A process with 1015 MiB of address space left, in which memory really runs out: short_of_memory.py usual|ours|single|find."""
 
 from __future__ import annotations
 
@@ -41,15 +41,18 @@ def step(samples: int) -> None:
 
 
 mode = sys.argv[1]
-batch = torch.arange(22)
+batch = torch.arange(28)
 torch.cat([batch, batch])  # what is loaded on first use is loaded
 evaluate(batch[:1])
 calls.clear()
 with open("/proc/self/statm", encoding="ascii") as file:
     in_use = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 1000 * MIB, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 1015 * MIB, resource.RLIM_INFINITY))
 if mode == "usual":
-    usual(batch)
+    try:
+        usual(batch)
+    finally:  # so that the error can be told
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 elif mode == "ours":
     ours: Any = safe_eval_batch(evaluate)
     for _ in range(2):
