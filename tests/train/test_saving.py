@@ -18,7 +18,7 @@ import torch
 
 from crashcart import checkpoints
 from crashcart.train import atomic_folder, newest_valid, save_atomic
-from crashcart.train import leftovers as left
+from crashcart.train.saving import leftovers as left
 
 PROGRAMS = Path(__file__).parent / "programs"
 
