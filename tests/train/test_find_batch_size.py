@@ -185,7 +185,7 @@ def test_on_a_gpu_beside_what_others_hold() -> None:
     before = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
     limit = 4 << 30
     found = find_batch_size(step, restore=[model, optimizer], limit=limit, lowest=64, multiple_of=64)
-    assert torch.cuda.memory_allocated() == before[0]
+    assert torch.cuda.memory_allocated() <= before[0]  # less where a test before left garbage
     assert torch.cuda.memory_reserved() <= before[1] + (32 << 20)
     torch.cuda.reset_peak_memory_stats()
     step(int(found))

@@ -64,14 +64,21 @@ class Gradients:
             return None
         factor = (limit / (norm + 1e-6)).clamp(max=1.0)
         if norm.is_cuda or float(factor) != 1.0:  # On the CPU a look is free, and mostly saves a pass over all of them.
-            self.multiply(factor)
+            self.multiply(factor, rounded=True)
         return norm
 
     @torch.no_grad()
-    def multiply(self, factor: Tensor | float) -> None:
-        """All gradients times a factor, in place, without a wait."""
-        for (device, _), parts in self._held.items():
-            torch._foreach_mul_(parts, factor.to(device, non_blocking=True) if isinstance(factor, torch.Tensor) else factor)
+    def multiply(self, factor: Tensor | float, *, rounded: bool = False) -> None:
+        """All gradients times a factor, in place, without a wait.
+
+        `rounded`: to the gradients' own type first, as torch's clipping does. Then it is one kernel; with a factor of another
+        type it is one for each tensor, and slow (3 % of a step of 17 ms on an H200).
+        """
+        for (device, kind), parts in self._held.items():
+            if isinstance(factor, torch.Tensor):
+                torch._foreach_mul_(parts, factor.to(device, kind if rounded else None, non_blocking=True))
+            else:
+                torch._foreach_mul_(parts, factor)
 
 
 def local_norm(tensors: list[Tensor]) -> Tensor | None:

@@ -72,7 +72,7 @@ class Judge:
         elif numbers is not None:
             self.pending.send(verdict, numbers)
             known = self.pending.due(self.step)
-            self.pending.let_go()
+            self.pending.let_go(self.shelf.most_bytes)
         self._judge(known)
         self._take_snapshot()
 

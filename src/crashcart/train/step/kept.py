@@ -34,6 +34,10 @@ class Micro:
     batch: Any = None
     ids: Any = None
 
+    def device_bytes(self) -> int:
+        """How much of a device's memory it keeps from others."""
+        return sum(tensor.numel() * tensor.element_size() for _, tensor in _tensors(self.batch) if not tensor.is_cpu)
+
     def forget(self) -> None:
         """Keep who they were, not what."""
         self.ids = self.ids if self.ids is not None else _ids_in(self.batch)

@@ -22,6 +22,7 @@ __all__ = ["LAG", "Pending", "Verdict"]
 # A GPU is at most a few steps behind its host (1024 launches); a flag this old has nearly always arrived.
 LAG = 4
 _FIXED = 4
+_HELD = 2
 
 
 @dataclass
@@ -68,12 +69,21 @@ class Pending:
         """All of them; waits for the device."""
         return [self._take() for _ in range(len(self._waiting))]
 
-    def let_go(self) -> None:
-        """Give up the batches of windows that are known to be good by now, and of old ones: they would fill the device."""
-        for number, (verdict, numbers, arrival) in enumerate(self._waiting):
-            if verdict.micros and arrival.query() and not numbers[0] > 0:
+    def let_go(self, room: int) -> None:
+        """Give up the batches of windows that are known to be good by now, and old ones that would fill the device.
+
+        A window that is known to be bad keeps its batches until it is judged; of those that nothing is known of, the last two
+        do, and as many before them as lie in `room` bytes.
+        """
+        unknown = []
+        for verdict, numbers, arrival in self._waiting:
+            if verdict.micros and not arrival.query():
+                unknown.append(verdict)
+            elif verdict.micros and not numbers[0] > 0:
                 verdict.micros = []
-            elif number < len(self._waiting) - 2:
+        for verdict in reversed(unknown[:-_HELD]):
+            room -= sum(micro.device_bytes() for micro in verdict.micros)
+            if room < 0:
                 for micro in verdict.micros:
                     micro.forget()
 
