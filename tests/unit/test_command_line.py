@@ -55,6 +55,12 @@ def test_importing_crashcart_loads_next_to_nothing() -> None:
     assert len(added) <= 3
 
 
+def test_the_library_loads_nothing_before_a_piece_is_asked_for() -> None:
+    added = modules("import crashcart.train") - modules("import importlib, typing")
+    assert {name for name in added if name.startswith("crashcart")} == {"crashcart", "crashcart.train", "crashcart.version"}
+    assert len(added) <= 4
+
+
 def test_help_loads_no_verb_and_no_library() -> None:
     code = "import crashcart.cli\ntry:\n crashcart.cli.main(['--help'])\nexcept SystemExit: pass"
     added = modules(f"exec({code!r})") - modules("import argparse, typing")

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of
 from crashcart.causes.config._texts import as_number, misread
 from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
@@ -168,6 +169,10 @@ def fix(case: Case) -> Iterator[Fix]:
 
 
 def _as_numbers(case: Case) -> Iterator[Fix]:
+    handed = edits_of(case.all("code.loader_handed"))
+    if handed:
+        why = "it reads 1e-4 as the number that it is, and everything else as before"
+        yield Fix("Read the file with crashcart.train.load_yaml", "exact", why, edits=handed)
     if case.before:
         found = list(misread(case))
         # One text for a number was meant as one everywhere in the file: mending half of them would only move the death.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._library import handed_to
 from crashcart.readers.code.source import keyword, name_of
 
 if TYPE_CHECKING:
@@ -64,9 +65,13 @@ def look(program: Program) -> Iterator[Fact]:
     """``code.config_loader``: the kind at each call. ``code.number_resolver``, ``code.typed_layer``: what makes numbers of text.
 
     The value of a typed layer is the names of the fields that become numbers, or None where that cannot be told.
+    ``code.loader_handed``: in a program that uses the library, the call of PyYAML given to its `load_yaml`.
     """
+    library = program.imports("crashcart.train")
     for source in program.sources:
         yield from _loaders(source)
+        if library:
+            yield from _handed(source)
         for call in source.calls("add_implicit_resolver"):
             yield source.fact("code.number_resolver", value=True, node=call)
         yield from _layers(source)
@@ -74,6 +79,12 @@ def look(program: Program) -> Iterator[Fact]:
         first = program.sources[0]
         if typed != ["pydantic"] and first.tree.body:
             yield first.fact("code.typed_layer", None, first.tree.body[0])
+
+
+def _handed(source: Source) -> Iterator[Fact]:
+    for call in source.calls("yaml.safe_load", "yaml.load", "yaml.full_load"):
+        if len(call.args) == 1 and not call.keywords and (edits := handed_to(source, call, "load_yaml")):
+            yield source.fact("code.loader_handed", {"edits": edits}, call)
 
 
 def _loaders(source: Source) -> Iterator[Fact]:
