@@ -59,7 +59,7 @@ def test_the_usual_handle_cannot_be_spawned(rows: str) -> None:
     assert "pickle" in done.stderr
 
 
-@pytest.mark.parametrize(("start", "driver"), [("fork", "stdio"), ("spawn", "default")])
+@pytest.mark.parametrize(("start", "driver"), [("fork", "stdio"), ("spawn", "default"), ("forkserver", "default")])
 def test_eight_workers_read_what_is_there(rows: str, start: str, driver: str) -> None:
     """While the parent, which has the same file open, goes on reading in a thread."""
     done = eight_workers(rows, "ours", start, driver)
