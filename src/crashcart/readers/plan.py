@@ -230,8 +230,8 @@ def _entry(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
         if fact.name == "launch.script":
             name = str(fact.value)
             module = name.replace(".", "/")
-            tries = [name] if name.endswith(".py") else [f"{module}.py", f"{module}/__main__.py", f"src/{module}.py"]
-            for one in tries:
+            tries = [name] if name.endswith(".py") else [f"{module}.py", f"{module}/__main__.py"]
+            for one in tries if name.endswith(".py") else [*tries, *(f"src/{one}" for one in tries)]:
                 if path := found_in(places, one):
                     return path
     return None

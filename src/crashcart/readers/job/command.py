@@ -128,7 +128,7 @@ class _Reading:
         others = [shown(one) for one in self.script.commands if one is not command]
         if others and self.script.file:
             yield self.fact("script.other_commands", clean("\n".join(others)), first)
-        if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b", self.script.text):
+        if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b|PIPESTATUS", self.script.text):
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
 
     def environment(self, command: Command, launch: Launch) -> Iterator[Fact]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from crashcart.readers.job.shell import Command, Script
 
-__all__ = ["folder_of"]
+__all__ = ["HERE", "folder_of"]
 
 # $(dirname "$0"), with or without a cd and pwd round it: the folder of the script itself.
 HERE = re.compile(
     r"\$\(\s*(?:cd\s+[\"']?\$\(\s*)?dirname\s+(?:--\s+)?[\"']?\$(?:0|\{0\}|\{BASH_SOURCE(?:\[0\])?\})[\"']?\s*\)"
     r"(?:[\"']?\s*(?:&&|;)\s*pwd(?:\s+-P)?\s*\))?"
 )
+# The folder from which a batch job is handed in: where this is asked, mostly.
+HANDED_IN = re.compile(r"^\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?(?=/|$)")
 
 
 def folder_of(script: Script, command: Command) -> tuple[str, bool]:
@@ -24,7 +26,7 @@ def folder_of(script: Script, command: Command) -> tuple[str, bool]:
     for one in script.commands[: script.commands.index(command)] if script.file else ():
         if [word.text for word in one.words[:-1]] in (["cd"], ["pushd"]):
             word = one.words[-1]
-            text = HERE.sub(own, word.text)
+            text = HANDED_IN.sub(".", HERE.sub(own, word.text))
             told = told and (word.known or (text != word.text and "$" not in text))
             at = os.path.join(at, text) if told else at
     return os.path.normpath(at) if at else "", told

@@ -20,8 +20,8 @@ from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
+from crashcart.readers.job.script_files import take_in, text_of
 from crashcart.readers.job.words import UNIT, Expander, Word, joined, texts
 from crashcart.record import field, record
 
@@ -46,7 +46,6 @@ OPENING = {"if", "for", "while", "until", "case", "select"}
 CLOSING = {"fi", "done", "esac"}
 KEYWORDS = {"if", "then", "else", "elif", "while", "until", "do", "!", "{", "}", "time", *CLOSING}
 DECLARING = {"export", "declare", "local", "readonly", "typeset"}
-LIMIT = 5_000_000
 
 
 @record(frozen=True)
@@ -70,18 +69,6 @@ class Script:
     unset: dict[str, Span] = field(default_factory=dict)
 
 
-def text_of(path: str) -> str:
-    """The text of a file with its line ends as they are; bytes that are no UTF-8 survive as surrogates."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            text = file.read(LIMIT + 1)
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if len(text) > LIMIT:
-        raise CommandError(f"{path} is larger than {LIMIT // 1_000_000} MB, which is data rather than a script or a config.")
-    return text
-
-
 def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Script:
     """Read a script or a command line; ``given`` are variables that are set before it begins (``1``, ``SLURM_NNODES``)."""
     lexer = _Lexer(text, file)
@@ -99,7 +86,7 @@ class _Lexer:
         self.line_starts = [match.end() for match in re.finditer("\n", text)]
         uses = Counter(USE.findall(text)) - Counter(match.group(2) for match in SELF_DEFAULT.finditer(text))
         self.expander = Expander({name for name, count in uses.items() if count > 1})
-        self.depth, self.heredocs = 0, list[str]()
+        self.depth, self.deep, self.heredocs = 0, 0, list[str]()
         self.before: dict[str, list[Word] | None] = {}
 
     def read(self) -> Script:
@@ -240,6 +227,8 @@ class _Lexer:
         exported, variables = self.script.exported, self.expander.variables
         given = {name: word for name, word in command.assignments if head == "export" or (not head and name in exported)}
         exported.update(given)
+        if head in {"source", "."} and len(command.words) > 1:
+            take_in(self, command)
         for word in command.words[1:]:
             if head == "export" and (values := variables.get(word.text)):
                 exported[word.text] = values[0]
