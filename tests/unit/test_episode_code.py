@@ -117,6 +117,22 @@ class Windows(Dataset):
 DATA_ROOT = "episodes"
 loader = DataLoader(Windows(DATA_ROOT, window=64), shuffle=True)
 """
+NAMED = HANDED.replace(
+    """            for start in np.arange(0, n - self.window + 1):
+                self.items.append((path, start))
+""",
+    """            room = max(0, n - self.window + 1)
+            self.items.extend((path, start) for start in range(room))
+""",
+)
+ASKED = HANDED.replace(
+    "            for start in np.arange(0, n - self.window + 1):\n",
+    """            room = n - self.window + 1
+            if room < 1:
+                continue
+            for start in np.arange(room):
+""",
+)
 PADDED = """
 DATA_DIR = "episodes"
 
@@ -177,7 +193,9 @@ def told(program: str, cause: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "program", [CONSTANT, FUNCTION, CUMULATIVE, HANDED], ids=["constant", "function", "dataclass", "handed"]
+    "program",
+    [CONSTANT, FUNCTION, CUMULATIVE, HANDED, NAMED, ASKED],
+    ids=["constant", "function", "dataclass", "handed", "named", "asked"],
 )
 def test_short_episodes_are_seen_however_they_are_left_out(program: str) -> None:
     episodes(20, 30, 40)

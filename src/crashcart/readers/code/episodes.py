@@ -78,29 +78,51 @@ def _stacked(source: Source, function: Function) -> Iterator[tuple[ast.Call, str
 
 def _left_out(giving: Giving, source: Source, function: Function, node: ast.AST) -> dict[str, Any] | None:
     """A range that is empty, or a test that goes on, for what is shorter than a chunk."""
-    if isinstance(node, ast.Call) and (end := _end(node)) is not None:
-        more = 0
-        if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) and isinstance(end.right, ast.Constant):
-            more, end = int(end.right.value) if isinstance(end.right.value, int) else 0, end.left
-        if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Sub) and CHUNK.search(source.written(end.right)):
-            given = giving.of(source, end.right)
-            return _known(given, more, windows=True) if _is_length(source, function, end.left) else None
+    if isinstance(node, ast.Call) and (end := _end(function, node)) is not None:
+        room = _room(source, function, end)
+        return _known(giving.of(source, room[0]), room[1], windows=True) if room is not None else None
     if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and len(node.test.ops) == 1:
         leaves = node.body[-1]
         if not isinstance(leaves, (ast.Continue, ast.Return)) or not isinstance(node.test.ops[0], (ast.Lt, ast.LtE)):
             return None
         wanted = node.test.comparators[0]
+        room = _room(source, function, _once_set(function, node.test.left))
+        if room is not None and isinstance(wanted, ast.Constant) and isinstance(wanted.value, int):
+            more = room[1] - wanted.value + isinstance(node.test.ops[0], ast.Lt)
+            return _known(giving.of(source, room[0]), more, windows=False)
         plain = isinstance(wanted, ast.Constant) and isinstance(wanted.value, int) and wanted.value > 1
         if (plain or CHUNK.search(source.written(wanted))) and _is_length(source, function, node.test.left):
             return _known(giving.of(source, wanted), 1 - isinstance(node.test.ops[0], ast.LtE), windows=False)
     return None
 
 
-def _end(node: ast.Call) -> ast.expr | None:
+def _room(source: Source, function: Function, node: ast.expr) -> tuple[ast.expr, int] | None:
+    """The chunk and what is added, of ``n - chunk + 1`` with the length of an episode for n."""
+    more = 0
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
+        more, node = int(node.right.value) if isinstance(node.right.value, int) else 0, node.left
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and CHUNK.search(source.written(node.right)):
+        return (node.right, more) if _is_length(source, function, node.left) else None
+    return None
+
+
+def _once_set(function: Function, node: ast.expr) -> ast.expr:
+    """What a variable is set to, where that is done once in a function; anything else as it is."""
+    if not isinstance(node, ast.Name):
+        return node
+    given = [
+        one.value
+        for one in ast.walk(function)
+        if isinstance(one, ast.Assign) and any(name_of(target) == node.id for target in one.targets)
+    ]
+    return given[0] if len(given) == 1 else node
+
+
+def _end(function: Function, node: ast.Call) -> ast.expr | None:
     """The end of a range, or a number of samples that is put into a list; ``max(0, ...)`` around it is taken off."""
     name = name_of(node.func).rpartition(".")[2]
     if name in {"range", "arange"} and node.args:
-        end = node.args[min(1, len(node.args) - 1)]
+        end = _once_set(function, node.args[min(1, len(node.args) - 1)])
         if isinstance(end, ast.Call) and name_of(end.func) == "max" and len(end.args) > 1:
             return next((one for one in end.args if not isinstance(one, ast.Constant)), None)
         return end
