@@ -51,6 +51,9 @@ def wrapped(source: Source, node: ast.stmt, end: ast.stmt, before: list[str], in
     if not own_lines(source, node) or not own_lines(source, end):
         return ()
     first, last = node.lineno, end.end_lineno or end.lineno
+    texts = source.nodes(ast.Constant, ast.JoinedStr) if first < last else []
+    if any(first <= one.lineno <= last and one.end_lineno != one.lineno for one in texts):
+        return ()  # blanks before its later lines would become part of a text
     indent, step = indent_of(source, first), step_of(source)
     start = source.offset(first, 0)
     stop = source.offset(last, 0) + len(source.line(last))

@@ -7,8 +7,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Literal
 
+from crashcart.readers.code._callers import statement_of
 from crashcart.readers.code._guards import ends
-from crashcart.readers.code.source import keyword, name_of, parent
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["How", "fetches", "hub_name", "is_cached", "is_long", "last_of"]
+__all__ = ["How", "fetches", "hub_name", "is_cached", "is_long", "whole"]
 
 How = Literal["hub", "write", "build"]
 HUB = ("load_dataset", "snapshot_download", "hf_hub_download", "from_pretrained", "load_dataset_builder", "torch.hub.load")
@@ -82,11 +83,32 @@ def _built_once(callers: Callers, source: Source, branch: ast.If) -> bool:
     return False
 
 
-def last_of(branch: ast.If) -> ast.stmt:
-    """Where what a test for a file begins is done: its end, or that of the block where its branch returns what was there."""
-    if _asked_for(branch.test, missing=False) and not branch.orelse:
-        return _after(branch)[-1]
-    return branch
+def whole(node: ast.Call | ast.If) -> tuple[ast.stmt, ast.stmt]:
+    """The first and last statement of what must be done by one process at a time: from the test whether it is there.
+
+    Two processes that both saw nothing fetch one after the other, over each other's files; so the test belongs to it, and so
+    does what comes after a test that leaves with what was there.
+    """
+    statement = node if isinstance(node, ast.If) else statement_of(node)
+    at: ast.AST = statement
+    while not isinstance(at, (*FUNCTIONS, ast.ClassDef, ast.Module)):
+        if isinstance(at, ast.If) and _asked_for(at.test, missing=True):
+            return at, at
+        for one in _before(at) if isinstance(at, ast.stmt) else ():
+            if isinstance(one, ast.If) and _asked_for(one.test, missing=False) and not one.orelse and ends(one.body):
+                return one, _after(one)[-1]
+        at = parent(at) or node
+    if isinstance(node, ast.If) and _asked_for(node.test, missing=False) and not node.orelse:
+        return node, _after(node)[-1]
+    return statement, statement
+
+
+def _before(node: ast.stmt) -> list[ast.stmt]:
+    """The statements before one in its block, the nearest first."""
+    for block in (getattr(parent(node), part, None) for part in ("body", "orelse", "finalbody")):
+        if isinstance(block, list) and node in block:
+            return block[: block.index(node)][::-1]
+    return []
 
 
 def _after(branch: ast.If) -> list[ast.stmt]:

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["all_come"]
+__all__ = ["WAITS", "all_come"]
 
 GUARDED = re.compile(r"first|lock|zero|main_process|rank0|once", re.IGNORECASE)
 FIRST_ONLY = {"prepare_data", "download_and_prepare", "download"}
+WAITS = {"barrier", "monitored_barrier", "wait_for_everyone", "synchronize"}
 _DEPTH = 5
 
 
@@ -30,7 +31,22 @@ def all_come(callers: Callers, source: Source, node: ast.AST, depth: int = _DEPT
         return True
     if function.name in FIRST_ONLY or depth == 0 or any(GUARDED.search(name_of(one)) for one in function.decorator_list):
         return False
-    return any(all_come(callers, *site, depth - 1) for site in callers.calling(source, function))
+    sites = callers.calling(source, function)
+    if any(_goes_first(*site) for site in sites):
+        return False
+    return any(all_come(callers, *site, depth - 1) for site in sites)
+
+
+def _goes_first(source: Source, node: ast.AST) -> bool:
+    """``if rank == 0: prepare()`` and then a wait of all: who comes later finds it done."""
+    if side_at(node, source) != "first":
+        return False
+    within = function_of(node) or source.tree
+    return any(
+        name_of(call.func).split(".")[-1] in WAITS and call.lineno > getattr(node, "lineno", 0)
+        for call in ast.walk(within)
+        if isinstance(call, ast.Call)
+    )
 
 
 def _under_guard(node: ast.AST) -> bool:

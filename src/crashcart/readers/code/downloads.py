@@ -14,9 +14,9 @@ from crashcart.model import Edit, Span
 from crashcart.readers.code._blocks import missing_imports, wrapped
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
-from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long, last_of
+from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long, whole
 from crashcart.readers.code._guards import side_at, side_of
-from crashcart.readers.code._reach import all_come
+from crashcart.readers.code._reach import WAITS, all_come
 from crashcart.readers.code.source import keyword, name_of, parent
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-WAITS = {"barrier", "monitored_barrier", "wait_for_everyone", "synchronize"}
 LOCK = 'with open(os.path.join(tempfile.gettempdir(), f"fetch-{os.getuid()}.lock"), "w") as lock:'
 
 
@@ -55,7 +54,7 @@ def look(program: Program) -> Iterator[Fact]:
 
 
 def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
-    statement = node if isinstance(node, ast.If) else statement_of(node)
+    first, last = whole(node)
     name = hub_name(node) if how == "hub" and isinstance(node, ast.Call) else ""
     value = {
         "what": name_of(node.func) if isinstance(node, ast.Call) else "",
@@ -63,7 +62,7 @@ def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
         "name": name,
         "cached": is_cached(name) if name else None,
         "setting": _setting(node) if how == "hub" and not name else "",
-        "edits": _one_at_a_time(source, statement, last_of(node) if isinstance(node, ast.If) else statement),
+        "edits": _one_at_a_time(source, first, last),
     }
     return source.fact("code.fetched_by_all", value, node)
 
