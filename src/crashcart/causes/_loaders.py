@@ -28,6 +28,7 @@ class Loader:
     pin: bool | None
     persistent: bool | None
     drop_last: bool | None
+    started_by: str = ""
     evidence: list[Evidence] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ def loaders(case: Case) -> list[Loader]:
 def _resolved(case: Case, fact: Fact) -> Loader:
     evidence, places = [fact.evidence], {}
     values: dict[str, Any] = {}
-    for name in ("workers", "batch", "prefetch", "pin", "persistent", "drop_last"):
+    for name in ("workers", "batch", "prefetch", "pin", "persistent", "drop_last", "context"):
         given = fact.value[name]
         values[name] = given.get("value")
         span = given.get("span")
@@ -66,9 +67,10 @@ def _resolved(case: Case, fact: Fact) -> Loader:
     pin, persistent, drop_last = (
         values[name] if isinstance(values[name], bool) else None for name in ("pin", "persistent", "drop_last")
     )
-    return Loader(
-        fact, _whole(values["workers"]), _whole(values["batch"]), prefetch, pin, persistent, drop_last, evidence, places
-    )
+    context = values["context"]
+    begun = context if isinstance(context, str) else str(fact.value["started_by"])
+    workers, batch = _whole(values["workers"]), _whole(values["batch"])
+    return Loader(fact, workers, batch, prefetch, pin, persistent, drop_last, begun, evidence, places)
 
 
 def _whole(value: object) -> int | None:

@@ -100,7 +100,7 @@ def _given_to(case: Case, fact: Fact) -> list[Loader]:
 
 def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
     kept, who = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
-    named, spawned = loader.fact.value["data"] in kept["held_by"], loader.fact.value["started_by"] in {"spawn", "forkserver"}
+    named, spawned = loader.fact.value["data"] in kept["held_by"], loader.started_by in {"spawn", "forkserver"}
     number = f"the {loader.workers} workers" if loader.workers else "workers, where there are any,"
     places = (fact.evidence, *loader.evidence)
     if spawned:

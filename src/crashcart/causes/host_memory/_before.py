@@ -64,7 +64,7 @@ def loaded(case: Case) -> Iterator[Sign]:
         size = held(case, fact)
         if size is None or room is None or here is None:
             continue
-        spawned = any(one.fact.value["started_by"] in {"spawn", "forkserver"} for one in loaders(case))
+        spawned = any(one.started_by in {"spawn", "forkserver"} for one in loaders(case))
         copies = here * (1 + sum(one.workers or 0 for one in loaders(case))) if spawned else here
         least, most = size[0] * copies, size[1] * copies
         told = f"{fact.value['class']} reads all of its data into memory, {gib(size[0])} x {copies} processes = {gib(least)}, and the job may use {gib(room.value)}"

@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._callers import callers_of, function_of
+from crashcart.readers.code._constants import constant
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
 from crashcart.readers.code.source import inside, keyword, name_of
@@ -30,6 +31,7 @@ class Giving:
     """Follows arguments within one program."""
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         self.callers = callers_of(program)
         self.readings = {reading.source.path: reading for reading in readings_of(program)}
 
@@ -43,6 +45,8 @@ class Giving:
             return {"value": True}  # persistent_workers=workers > 0: true wherever it matters
         if isinstance(node, ast.Call) and name_of(node.func) in PLAIN and node.args:
             return self.of(source, node.args[0], site, depth - 1)
+        if (known := constant(self.program, source, node)) is not None and isinstance(known[1], ast.Constant):
+            return self.of(*known, None, depth - 1)
         if isinstance(node, ast.Name):
             return self.name(source, node, site, depth)
         if isinstance(node, ast.Attribute) and name_of(node.value) == "self":

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.code._lazily import opened_lazily
 from crashcart.readers.code._lazily_many import gathered_lazily
+from crashcart.readers.code._openers import GATHERED, Openers
+from crashcart.readers.code._reopened import opened_again
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
 from crashcart.record import replace
 
@@ -24,24 +26,32 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
-OPENERS = {"h5py.File": "HDF5", "lmdb.open": "LMDB", "lmdb.Environment": "LMDB", "tables.open_file": "HDF5"}
-GATHERED = (ast.ListComp, ast.DictComp, ast.List, ast.Dict)
 PARTS = {"begin", "cursor", "open_db", "require_group"}
 _DEPTH = 2
 
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.handle``: the library, the class and attribute that keep it, whether there are many, and the lazy form."""
-    holders = _holders(program)
+    holders, openers, heirs = _holders(program), Openers(program), _heirs(program)
+    if not program.imports("h5py", "lmdb", "tables"):
+        return
     for source in program.sources:
-        if "h5py" not in source.text and "lmdb" not in source.text and "tables" not in source.text:
-            continue
         for owner in source.nodes(ast.ClassDef):
             init = next((one for one in owner.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
             around = holders.get(owner.name, [])
             if init is not None and (_gives_samples(owner) or around):
-                for fact in _kept(source, owner, init):
-                    yield replace(fact, value={**fact.value, "held_by": [owner.name, *around]})
+                for fact in _kept(openers, source, owner, init):
+                    yield replace(fact, value={**fact.value, "held_by": [owner.name, *heirs.get(owner.name, ()), *around]})
+
+
+def _heirs(program: Program) -> dict[str, list[str]]:
+    """The classes that are made from each class, and from those."""
+    found: dict[str, list[str]] = {}
+    for source in program.sources:
+        for owner in source.nodes(ast.ClassDef):
+            for base in owner.bases:
+                found.setdefault(name_of(base).rpartition(".")[2], []).append(owner.name)
+    return {name: [*own, *(later for one in own for later in found.get(one, ()))] for name, own in found.items()}
 
 
 def _holders(program: Program) -> dict[str, list[str]]:
@@ -62,21 +72,23 @@ def _gives_samples(owner: ast.ClassDef) -> bool:
     return "__getitem__" in own or "__iter__" in own or any(base.endswith("Dataset") for base in bases)
 
 
-def _kept(source: Source, owner: ast.ClassDef, init: Function) -> Iterator[Fact]:
+def _kept(openers: Openers, source: Source, owner: ast.ClassDef, init: Function) -> Iterator[Fact]:
     begun = _begun(owner, init)
-    local = _local_handles(source, begun)
+    local = _local_handles(openers, source, begun)
     for function in begun:
         for node in ast.walk(function):
-            opened = node if isinstance(node, ast.Call) and source.called(node.func) in OPENERS else None
-            if opened is None:
+            known = openers.of(source, node)
+            if known is None or not isinstance(node, ast.Call):
                 continue
+            opened = node
             statement, attribute, many = _keeper(opened)
             if statement is None:
                 name = local.get(opened, "")
                 statement, attribute = _passed_on(function, name) if name else (None, "")
             if statement is None or _dropped(owner, function, attribute) or _guarded(statement, function):
                 continue
-            derived = [] if many else _derived(init, attribute)
+            many = many or known[1]
+            derived = [] if many else _derived(function, attribute)
             edits: tuple[Edit, ...] = ()
             if isinstance(statement, ast.Assign) and function is init:
                 value = statement.value
@@ -84,8 +96,10 @@ def _kept(source: Source, owner: ast.ClassDef, init: Function) -> Iterator[Fact]
                 edits = opened_lazily(source, owner, init, statement, derived) if alone else ()
             if many and not edits and function is init:
                 edits = gathered_lazily(source, owner, init, opened, attribute)
+            if isinstance(statement, ast.Assign) and function is not init:
+                edits = opened_again(source, owner, init, function, [statement, *derived])
             seen = {
-                "library": OPENERS[source.called(opened.func)], "class": owner.name, "attribute": attribute, "many": many,
+                "library": known[0], "class": owner.name, "attribute": attribute, "many": many,
                 "edits": edits, "state": _keeps_state(owner),
             }  # fmt: skip
             yield source.fact("code.handle", seen, statement)
@@ -141,14 +155,14 @@ def _keeper(opened: ast.Call) -> tuple[ast.stmt | None, str, bool]:
     return None, "", False
 
 
-def _local_handles(source: Source, functions: list[Function]) -> dict[ast.Call, str]:
+def _local_handles(openers: Openers, source: Source, functions: list[Function]) -> dict[ast.Call, str]:
     """Handles that a local name holds."""
     found: dict[ast.Call, str] = {}
     for function in functions:
         for node in ast.walk(function):
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
-            if isinstance(node.targets[0], ast.Name) and source.called(node.value.func) in OPENERS:
+            if isinstance(node.targets[0], ast.Name) and openers.of(source, node.value) is not None:
                 found[node.value] = node.targets[0].id
     return found
 

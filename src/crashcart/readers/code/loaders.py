@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._callers import callers_of, function_of, last_name, statement_of
+from crashcart.readers.code._constants import constant
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
@@ -79,11 +80,12 @@ def _is_hook(call: ast.Call) -> bool:
 
 
 def _described(program: Program, giving: Giving, source: Source, call: ast.Call, site: Site | None) -> dict[str, Any]:
-    spread, complete = _spread(source, call)
+    spread, complete = _spread(program, source, call)
     found: dict[str, Any] = {}
     for name, (argument, position, default) in ARGUMENTS.items():
-        node = keyword(call, argument, position) or spread.get(argument)
-        found[name] = giving.of(source, node, site) if node is not None else {"value": default} if complete else {}
+        node = keyword(call, argument, position)
+        at, given = (source, node) if node is not None else spread.get(argument, (source, None))
+        found[name] = giving.of(at, given, site) if given is not None else {"value": default} if complete else {}
     data = keyword(call, "dataset", 0)
     found["data"] = _made_of(program, source, data, site)
     found["for"] = _kind(call, data, site)
@@ -93,20 +95,44 @@ def _described(program: Program, giving: Giving, source: Source, call: ast.Call,
     return found
 
 
-def _spread(source: Source, call: ast.Call) -> tuple[dict[str, ast.expr], bool]:
-    """What ``**options`` adds, and whether that is all known."""
-    found: dict[str, ast.expr] = {}
+def _spread(program: Program, source: Source, call: ast.Call) -> tuple[dict[str, tuple[Source, ast.expr]], bool]:
+    """What ``**options`` adds, each with the file in which it stands, and whether that is all known."""
+    found: dict[str, tuple[Source, ast.expr]] = {}
     complete = True
     for one in (word.value for word in call.keywords if word.arg is None):
         given = given_to(source, one.id, function_of(one)) if isinstance(one, ast.Name) else [one]
-        if len(given) == 1 and isinstance(given[0], ast.Dict):
-            pairs = zip(given[0].keys, given[0].values, strict=True)
-            found |= {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
-        elif len(given) == 1 and isinstance(given[0], ast.Call) and name_of(given[0].func) == "dict":
-            found |= {word.arg: word.value for word in given[0].keywords if word.arg}
-        else:
-            complete = False
+        at, options = constant(program, source, one) or (source, given[0] if len(given) == 1 else None)
+        pairs = _pairs(options)
+        complete = complete and pairs is not None
+        found |= {name: (at, value) for name, value in (pairs or {}).items()}
+        if isinstance(one, ast.Name) and pairs is not None:
+            found |= {name: (source, value) for name, value in _added(source, one).items()}
     return found, complete
+
+
+def _pairs(node: ast.expr | None) -> dict[str, ast.expr] | None:
+    """``{"num_workers": 4}`` and ``dict(num_workers=4)``."""
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
+    if isinstance(node, ast.Call) and name_of(node.func) == "dict":
+        return {word.arg: word.value for word in node.keywords if word.arg}
+    return None
+
+
+def _added(source: Source, options: ast.Name) -> dict[str, ast.expr]:
+    """What a function puts into its options later: ``options.update(pin_memory=True)``, ``options["num_workers"] = 4``."""
+    found: dict[str, ast.expr] = {}
+    function = function_of(options)
+    for node in ast.walk(function or source.tree):
+        if isinstance(node, ast.Call) and name_of(node.func) == f"{options.id}.update":
+            found |= {word.arg: word.value for word in node.keywords if word.arg}
+            found |= _pairs(node.args[0] if node.args else None) or {}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            into, key = node.targets[0].value, node.targets[0].slice
+            if isinstance(into, ast.Name) and into.id == options.id and isinstance(key, ast.Constant):
+                found[str(key.value)] = node.value
+    return found
 
 
 def _made_of(program: Program, source: Source, node: ast.expr | None, site: Site | None, depth: int = 5) -> str:
@@ -115,7 +141,8 @@ def _made_of(program: Program, source: Source, node: ast.expr | None, site: Site
     if isinstance(node, ast.Call):
         if last_name(node.func) in PARTS and node.args and depth:
             return _made_of(program, source, node.args[0], site, depth - 1)
-        return last_name(node.func) if last_name(node.func) in classes else ""
+        name = last_name(_only(source, node.func) if isinstance(node.func, ast.Subscript) else node.func)
+        return name if name in classes else ""
     if not isinstance(node, (ast.Name, ast.Attribute)) or not depth:
         return ""
     function = function_of(node)
@@ -126,6 +153,18 @@ def _made_of(program: Program, source: Source, node: ast.expr | None, site: Site
         at = names.index(node.id) - (names[:1] == ["self"]) if node.id in names else None
         return _made_of(program, site[0], keyword(site[1], node.id, at), None, depth - 1)
     return made.pop() if len(made) == 1 else ""
+
+
+def _only(source: Source, node: ast.Subscript) -> ast.expr:
+    """What a table of the file holds under a name, or all that it holds where that is one thing: ``KINDS[kind](path)``."""
+    given = given_to(source, name_of(node.value), None) if isinstance(node.value, ast.Name) else []
+    table = given[0] if len(given) == 1 else None
+    if isinstance(table, ast.Dict):
+        for key, value in zip(table.keys, table.values, strict=True):
+            same = isinstance(key, ast.Constant) and isinstance(node.slice, ast.Constant) and key.value == node.slice.value
+            if same or len(table.values) == 1:
+                return value
+    return node
 
 
 def _one_of(source: Source, name: str) -> list[ast.expr]:
