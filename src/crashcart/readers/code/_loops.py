@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._objects import last_name, objects
 from crashcart.readers.code.source import FUNCTIONS, Function, name_of, parents
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Loops:
         self._sites: dict[str, list[tuple[Frame, ast.Call]]] = {}
         for source in program.sources:
             self._file(source)
+        self._held = objects(program)
         self.scalers = frozenset(self._scalers())
         self._doing: dict[tuple[Frame, str], bool] = {}
 
@@ -104,6 +106,8 @@ class Loops:
         if not found:
             return []
         on = name_of(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+        if on and on != "self" and (kinds := self._held.get(on.rpartition(".")[2])):
+            return [one for one in found if one.owner is not None and one.owner.name in kinds]
         if on and on != "self" and (name in _FOREIGN or (name == "train" and not _TRAINS.search(on))):
             return []
         if on == "self" and frame.owner is not None:
@@ -180,15 +184,6 @@ def _targets(call: ast.Call) -> Iterator[ast.AST]:
             yield above.target
         if isinstance(above, ast.stmt):
             return
-
-
-def last_name(node: ast.AST) -> str:
-    """The last word of a name: ``step`` of ``self.scaler.step``."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def receiver(call: ast.Call) -> ast.AST:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Edit, Span
 from crashcart.readers.code._edits import alone, indent_of, line_after, line_before, replaced, step_in
 from crashcart.readers.code._loops import last_name, loop_of, receiver, statement, within
-from crashcart.readers.code.source import FUNCTIONS, parent
+from crashcart.readers.code.source import FUNCTIONS, name_of, parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,6 +195,25 @@ def _clearing(loops: Loops, frame: Frame) -> list[str]:
             lines = _cleared_by(loops, one, call)
             if lines and (one is frame or "self." in lines[0]):
                 return lines
+    for call in frame.calls:
+        for one in loops.callees(frame, call):
+            if lines := _through(frame, call, one):
+                return lines
+    return []
+
+
+def _through(frame: Frame, call: ast.Call, method: Frame) -> list[str]:
+    """The same by way of the object whose method clears: ``self.opt.zero_grad()`` of ``self.amp`` is ``self.amp.opt.zero_grad()``."""
+    if method.owner is None or method.owner is frame.owner or not isinstance(call.func, ast.Attribute):
+        return []
+    through = name_of(call.func.value)
+    for one in method.named("zero_grad"):
+        at = statement(one)
+        on = name_of(receiver(one))
+        plain = isinstance(at, ast.Expr) and at.value is one and not one.args and alone(method.source, at)
+        if plain and through and on.startswith("self."):
+            given = ", ".join(ast.unparse(word) for word in one.keywords if isinstance(word.value, ast.Constant))
+            return [f"{through}.{on.removeprefix('self.')}.zero_grad({given})"]
     return []
 
 
