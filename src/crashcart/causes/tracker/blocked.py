@@ -162,7 +162,7 @@ def _waits(case: Case, fact: Fact) -> Strength | None:
     mode = case.facts.get("tracker.mode")
     library = fact.value["library"]
     offline = mode is not None and str(mode.value).lower() in {"offline", "disabled", "dryrun"}
-    if offline and library in {"wandb", "run", "artifact"}:
+    if offline and (library in {"wandb", "run", "artifact"} or fact.value["refused_offline"]):
         return None
     if library == "mlflow" and not case.all("code.tracker_server") and "environment.MLFLOW_TRACKING_URI" not in case.facts:
         return "weak"
@@ -213,7 +213,7 @@ fixes = (
         "Log offline, send later",
         "exact",
         "the training does not change; `wandb sync` the folder afterwards. Calls that need the server (restore, "
-        "use_artifact) raise",
+        "use_artifact, an artifact's wait) raise",
         environment={"WANDB_MODE": "offline"},
         settings={"tracker.mode": "offline"},
     ),

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of
 from crashcart.causes.hang._recorded import TRACKERS as RECORDED
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
 from crashcart.deaths import finished, order
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Strength
+    from crashcart.model import Fact, Strength
 
 title = "The experiment tracker raised and ended the run"
 piece = "nonblocking"
@@ -120,6 +121,31 @@ def _reported(case: Case) -> Iterator[Sign]:
                 "strong" if last else "weak", "the tracker reports an error", (evidence(line),), fatal=last, order=line.order
             )
             return
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """A wait for an upload in a run that uploads nothing: wandb refuses it offline."""
+    mode = case.facts.get("tracker.mode")
+    if mode is None or str(mode.value).lower() not in {"offline", "dryrun"}:
+        return
+    for fact in _refused(case):
+        told = f"{fact.value['call']}() raises when wandb is offline: nothing is sent that it could wait for"
+        yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence, mode.evidence))
+
+
+def _refused(case: Case) -> list[Fact]:
+    return [fact for fact in case.all("code.tracker_wait") if fact.value["refused_offline"]]
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Without the wait, where the code shows one that is refused; then the general remedies."""
+    edits = edits_of(_refused(case))
+    if case.before:
+        if edits:
+            why = "the artifact is kept with the run and sent by `wandb sync`"
+            yield Fix("Do not wait for an upload that comes later", "exact", why, edits=edits)
+        return
+    yield from fixes
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

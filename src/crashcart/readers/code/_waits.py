@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-__all__ = ["Wait", "waits_of"]
+__all__ = ["WEB", "Wait", "waits_of"]
 
 Wait = Literal["server", "upload", "thread", "queue", "process", "poll"]
 MADE = {

@@ -17,8 +17,9 @@ from crashcart.model import Edit, Span
 from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines, step_of
 from crashcart.readers.code._callers import HOOKS, callers_of, function_of, statement_of
 from crashcart.readers.code._reach import all_come
-from crashcart.readers.code._waits import waits_of
+from crashcart.readers.code._waits import WEB, waits_of
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,7 @@ TRAINING = {
 }
 EPOCHS = {"epoch", "ep", "step", "global_step", "iteration", "batch_idx"}
 ENDS = re.compile(r"\w*(?:epoch|batch|step)_(?:end|start|begin)")
+TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.")
 SECONDS = 10
 _DEPTH = 4
 
@@ -57,7 +59,9 @@ def look(program: Program) -> Iterator[Fact]:
     for source, node, kind in waits_of(program):
         home = _home(callers, source, node, _DEPTH)
         if home is not None and _tells(source, node, kind):
-            yield _fact(source, node, kind)
+            fact = _fact(source, node, kind)
+            refused = kind == "upload" and str(fact.value["call"]).endswith(".wait") and not program.imports("neptune")
+            yield replace(fact, value={**fact.value, "refused_offline": refused, "sure": callers.certain(source, node)})
     for source in program.sources:
         for call in source.calls("mlflow.set_tracking_uri"):
             local = (
@@ -118,7 +122,15 @@ def _tells(source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
     words = [ast.unparse(node.test) if isinstance(node, ast.While) else ast.unparse(node)]
     words += [one.name for one in (function, owner) if one is not None]
     words.append(source.path.rsplit("/", 1)[-1].removesuffix(".py"))
-    return any(TELLING.search(word.replace("_", " ")) for word in words)
+    return any(TELLING.search(word.replace("_", " ")) for word in words) or (owner is not None and _sends(source, owner))
+
+
+def _sends(source: Source, owner: ast.ClassDef) -> bool:
+    """Whether a class sends something to a server: what it waits for is that somebody was told, whatever it is called."""
+    return any(
+        isinstance(one, ast.Call) and (source.called(one.func) in WEB or source.called(one.func).startswith(TRACKERS))
+        for one in ast.walk(owner)
+    )
 
 
 def _fact(source: Source, node: ast.Call | ast.While, kind: Wait) -> Fact:
