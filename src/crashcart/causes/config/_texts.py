@@ -31,7 +31,6 @@ NUMERIC = frozenset({
 WORDS = frozenset({"train.precision", "save.strategy", "eval.strategy", "distributed.kind", "tracker.mode"})
 TEXT_LOADERS = frozenset({"pyyaml", "huggingface", "strictyaml", "mmengine", "json"})
 INFINITE = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
-BELOW = frozenset({"lr", "weightdecay", "eps", "momentum", "alpha", "rho", "betas"})
 
 
 @record(frozen=True)
@@ -179,7 +178,7 @@ def _use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
             continue
         if squeezed(str(use.value.get("key", ""))) == key:
             return use
-        if key in BELOW and above and squeezed(str(use.value.get("below", ""))) == above:
+        if "below" in use.value and squeezed(use.value["below"]) == above and key in map(squeezed, use.value["names"]):
             return use
     return None
 

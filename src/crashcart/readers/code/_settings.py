@@ -23,24 +23,24 @@ def readings_of(program: Program) -> list[Reading]:
     """Every file of the program, with what is passed between its functions; made once for all rules."""
     known: list[Reading] | None = getattr(program, "_settings_readings", None)
     if known is None:
-        functions = _own_functions(program)
         known = [Reading(source) for source in program.sources]
+        functions = _own_functions(known)
         for _ in range(2):
             for reading in known:
-                reading.pass_on(functions, known)
+                reading.pass_on(functions)
         program._settings_readings = known  # type: ignore[attr-defined]  # noqa: SLF001 - kept as long as the program
     return known
 
 
-def _own_functions(program: Program) -> dict[str, Function]:
+def _own_functions(known: list[Reading]) -> dict[str, tuple[Reading, Function]]:
     """The program's own functions by name, where the name means one; a class is called by its ``__init__``."""
-    found: dict[str, list[Function]] = {}
-    for source in program.sources:
-        nodes: list[Function] = [*source.nodes(ast.FunctionDef), *source.nodes(ast.AsyncFunctionDef)]
+    found: dict[str, list[tuple[Reading, Function]]] = {}
+    for reading in known:
+        nodes: list[Function] = [*reading.source.nodes(ast.FunctionDef), *reading.source.nodes(ast.AsyncFunctionDef)]
         for node in nodes:
             above = parent(node)
             name = above.name if node.name == "__init__" and isinstance(above, ast.ClassDef) else node.name
-            found.setdefault(name, []).append(node)
+            found.setdefault(name, []).append((reading, node))
     return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1}
 
 
@@ -86,19 +86,18 @@ class Reading:
             return self.key(node.left) or self.key(node.right)
         return ""
 
-    def pass_on(self, functions: dict[str, Function], readings: list[Reading]) -> None:
+    def pass_on(self, functions: dict[str, tuple[Reading, Function]]) -> None:
         """Give the parameters of our own functions the keys that a call passes them."""
         for call in self.source.nodes(ast.Call):
-            target = functions.get(name_of(call.func).rpartition(".")[2])
-            if target is None:
+            meant = functions.get(name_of(call.func).rpartition(".")[2])
+            if meant is None:
                 continue
+            reading, target = meant
             names = [one.arg for one in target.args.args]
             names = names[1:] if names[:1] == ["self"] else names
             if any(one.arg is None for one in call.keywords):  # Trainer(**cfg): each parameter is the key of its name
                 left = [*names[len(call.args) :], *(one.arg for one in target.args.kwonlyargs)]
-                for reading in readings:
-                    reading.names.update({(target, one): one for one in left if (target, one) not in reading.names})
+                reading.names.update({(target, one): one for one in left if (target, one) not in reading.names})
             for name, value in [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]:
                 if name and (key := self.key(value)):
-                    for reading in readings:
-                        reading.names[target, name] = key
+                    reading.names[target, name] = key

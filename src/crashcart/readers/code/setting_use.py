@@ -66,8 +66,17 @@ class _Uses:
                 yield source.fact("code.setting_number", {"key": key, "how": how, "whole": whole}, value)
         for call in source.nodes(ast.Call):
             for one in call.keywords:
-                if one.arg is None and OPTIMIZER.search(source.called(call.func)) and (key := self.key(one.value)):
-                    yield source.fact("code.setting_number", {"below": key, "how": "the optimizer", "whole": False}, call)
+                if one.arg is None and (found := self.spread(call, one.value)) is not None:
+                    yield source.fact("code.setting_number", {**found, "whole": False}, call)
+
+    def spread(self, call: ast.Call, value: ast.expr) -> dict[str, object] | None:
+        """``AdamW(params, **cfg["optim"])``: every number below a key; for a trainer also those at the top of a file."""
+        name, key = self.source.called(call.func), self.key(value)
+        if OPTIMIZER.search(name) and key:
+            return {"below": key, "how": "the optimizer", "names": sorted(NUMBERS)}
+        if ARGUMENTS.search(name) and (key or isinstance(value, ast.Name)):
+            return {"below": key, "how": "the trainer", "names": sorted(TRAINING)}
+        return None
 
     def converted(self, call: ast.Call) -> Iterator[Fact]:
         """The key that a call makes a number of; ``*`` where a loop or a function does it for every value."""
