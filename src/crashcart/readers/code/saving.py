@@ -49,7 +49,7 @@ def look(program: Program) -> Iterator[Fact]:
             path = keyword(call, "f", 1)
             if path is None or _renamed(source, call, path) or varies(callers, source, path):
                 continue
-            names = {name for name in file_names(callers, source, path) if _fixed(name)}
+            names = {name for name in file_names(callers, source, path) if _fixed(name)} or _from_settings(source, path)
             read = next(
                 (
                     where
@@ -80,11 +80,25 @@ def _reads(program: Program, callers: Callers) -> Iterator[tuple[set[str], Evide
             if path is None:
                 continue
             names = {name for name in file_names(callers, source, path) if name != "{}"}
-            known = {name for name in names if _fixed(name)}
+            known = {name for name in names if _fixed(name)} or _from_settings(source, path)
             if known and _goes_on(call):
                 yield known, source.evidence(call), True
             elif not known and _goes_on(call):
                 yield set(), source.evidence(call), False
+
+
+def _from_settings(source: Source, path: ast.expr) -> set[str]:
+    """``os.path.join(cfg.save.dir, cfg.save.name)``: a path of settings alone, as it is written, is one file in a job."""
+    given = given_to(source, path.id, function_of(path)) if isinstance(path, ast.Name) else [path]
+    whole = given[0] if len(given) == 1 else None
+    parts = whole.args if isinstance(whole, ast.Call) and name_of(whole.func).endswith("path.join") else [whole]
+    plain = all(
+        isinstance(one, ast.Constant)
+        or (isinstance(one, ast.Attribute) and name_of(one).count(".") > 1 and not name_of(one).startswith("self."))
+        for one in parts
+    )
+    text = ast.unparse(parts[-1]) if plain and parts and isinstance(parts[-1], ast.Attribute) else ""
+    return {ast.unparse(whole)} if whole is not None and text and not NO_RESUME.search(text) else set()
 
 
 def _goes_on(call: ast.Call) -> bool:
