@@ -130,26 +130,23 @@ SPELLINGS: dict[str, str] = {
 }
 
 _OWN: dict[str, str] = {}
-TRAINING = frozenset(
-    [
-        "train",
-        "training",
-        "trainer",
-        "traindataloader",
-        "args",
-        "params",
-        "hparams",
-        "config",
-        "optim",
-        "optimizer",
-        "solver",
-        "deepspeed",
-        "axolotl",
-    ]
-)
+TRAINING = frozenset({
+    "train", "training", "trainer", "traindataloader", "args", "params", "hparams", "config", "optim", "optimizer", "solver",
+    "deepspeed", "axolotl",
+})  # fmt: skip
 # Patterns are text, compiled when first used: every command imports this module.
 EVALUATION = r"(val|valid|validation|eval|evaluation|test)(data|dataset|dataloader|loader|ds|sampler|args|config|params)?"
 SAMPLING = r"(sample|sampling|inference|generation)(data|dataset|dataloader|loader|args|config|params)?"
+# What people put together themselves: a word for the work, and one for a batch or a period.
+WORK = (
+    ("train", r"(?:train|micro|pergpu|perdevice|local|device)"),
+    ("eval", r"(?:val|valid|validation|eval|evaluation|test)"),
+    ("sample", r"(?:sample|sampling|gen|generation|generate|inference|infer)"),
+    ("save", r"(?:save|saving|ckpt|checkpoint|checkpointing|snapshot)"),
+    ("log", r"(?:log|logging|print)"),
+)
+BATCH = r"(?:bsz|bs|batch|batchsize)"
+PERIOD = r"(?:every|everysteps|everynsteps|interval|period|freq|frequency)"
 HIDDEN = r"(?i)api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$"
 # Hugging Face and others call these keys "...key" or "...token" too, and they are no secrets.
 HARMLESS = r"(?i)(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w*_?(key|token)$"
@@ -171,6 +168,17 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
         if top_only and not TRAINING.issuperset(parents):
             continue
         return _for_loader(name, parents)
+    return _put_together(last)
+
+
+@lru_cache(maxsize=1024)
+def _put_together(last: str) -> str | None:
+    """``gen_bsz``, ``bs_val``, ``snapshot_interval``: known by their words where the whole is not."""
+    for family, work in WORK:
+        if family not in {"save", "log"} and re.fullmatch(rf"{work}{BATCH}|{BATCH}{work}", last):
+            return f"{family}.batch_size"
+        if family != "train" and re.fullmatch(rf"{work}{PERIOD}|every{work}", last):
+            return f"{family}.period"
     return None
 
 
