@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
+from crashcart.readers.code._first_writes import written_by_first
 from crashcart.readers.code._guards import guards, side_at
 from crashcart.readers.code._moves import all_moved_out, moved_out, waits_too
 from crashcart.readers.code.source import inside, keyword, name_of
@@ -140,6 +141,9 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
     guard = next(one for one in guards(place, source) if one.side == "first")
     through = None if wait[1] is place else wait[0].evidence(wait[1])
     line = getattr(guard.node, "lineno", place.lineno)
+    edits = _edits(source, guard, place, through is not None)
+    if edits and through is not None and wait[2] == "always":
+        edits += written_by_first(callers, source, place)
     value = {
         "call": name_of(place.func),
         "waits_in": name_of(wait[1].func),
@@ -147,7 +151,7 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
         "sure": callers.certain(source, place),
         "through": through,
         "guard": source.line(line).strip(),
-        "edits": _edits(source, guard, place, through is not None),
+        "edits": edits,
         "branch": None if guard.leaves else guard.node,
         "statement": statement_of(place),
         "path": source.path,
