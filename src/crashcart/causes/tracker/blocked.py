@@ -143,6 +143,15 @@ WAITED = {
     "poll": "asks again and again, and never ends when the answer does not come",
 }
 
+# What not waiting costs, by what was waited for.
+COSTS = {
+    "server": "a row that the server does not take within 10 s is lost",
+    "upload": "the tracker goes on with the upload beside the training, and finishes it when the run is closed",
+    "thread": "it waits 10 s at most, and what the thread has not done by then may be undone",
+    "queue": "rows still in the queue when the program ends are lost if a daemon thread sends them: wait for it there, "
+    "with a time-out",
+}
+
 
 def in_code(case: Case) -> Iterator[Sign]:
     """A wait without an end between two steps, for a server that is not part of the training."""
@@ -196,7 +205,8 @@ def fix(case: Case) -> Iterator[Fix]:
     waits = [fact for fact in case.all("code.tracker_wait") if _waits(case, fact) == "strong"]
     edits = edits_of(waits)
     if edits:
-        why = "what cannot be told in time is not told, and the training goes on; uploads are finished at the end of the run"
+        kinds = dict.fromkeys(str(fact.value["kind"]) for fact in waits if fact.value["edits"])
+        why = "the training goes on and is the same; " + "; ".join(COSTS[kind] for kind in kinds)
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
     kind = case.facts.get("tracker.kind")
     if not case.before or (kind is not None and kind.value == "wandb") or any(_of_wandb(fact) for fact in waits):
