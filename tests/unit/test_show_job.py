@@ -42,3 +42,16 @@ def test_the_same_stands_in_the_json(tmp_path: Path) -> None:
     settings = json.loads(shown(tmp_path, "--json"))["job"][0]["settings"]
     assert settings["ranks"] == {"value": 2, "origin": "--nproc_per_node, run.sh:1"}
     assert settings["sampling batch"] is None
+
+
+def test_the_parallel_kind_is_what_the_code_says(tmp_path: Path) -> None:
+    (tmp_path / "ddp.py").write_text(
+        "from torch.nn.parallel import DistributedDataParallel as DDP\nmodel = DDP(model)\nloss.backward()\n"
+    )
+    (tmp_path / "acc.py").write_text("from accelerate import Accelerator\nacc = Accelerator()\nacc.prepare(model)\n")
+    (tmp_path / "none.py").write_text("import torch\nloss.backward()\n")
+    told = {"ddp.py": "ddp code, ddp.py:2", "acc.py": "as accelerate is configured code, acc.py:2", "none.py": "unknown"}
+    for name, says in told.items():
+        command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--", "torchrun", "--nproc_per_node=2", name]
+        text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert f"parallel kind {says}" in {" ".join(line.split()) for line in text.split("\n")}

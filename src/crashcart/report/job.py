@@ -97,7 +97,16 @@ def _rows(case: Case, counted: dict[str, int]) -> Iterator[tuple[str, list[tuple
 
 def _known(case: Case, names: tuple[str, ...]) -> tuple[Any, str] | None:
     fact = next((case.facts[name] for name in names if name in case.facts), None)
+    if fact is None and names == ("distributed.kind",):
+        return _in_code(case)
     return None if fact is None else (fact.value, _origin(fact))
+
+
+def _in_code(case: Case) -> tuple[Any, str] | None:
+    """What the code does to make the ranks work together, where no setting says it."""
+    seen = case.all("code.parallel")
+    kinds = " or ".join(str(fact.value) for fact in seen)
+    return (kinds, f"code, {', '.join(fact.evidence.where for fact in seen)}") if seen else None
 
 
 def _origin(fact: Fact) -> str:
