@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from crashcart.patch import apply, difference
+from crashcart.readers.encoding import encoding_of_file
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record
 
@@ -65,7 +66,7 @@ def _replace(path: str, text: str) -> None:
     real = os.path.realpath(path)
     handle, beside = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".crashcart-")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with os.fdopen(handle, "w", encoding=encoding_of_file(real), errors="surrogateescape", newline="") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

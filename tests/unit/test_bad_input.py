@@ -12,6 +12,7 @@ import pytest
 
 import crashcart
 from crashcart.errors import CommandError
+from crashcart.repair import HARMLESS, repairs, write
 
 if TYPE_CHECKING:
     from crashcart.model import Diagnosis
@@ -157,3 +158,50 @@ def test_references_that_loop_or_multiply_end() -> None:
     start = time.process_time()
     assert crashcart.check(command=["python", "h.py"]).verb == "check"
     assert time.process_time() - start < 5
+
+
+def test_a_module_is_read_by_its_coding_line_and_written_by_it() -> None:
+    text = "# -*- coding: latin-1 -*-\n# Ã© façade\nimport argparse\nimport torch\np = argparse.ArgumentParser(description='é Ã©')\n"
+    flag = "p.add_argument('--amp', type=bool, default=True)\n"
+    Path("latin.py").write_bytes((text + flag).encode("latin-1"))
+    diagnosis = crashcart.check(command=["python", "latin.py", "--amp", "False"])
+    assert [one.cause for one in diagnosis.findings if one.level == "will"] == ["config/type"]
+    assert diagnosis.not_looked == ()
+    write(repairs(diagnosis.findings, HARMLESS))
+    changed = Path("latin.py").read_bytes().decode("latin-1")
+    assert changed.startswith(text)
+    assert "type=lambda text:" in changed
+    compile(Path("latin.py").read_bytes(), "latin.py", "exec")
+
+
+def test_a_byte_order_mark_and_a_form_feed_do_not_shift_an_edit() -> None:
+    text = "import argparse\n\x0c\nimport torch\np = argparse.ArgumentParser()\np.add_argument('--amp', type=bool)\n"
+    Path("mark.py").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    diagnosis = crashcart.check(command=["python", "mark.py", "--amp", "False"])
+    write(repairs(diagnosis.findings, HARMLESS))
+    changed = Path("mark.py").read_bytes()
+    assert changed.startswith(b"\xef\xbb\xbfimport argparse\n\x0c\nimport torch\n")
+    assert b"'--amp', type=lambda text:" in changed
+
+
+def test_a_coding_line_that_names_nothing() -> None:
+    Path("odd.py").write_bytes(b"# coding: klingon-8\nimport torch\n")
+    Path("train.py").write_text("import odd\n" + GOOD)
+    diagnosis = crashcart.check(command=["python", "train.py"])
+    assert "odd.py: unknown encoding: klingon-8" in [f"{gap.what}: {gap.why}" for gap in diagnosis.not_looked]
+
+
+def test_a_module_that_is_a_link_to_itself() -> None:
+    Path("train.py").write_text("import loop\n" + GOOD)
+    Path("loop.py").symlink_to("loop.py")
+    assert "loop.py: it is a link that leads nowhere" in still_checked(crashcart.check(command=["python", "train.py"]))
+
+
+def test_a_folder_given_as_config() -> None:
+    Path("configs").mkdir()
+    Path("many.yaml").mkdir()
+    for folder in ("configs", "many.yaml"):
+        told = crashcart.check(command=["python", "train.py", "--config", folder]).not_looked
+        assert [(gap.what, gap.why) for gap in told] == [
+            (folder, "it is a folder and no config file: which file in it is read is not known")
+        ]

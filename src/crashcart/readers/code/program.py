@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.code.source import Source
+from crashcart.readers.encoding import encoding_of
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -106,12 +107,16 @@ class _Reading:
         """Read one file; the files that it imports."""
         try:
             if not os.path.isfile(path):
-                return self.miss(path, "it is not a file")  # opening a pipe would wait for its writer
+                dangling = os.path.islink(path) and not os.path.exists(path)
+                return self.miss(
+                    path, "it is a link that leads nowhere" if dangling else "it is not a file"
+                )  # opening a pipe would wait for its writer
             if os.path.getsize(path) > _LARGEST:
                 return self.miss(path, "it is larger than 2 MB, which is no hand-written code")
             with open(path, "rb") as file:
                 data = file.read()
-            text = data.decode("utf-8-sig")
+            encoding = encoding_of(data)
+            text = data.decode(encoding)
             self.program.lines += text.count("\n")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an odd escape in somebody's string is not our news
@@ -122,7 +127,7 @@ class _Reading:
         except OSError as problem:
             return self.miss(path, f"cannot be read: {problem.strerror or problem}")
         except UnicodeDecodeError:
-            return self.miss(path, "is not UTF-8 text")
+            return self.miss(path, f"is not {encoding.upper().removesuffix('-SIG')} text")
         except SyntaxError as problem:
             return self.refuse(path, problem)
         except (ValueError, RecursionError, MemoryError):
@@ -177,7 +182,9 @@ def _files(wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> I
                 start = os.path.dirname(start)
             starts = [start or "."]
         for start in starts:
-            found = [os.path.normpath(one) for one in _candidates(start, parts) if _may_be_read(one)]
+            listed = [os.path.normpath(one) for one in _candidates(start, parts)]
+            yield from (one for one in listed if os.path.islink(one) and not os.path.exists(one))  # Python passes over it
+            found = [one for one in listed if _may_be_read(one)]
             if found:
                 yield from found
                 break

@@ -7,6 +7,7 @@ the file says ``import torch.nn as nn``, and ``self.scaler.step`` stays as writt
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +25,9 @@ _PARTS = 12
 # What holds no node that anybody asks for: two thirds of a tree are contexts and operators.
 _BARE = frozenset({"ctx", "op", "ops", "type_comment", "kind", "id", "attr", "arg"})
 _FIELDS: dict[type, tuple[str, ...]] = {}
+# What ends a line for str.splitlines and not for Python.
+_NO_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_ENDS = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -42,7 +46,7 @@ class Source:
         self._kinds: dict[type, list[Any]] = {}
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self._starts = [0]
-        for line in text.splitlines(keepends=True):
+        for line in text.splitlines(keepends=True) if not _NO_ENDS.search(text) else _ENDS.findall(text):
             self._starts.append(self._starts[-1] + len(line))
         self._walk()
         self.names = self._imported()

@@ -62,6 +62,8 @@ def read_configs(
         listed = [path for fact in defaults for path in _paths(fact, places)] or list(_in_code(case, places))
     read.facts += hydra.facts
     read.files += hydra.files
+    if not hydra.facts:
+        case.not_looked += [gap for fact in facts for gap in _folders(fact, places)]
     loader = _loader(case)
     for path in dict.fromkeys(listed):
         if os.path.realpath(path) in {os.path.realpath(one) for one in hydra.files}:
@@ -144,6 +146,16 @@ def _paths(fact: Fact, places: Sequence[str]) -> Iterator[str]:
             if os.path.isfile(path):
                 yield path
                 break
+
+
+def _folders(fact: Fact, places: Sequence[str]) -> Iterator[NotLooked]:
+    """A folder where a config file is wanted; which of its files the program takes is its own affair."""
+    value = fact.value
+    if fact.name != "config.path" or not isinstance(value, str) or not value or "dir" in fact.spelling:
+        return
+    found = next((path for place in places if os.path.exists(path := os.path.normpath(os.path.join(place, value)))), "")
+    if os.path.isdir(found):
+        yield NotLooked(found, "it is a folder and no config file: which file in it is read is not known")
 
 
 def _in_code(case: Case, places: Sequence[str]) -> Iterator[str]:

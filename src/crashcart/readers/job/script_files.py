@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
+from crashcart.readers.encoding import encoding_of_file
 from crashcart.readers.job.folder import HERE, folder_of
 from crashcart.readers.job.words import Word, texts
 
@@ -22,9 +23,9 @@ OF_THE_MACHINE = re.compile(r"(?:^|/)(?:etc|activate|conda\.sh|\.bashrc|\.bash_p
 
 
 def text_of(path: str) -> str:
-    """The text of a file with its line ends as they are; bytes that are no UTF-8 survive as surrogates."""
+    """The text of a file with its line ends as they are; bytes that are no letters in its encoding survive as surrogates."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with open(path, encoding=encoding_of_file(path), errors="surrogateescape", newline="") as file:
             text = file.read(LIMIT + 1)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from None
