@@ -124,6 +124,8 @@ SPELLINGS: dict[str, str] = {
     "data.chunk": "chunk_size=ACT, action_chunk_size=RDT, action_horizon=openpi, num_action_chunks, action_chunk, "
     "pred_horizon",
     "data.images_per_sequence": "img_nums=VGGT, images_per_sequence",
+    "data.samples": "max_train_samples=HF examples, num_train_samples, data.num_samples, dataset.num_samples, "
+    "train.num_samples, ^num_samples",
     "data.path": "dataset_name=HF Trainer, dataset_dir=LLaMA-Factory, data_path=Megatron, data_dir=timm, "
     "^dataset=nanoGPT, data_root, dataset_path, data_root_dir=openvla, train_file=HF, train_data_dir=diffusers",
     "config.path": "^config=most, ^cfg, config_path, config_name=Hydra, ^base=latent-diffusion",

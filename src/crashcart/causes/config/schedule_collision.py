@@ -19,6 +19,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
+from crashcart.causes._length import epoch_steps
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.names import canonical
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 title = "Saving, sampling or evaluation fall on the same step"
 PERIODS = ("save.period", "eval.period", "sample.period")
-WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling"}
+EPOCH = "epoch"
+WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling", EPOCH: "the end of an epoch"}
 SETTING = r"['\"]?(?P<name>[a-z][a-z_.]*(?:steps|period|interval|freq|frequency|every))['\"]?\s*[:=]\s*(?P<value>\d{1,7})\b"
 
 SAVES = r"sav(?:ing|ed) (?:\w+ ){0,3}(?:checkpoint|model|state)|checkpoint saved"
@@ -70,21 +72,44 @@ def in_config(case: Case) -> Iterator[Sign]:
     yield from _will_meet(case, periods) if case.before else _meeting(case, periods)
 
 
+def _with_epochs(case: Case, periods: dict[str, tuple[int, Evidence]]) -> dict[str, tuple[int, Evidence]]:
+    """The periods that are on, those in epochs and the epoch itself as steps, where the steps of an epoch are known."""
+    on = {name: period for name, period in periods.items() if _strategy(case, name) not in {"no", "epoch"}}
+    known = epoch_steps(case)
+    if known is None or known[0] <= 1:
+        return on
+    steps, _, places = known
+    for name in PERIODS:
+        fact, each = case.facts.get(f"{name}_epochs"), case.number(f"{name}_epochs")
+        by_epoch = case.facts.get(name.replace(".period", ".strategy")) if _strategy(case, name) == "epoch" else None
+        if name not in on and by_epoch is not None:
+            on[name] = (steps, by_epoch.evidence)
+        elif name not in on and fact is not None and each and each > 0 and each == int(each):
+            on[name] = (int(each) * steps, fact.evidence)
+    return {**on, EPOCH: (steps, places[0])} if places else on
+
+
 def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[Sign]:
     """The first step where phases meet, with the batch of each; a condition where sampling takes more than training does."""
-    on = {name: period for name, period in periods.items() if _strategy(case, name) != "no"}
+    on = _with_epochs(case, periods)
+    epoch = on.pop(EPOCH, None) if len(on) > 2 else on.get(EPOCH)
     if len(on) < 2:
         return
     pairs = list(combinations(on, 2)) if len(on) > 2 and "sample.period" in on else [tuple(on)]
     wanted = next((pair for pair in pairs if set(pair) == {"save.period", "sample.period"}), pairs[0])
-    step, last = lcm(*(on[name][0] for name in wanted)), case.number("train.max_steps")
+    step, last = lcm(*(on[name][0] for name in wanted)), _last(case)
     if last is not None and 0 < last < step:
         return
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     places = [on[name][1] for name in wanted]
     told = f"{' and '.join(WORDS[name] for name in wanted)} first fall on the same step at {step}"
+    if epoch is not None and (known := epoch_steps(case)) is not None:
+        together = lcm(step, epoch[0])
+        at = f", where one ends at {together} too" if EPOCH not in wanted and (not last or together <= last) else ""
+        told += f"; an epoch has {known[0]} steps ({known[1]}){at}"
+        places += [place for place in known[2] if place not in places]
     alone = [number * on["sample.period"][0] for number in range(1, 4)] if "sample.period" in wanted else []
-    if train and sample and sample > train and "sample.period" in wanted:
+    if train and sample and sample > train and "sample.period" in wanted and EPOCH not in wanted:
         before = (
             f"; sampling alone, at {', '.join(str(one) for one in alone if one < step)}, says nothing about it"
             if alone[0] < step
@@ -95,6 +120,15 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
         yield Sign("strong", told, tuple(places), fatal=False)
     else:
         yield Sign("weak", told, tuple(places), fatal=False)
+
+
+def _last(case: Case) -> float | None:
+    """The last step, from the steps of an epoch where nothing else says it."""
+    last, epochs = case.number("train.max_steps"), case.number("train.epochs")
+    if last is not None and last > 0:
+        return last
+    known = epoch_steps(case) if epochs else None
+    return epochs * known[0] if epochs and known is not None else None
 
 
 def _strategy(case: Case, name: str) -> str:

@@ -19,7 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import ranks
+from crashcart.causes._joined import launched_with, ranks
+from crashcart.causes._length import batches, lengths, share
 from crashcart.causes._loaders import loaders
 from crashcart.causes.data._episodes import shortened
 from crashcart.causes.data._where import LOADER
@@ -163,14 +164,6 @@ def _idle_epochs(case: Case) -> Iterator[Sign]:
         yield Sign("strong", told, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)
 
 
-def in_config(case: Case) -> Iterator[Sign]:
-    """A batch larger than the number of samples, where that is known."""
-    samples, batch = case.number("data.samples"), case.number("train.batch_size")
-    if samples is not None and batch and samples < batch:
-        items = (case.facts["data.samples"].evidence, case.facts["train.batch_size"].evidence)
-        yield Sign("strong", f"{samples:g} samples are fewer than a batch of {batch:g}", items)
-
-
 def in_data(case: Case) -> Iterator[Sign]:
     """Files without rows, folders without files, episodes that are too short for a chunk, batches larger than the set."""
     for fact in case.all("data.no_rows"):
@@ -183,29 +176,62 @@ def in_data(case: Case) -> Iterator[Sign]:
     for short in shortened(case):
         yield short.sign
     yield from _dropped_whole(case)
+    yield from _by_the_trainer(case)
 
 
 def _dropped_whole(case: Case) -> Iterator[Sign]:
-    """drop_last with a batch larger than what each rank gets."""
-    held = case.all("data.rows")
-    count = ranks(case) or 1
+    """drop_last with a batch larger than what each rank gets: no batch at all comes, and many programs do not say so."""
     for loader in loaders(case):
-        if len(held) != 1 or not loader.drop_last or not loader.batch or loader.fact.value["for"] != "train":
+        if not loader.drop_last or not loader.batch or loader.fact.value["for"] != "train":
             continue
-        rows = held[0].value["rows"]
-        each = rows // count if loader.fact.value["sampled"] else rows
-        if each < loader.batch:
-            told = f"{rows} rows give a rank {each}, fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
-            yield Sign("strong", f"{told}, when a row is a sample", (held[0].evidence, *loader.evidence))
+        for length in lengths(case, loader):
+            each = share(case, loader, length.count)
+            if each is None or batches(case, loader, length.count) != 0:
+                continue
+            count = ranks(case) or 1
+            told = f"{length.count:,} {length.what}" + (f" give each of {count} ranks {each}" if count > 1 else "")
+            told += f", fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
+            sure = not length.when and loader.fact.value["sure"]
+            condition = f", when {length.when}" if length.when else ""
+            items = (*length.evidence, *loader.evidence, *launched_with(case))
+            yield Sign("decisive" if sure else "strong", told + condition, tuple(dict.fromkeys(items)))
+            break
+
+
+def _by_the_trainer(case: Case) -> Iterator[Sign]:
+    """The Hugging Face trainer deals whole batches out to the ranks, and with drop_last only as long as each gets one."""
+    drop, most, batch = (case.facts.get(name) for name in ("loader.drop_last", "data.samples", "train.batch_size"))
+    count = ranks(case)
+    if (
+        not case.all("code.hf_trainer")
+        or drop is None
+        or drop.value is not True
+        or most is None
+        or batch is None
+        or not count
+    ):
+        return
+    if type(most.value) is int and type(batch.value) is int and 0 < most.value < batch.value * count:
+        told = f"{most.spelling} leaves {most.value} samples, fewer than {count} x {batch.value}, and {drop.spelling} leaves that out"
+        items = (most.evidence, batch.evidence, drop.evidence, *launched_with(case))
+        yield Sign("strong", f"{told}: no batch comes, when they are not packed or cut into more", items)
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """A chunk that the episodes have room for, where no episode has it now; else words."""
+    """A chunk that the episodes have room for, where no episode has it now; the last batch kept; else words."""
     for short in shortened(case):
         if short.place is not None and short.lost == short.count:
             why = "no episode is long enough now; a shorter chunk is another training, padding would be too"
             title = f"Set {short.name} to {short.longest}, the length that every episode has"
             yield Fix(title, "changes-training", why, edits=(Edit(short.place, str(short.longest)),))
+    if any(True for _ in _dropped_whole(case)):
+        places = [one.places["drop_last"] for one in loaders(case) if one.drop_last and "drop_last" in one.places]
+        edits = tuple(Edit(place, "False") for place in dict.fromkeys(places))
+        if edits:
+            why = (
+                "the one batch there is comes then, smaller than asked for; more data, or a smaller batch, is the other way"
+            )
+            yield Fix("Keep the last batch", "changes-training", why, edits=edits)
     yield from by_hand
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.readers.code._callers import callers_of, function_of, last_name, statement_of
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._given import Giving
+from crashcart.readers.code._lengths import length_of, sampler_of
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
 
@@ -88,6 +89,8 @@ def _described(program: Program, giving: Giving, source: Source, call: ast.Call,
         found[name] = giving.of(at, given, site) if given is not None else {"value": default} if complete else {}
     data = keyword(call, "dataset", 0)
     found["data"] = _made_of(program, source, data, site)
+    found["length"] = length_of(program, giving, source, data, site)
+    found["sampler"] = sampler_of(source, call)
     found["for"] = _kind(call, data, site)
     found["worker_init"] = keyword(call, "worker_init_fn", 10) is not None or "worker_init_fn" in spread or not complete
     found["collate"] = keyword(call, "collate_fn", 6) is not None or "collate_fn" in spread or not complete
