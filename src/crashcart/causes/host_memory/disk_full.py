@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes.host_memory._estimate import BYTES, by_name, by_sizes
 from crashcart.causes.host_memory._recorded import gib, last_of
 from crashcart.causes.host_memory._saves import failed_save
 from crashcart.causes.host_memory.shm import at_semaphore
@@ -150,6 +151,8 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
             yield Sign("strong", told, (*places, *kept))
     elif free < _FULL:
         yield Sign("strong", f"{gib(free)} {what} for {value['path']}: a checkpoint of more does not fit", places)
+    else:
+        yield from _estimated(case, free, f"{gib(free)} {what} for {value['path']}", places)
     if value["kind"] in _VOLATILE:
         yield Sign(
             "weak",
@@ -157,6 +160,22 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
             places,
             fatal=False,
         )
+
+
+def _estimated(case: Case, free: float, one: str, places: tuple[Evidence, ...]) -> Iterator[Sign]:
+    """No checkpoint lies there yet: what one may take, by the sizes of the model or by its name."""
+    sizes, name = by_sizes(case), by_name(case)
+    if sizes is not None:
+        size, count = sizes.weights * BYTES, _written(case, 0) or 1
+        many = f"{count} checkpoints" if count > 1 else "a checkpoint"
+        if count * size > free:
+            told = f"{one}, and {many} of about {gib(size)} would need {gib(count * size)} (an estimate: {sizes.words}"
+            yield Sign("strong", f"{told}), when weights and Adam's states are saved in 32 bits", (*places, *sizes.evidence))
+    elif name is not None and name.weights * BYTES > free:
+        told = (
+            f"{one}, and {name.words} may need about {gib(name.weights * BYTES)} for weights and Adam's states (an estimate)"
+        )
+        yield Sign("weak", told, (*places, *name.evidence), fatal=False)
 
 
 def _written(case: Case, there: int) -> int | None:
