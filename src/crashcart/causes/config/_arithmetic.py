@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from crashcart.causes.config._parallel_sizes import parallel_sizes
 from crashcart.causes.config._texts import squeezed
 from crashcart.model import Sign
 
@@ -151,7 +152,8 @@ def deepspeed(case: Case) -> Iterator[Fact]:
 
 
 def framework(case: Case) -> Iterator[Sign]:
-    """DeepSpeed's identity, and the arguments of the Hugging Face trainer against its file."""
+    """Parallel sizes; DeepSpeed's identity, and the arguments of the Hugging Face trainer against its file."""
+    yield from parallel_sizes(case)
     file = {fact.spelling: fact for fact in deepspeed(case)}
     batch, micro, accumulation = (file.get(name) for name in IDENTITY)
     ranks = case.number("launch.processes")

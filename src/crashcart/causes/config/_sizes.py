@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from crashcart.causes.config._arithmetic import Numbers
     from crashcart.model import Fact
 
-__all__ = ["drawn", "drawn_images", "repaired"]
+__all__ = ["batch_sizes", "drawn_images", "repaired"]
 
 FARTHEST = 4096
+BOUNDS = {"minbatchsize", "batchsizemin", "smallestbatchsize"}
+BUCKETS = {"bucketbatchsizes", "bucketbatchsize", "batchsizebuckets", "batchsizeperbucket", "bucketsbatchsize", "batchsizes"}
 
 
 def repaired(case: Case) -> Iterator[Fix]:
@@ -50,6 +52,36 @@ def drawn_images(case: Case) -> tuple[Fact, Fact, int, int] | None:
     values = sequence.value if isinstance(sequence.value, list) else [sequence.value]
     counts = [one for one in values if type(one) is int]
     return (images, sequence, min(counts), max(counts)) if counts else None
+
+
+def batch_sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
+    """The smallest and the largest batch of this job."""
+    images, sequence = case.number("train.images_per_device"), drawn(case)
+    if images and sequence is not None:
+        counts = sequence.value if isinstance(sequence.value, list) else [sequence.value]
+        if counts and all(_positive(count) for count in counts):
+            least = 1 if case.all("code.size_guard") else 0
+            return max(least, images // max(counts)), max(least, images // min(counts))
+    if (bounds := _bucketed(case)) is not None:
+        return bounds
+    told = number_of(case, fact.value["batch"])
+    size = told if _positive(told) or "of" in fact.value["batch"] else case.number("train.batch_size")
+    return size, size
+
+
+def _bucketed(case: Case) -> tuple[int, int] | None:
+    """The smallest and the largest batch, where the config gives one for each bucket or bounds a dynamic one."""
+    found: list[int] = []
+    for fact in case.facts.values():
+        parts = [squeezed(part) for part in fact.spelling.lstrip("-").split(".")]
+        if parts[-1] in BOUNDS or (set(parts) & BUCKETS and fact.origin in {"flag", "file"}):
+            values = fact.value if isinstance(fact.value, list) else [fact.value]
+            found += [one for one in values if type(one) is int and one > 0]
+    return (min(found), max(found)) if found else None
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 def _room_for_a_sequence(case: Case) -> Iterator[Fix]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, names_of, number_of, setting
 from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
-from crashcart.causes.config._sizes import drawn, drawn_images, repaired
+from crashcart.causes.config._sizes import batch_sizes, drawn_images, repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -137,7 +137,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] | None:
     """What becomes of a batch that is cut into ``len // n``; for a single part, what another number would do."""
     parts, text = number_of(case, fact.value["parts"]), fact.value["parts_text"]
-    smallest, largest = _sizes(case, fact)
+    smallest, largest = batch_sizes(case, fact)
     items = _places(case, fact, "parts", "batch")
     if not _positive(parts):
         told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
@@ -163,19 +163,6 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if smallest is not None:
         return "weak", f"a last batch with fewer than {parts:g} samples would be cut into empty parts", items
     return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
-
-
-def _sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
-    """The smallest and the largest batch of this job."""
-    images, sequence = case.number("train.images_per_device"), drawn(case)
-    if images and sequence is not None:
-        counts = sequence.value if isinstance(sequence.value, list) else [sequence.value]
-        if counts and all(_positive(count) for count in counts):
-            least = 1 if case.all("code.size_guard") else 0
-            return max(least, images // max(counts)), max(least, images // min(counts))
-    told = number_of(case, fact.value["batch"])
-    size = told if _positive(told) or "of" in fact.value["batch"] else case.number("train.batch_size")
-    return size, size
 
 
 def _places(case: Case, fact: Fact, *names: str) -> tuple[Evidence, ...]:

@@ -1,0 +1,79 @@
+"""Sizes of model parallelism against the number of ranks: tensor x pipeline x context must divide it, or nothing starts.
+
+Megatron and what is made of it (NeMo, gpt-neox), torchtitan and accelerate all refuse at their start. What a part of a job says
+about its own engine (a rollout in vLLM, a teacher, a reward model) is another matter and does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import TYPE_CHECKING
+
+from crashcart.causes.config._texts import squeezed
+from crashcart.model import Sign
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.model import Evidence, Fact
+
+__all__ = ["parallel_sizes"]
+
+SIZES = {
+    "tensor": {"tensormodelparallelsize", "tensorparalleldegree", "modelparallelsize", "parallelismconfigtpsize"},
+    "pipeline": {"pipelinemodelparallelsize", "pipelineparalleldegree", "pipeparallelsize"},
+    "context": {"contextparallelsize", "contextparalleldegree", "parallelismconfigcpsize"},
+}
+ELSEWHERE = re.compile(r"(?i)rollout|vllm|sglang|infer|gener|teacher|reward|critic|(?:^|[._])ref(?:[._]|$)|export|convert")
+
+
+def parallel_sizes(case: Case) -> Iterator[Sign]:
+    """The product of the sizes does not divide the ranks of this launch."""
+    ranks = case.facts.get("launch.processes")
+    if ranks is None or type(ranks.value) is not int or ranks.value < 1:
+        return
+    sizes = {kind: fact for kind, names in SIZES.items() if (fact := _one(case, names)) is not None}
+    product = prod(int(fact.value) for fact in sizes.values())
+    if sizes and product >= 1 and ranks.value % product == 0:
+        yield from _batch(case, ranks, product, tuple(fact.evidence for fact in sizes.values()))
+    if product < 1 or ranks.value % product == 0:
+        return
+    written = " x ".join(f"{fact.spelling.lstrip('-')} {fact.value}" for fact in sizes.values())
+    told = f"{ranks.value} ranks do not divide by {product} ({written}): the program refuses to start"
+    yield Sign("decisive", told, (*(fact.evidence for fact in sizes.values()), ranks.evidence))
+
+
+def _batch(case: Case, ranks: Fact, product: int, places: tuple[Evidence, ...]) -> Iterator[Sign]:
+    """Megatron's own: the global batch is a whole number of micro-batches for each data-parallel rank."""
+    batch, micro = _one(case, {"globalbatchsize"}), _one(case, {"microbatchsize"})
+    if (
+        batch is None
+        or micro is None
+        or _one(case, SIZES["tensor"] - {"parallelismconfigtpsize"}) is None
+        or micro.value < 1
+    ):
+        return
+    if any("rampup" in fact.spelling.lower() for fact in case.facts.values()):
+        return
+    copies = ranks.value // product
+    if batch.value % (micro.value * copies):
+        told = f"a global batch of {batch.value} does not divide by micro-batch {micro.value} x {copies} data-parallel ranks ({ranks.value} / {product})"
+        yield Sign(
+            "decisive", f"{told}: Megatron refuses to start", (batch.evidence, micro.evidence, *places, ranks.evidence)
+        )
+
+
+def _one(case: Case, names: set[str]) -> Fact | None:
+    """The size that a flag or a file gives; none where two differ or it is only a default."""
+    every = [
+        fact
+        for fact in case.facts.values()
+        if fact.origin in {"flag", "file"}
+        and squeezed(fact.spelling.lstrip("-").rpartition(".")[2]) in names
+        and not ELSEWHERE.search(fact.spelling)
+    ]
+    flags = [fact for fact in every if fact.origin == "flag"] or every
+    values = {fact.value for fact in flags if type(fact.value) is int}
+    return flags[0] if len(values) == 1 and len({str(fact.value) for fact in flags}) == 1 else None
