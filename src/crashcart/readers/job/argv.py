@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from crashcart.model import Evidence, Fact, Span
+from crashcart.readers.job.field_flags import unknown_fields
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def refusals(case: Case, facts: Sequence[Fact]) -> Iterator[Fact]:
     """``arguments.refused`` for everything for which the program would end at once: what, what to write instead, the flag."""
     last = {fact.name: fact for fact in facts}
     given, parsers = last.get("launch.arguments"), case.all("code.parser")
+    for parser in case.all("code.field_parser") if given is not None and not parsers else ():
+        for flag, instead in unknown_fields(parser, given.value if given is not None else ()):
+            told = f"the program knows no {flag}" + (f": did you mean {instead}?" if instead else "")
+            yield _refused(told, flag, _place(facts, flag, given or parser), instead)
     if given is None or len(parsers) != 1:
         return
     flags: list[dict[str, Any]] = parsers[0].value["flags"]
@@ -101,6 +106,9 @@ def _asked(given: Fact, facts: Sequence[Fact], flags: list[dict[str, Any]]) -> I
     class Parser(argparse.ArgumentParser):
         def error(self, message: str) -> NoReturn:
             raise _RefusedError(message)
+
+        def _print_message(self, message: str, file: object = None) -> None:
+            """Say nothing: help and version are not ours to print."""
 
     parser = Parser(prog="", add_help=True)
     try:
