@@ -187,3 +187,19 @@ def test_a_missing_library_is_a_gap_and_no_verdict(data: Path, monkeypatch: pyte
     told = crashcart.check(command=["python", "train.py"])
     assert any("h5py is not installed" in one.why for one in told.not_looked)
     assert not [one for one in told.findings if one.cause == "data/corrupt-or-missing"]
+
+
+def test_a_pattern_below_another_folder_names_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").touch()
+    (tmp_path / "train.py").write_text(
+        "import torch\nfrom pathlib import Path\n"
+        "def size(path):\n    return sum(file.stat().st_size for file in Path(path).glob('**/*'))\n"
+        "data = list(Path('clips').glob('*.npy'))\ntorch.ones(1)\n"
+    )
+    assert not [one for one in crashcart.check(command=["python", "train.py"]).findings if one.level != "note"]
+    (tmp_path / "clips").mkdir()
+    (tmp_path / "clips/empty.npy").touch()
+    found = [one.cause for one in crashcart.check(command=["python", "train.py"]).findings if one.level != "note"]
+    assert found == ["data/corrupt-or-missing"]

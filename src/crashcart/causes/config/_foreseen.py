@@ -67,6 +67,8 @@ def _missing(case: Case, fact: Fact) -> Sign:
     looked = any(squeezed(one.value) == key for one in case.all("code.path_checked"))
     if fact.value["elsewhere"] or looked or fact.origin == "default":
         return Sign("weak", f"{told}; it may be on the machine that will run the job", (fact.evidence,), fatal=False)
+    if key == "restorefile":
+        return Sign("weak", f"{told}: fairseq then begins anew, and only its log says so", (fact.evidence,), fatal=False)
     if kind == "data" or not fact.value["sure"]:
         return Sign("strong", f"{told}, when the job runs from here", (fact.evidence,))
     return Sign("decisive", told, (fact.evidence,))

@@ -52,9 +52,15 @@ def _texts(source: Source, sets: list[str]) -> Iterator[tuple[str, ast.expr, ast
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and NAMED.search(key.value):
                 yield key.value, value, table
     for call in source.calls(*READERS, *sets):
-        for one in (*call.args[:2], *(word.value for word in call.keywords)):
+        for one in (*call.args[:2], *(word.value for word in call.keywords)) if not _in_a_folder(source, call) else ():
             if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
                 yield "data", one, None
+
+
+def _in_a_folder(source: Source, call: ast.Call) -> bool:
+    """``folder.glob("*.h5")``: a pattern that counts from another folder than the one where the program runs."""
+    name = source.called(call.func)
+    return name.rpartition(".")[2] in {"glob", "iglob"} and not name.startswith("glob")
 
 
 def _entry(table: ast.Dict | None) -> dict[str, object]:
@@ -94,6 +100,10 @@ def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
         left, right = _text(source, node.left, depth - 1), _text(source, node.right, depth - 1)
         return (left + ("/" if isinstance(node.op, ast.Div) else "") + right) if left and right else ""
+    if isinstance(node, ast.Call) and _in_a_folder(source, node):
+        where = _text(source, node.func.value, depth - 1) if isinstance(node.func, ast.Attribute) else ""
+        pattern = _text(source, node.args[0], depth - 1) if node.args else ""
+        return f"{where}/{pattern}" if where and pattern else ""
     if isinstance(node, ast.Call) and name_of(node.func).rpartition(".")[2] in {
         "join",
         "Path",
@@ -101,6 +111,8 @@ def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:
         "expanduser",
         "glob",
         "iglob",
+        "list",
+        "sorted",
     }:
         parts = [_text(source, one, depth - 1) for one in node.args]
         return "/".join(parts) if parts and all(parts) else ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAKES = re.compile(
     r"make_?dirs?|mkdir|(?:create|ensure|check|prepare|setup|init|get)_\w*(?:dir|folder|path|output)s?\b|copytree|SummaryWriter|snapshot_download"
+    r"|save_pretrained|save_to_disk|TrainingArguments"
 )
 FRAMEWORKS = (
     "lightning",

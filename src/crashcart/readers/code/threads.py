@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._callers import callers_of
+from crashcart.readers.code._callers import HOOKS, callers_of, function_of
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def look(program: Program) -> Iterator[Fact]:
             target = keyword(call, "target", 1)
             if daemon is not None or target is None or ".daemon" in source.text or "setDaemon" in source.text:
                 continue
-            if _endless(callers, source, target):
+            if _endless(callers, source, target) and _is_started(callers, source, call):
                 end = source.span(call).end - 1
                 comma = "" if source.text[:end].rstrip().endswith(("(", ",")) else ", "
                 edit = Edit(Span(source.path, end, end, call.end_lineno or call.lineno), f"{comma}daemon=True")
@@ -37,6 +37,14 @@ def look(program: Program) -> Iterator[Fact]:
     ]
     if starts and not any("destroy_process_group" in source.text for source in program.sources):
         yield starts[0]
+
+
+def _is_started(callers: Callers, source: Source, call: ast.Call) -> bool:
+    """Whether anybody calls the function that makes the thread; what is offered and never used harms nobody."""
+    function = function_of(call)
+    if function is None or HOOKS.fullmatch(function.name):
+        return True
+    return bool(callers.calling(source, function) or callers.sites.get(function.name))
 
 
 def _endless(callers: Callers, source: Source, target: ast.expr) -> bool:

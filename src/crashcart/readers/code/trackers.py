@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
 
 TELLING = re.compile(
-    r"(?<![a-z])(?:log|logger|logging)(?![a-z])|track|wandb|metric|report|upload|notif|sync|dashboard|webhook|artifact|mlflow|neptune|comet|clearml"
+    r"(?<![a-z])(?:log|logger|logging)(?![a-z])|track|wandb|metric|report|upload|notif|(?<!a)sync|dashboard|webhook|artifact|mlflow|neptune|comet|clearml"
     r"|monitor|telemetry|slack|tensorboard|push|publish|remote",
     re.IGNORECASE,
 )

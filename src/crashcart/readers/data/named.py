@@ -28,6 +28,7 @@ NO_DATA = re.compile(
 )
 NO_PATH = re.compile(r"(?i)://|[*?\[\]{}$<>|]|path/to|your[_-]|xxx|put ")
 NAMES = ("data.path",)
+NO_SUFFIX = (".py", ".sh", ".yaml", ".yml", ".toml")
 _MOST = 12
 
 
@@ -100,12 +101,12 @@ def _existing(value: object, places: Sequence[str]) -> Iterator[str]:
     if not isinstance(value, str) or not value.strip() or "\n" in value or "://" in value or value in {".", "/", "..", "~"}:
         return
     value = os.path.expanduser(value)
-    if value.endswith((".py", ".sh", ".yaml", ".yml", ".toml")):
+    if value.endswith(NO_SUFFIX):
         return
     for place in places:
         path = os.path.normpath(os.path.join(place, value))
         if any(sign in value for sign in "*?["):
-            yield from sorted(glob.iglob(path))[:_MOST]
+            yield from sorted(one for one in glob.iglob(path) if not one.endswith(NO_SUFFIX))[:_MOST]
             continue
         if os.path.isfile(path) or (os.path.isdir(path) and not os.path.ismount(path)):
             yield path
