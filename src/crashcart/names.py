@@ -136,6 +136,8 @@ TRAINING = frozenset({
     "train", "training", "trainer", "traindataloader", "args", "params", "hparams", "config", "optim", "optimizer", "solver",
     "deepspeed", "axolotl",
 })  # fmt: skip
+# What lies below these writes logs and traces, no checkpoints.
+NO_OUTPUT = frozenset(["profiler", "profiling", "metriclogger", "logger", "tensorboard", "wandb"])
 # Patterns are text, compiled when first used: every command imports this module.
 EVALUATION = r"(val|valid|validation|eval|evaluation|test)(data|dataset|dataloader|loader|ds|sampler|args|config|params)?"
 SAMPLING = r"(sample|sampling|inference|generation)(data|dataset|dataloader|loader|args|config|params)?"
@@ -169,7 +171,7 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
             continue
         if top_only and not TRAINING.issuperset(parents):
             continue
-        return _for_loader(name, parents)
+        return None if name == "output.path" and not NO_OUTPUT.isdisjoint(parents) else _for_loader(name, parents)
     return _put_together(last)
 
 

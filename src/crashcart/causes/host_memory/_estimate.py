@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Evidence, Fact
 
-__all__ = ["BYTES", "Estimate", "by_name", "by_sizes"]
+__all__ = ["Estimate", "by_name", "by_sizes", "each"]
 
-BYTES = 12  # of a weight and Adam's two moments, in 32 bits each
+# Of a weight, and of Adam's two moments beside it, in 16 bits each: as few as a checkpoint can do with.
+WEIGHT, WITH_ADAM = 2, 6
 WIDTHS = ("hidden_size", "n_embd", "d_model", "embed_dim", "hidden_dim", "model_dim")
 DEPTHS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth")
 VOCABULARIES = ("vocab_size", "padded_vocab_size", "n_vocab")
@@ -46,6 +47,13 @@ def by_sizes(case: Case) -> Estimate | None:
     weights = 12 * depth[0] * width[0] ** 2 + (words[0] * width[0] if words is not None else 0)
     told = f"{depth[0]} layers of width {width[0]}" + (f" and {words[0]:,} words" if words is not None else "")
     return Estimate(weights, told, (width[1], depth[1], *((words[1],) if words is not None else ())))
+
+
+def each(case: Case) -> tuple[int, str]:
+    """The bytes of a weight in a checkpoint, at the least, and what is in it."""
+    if case.all("code.optimizer_saved"):
+        return WITH_ADAM, "weights and Adam's states"
+    return WEIGHT, "weights"
 
 
 def by_name(case: Case) -> Estimate | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.host_memory._estimate import BYTES, by_name, by_sizes
+from crashcart.causes.host_memory._estimate import by_name, by_sizes, each
 from crashcart.causes.host_memory._recorded import gib, last_of
 from crashcart.causes.host_memory._saves import failed_save
 from crashcart.causes.host_memory.shm import at_semaphore
@@ -163,18 +163,17 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
 
 
 def _estimated(case: Case, free: float, one: str, places: tuple[Evidence, ...]) -> Iterator[Sign]:
-    """No checkpoint lies there yet: what one may take, by the sizes of the model or by its name."""
+    """No checkpoint lies there yet: what one takes at the least, by the sizes of the model or by its name."""
     sizes, name = by_sizes(case), by_name(case)
+    weight, held = each(case)
     if sizes is not None:
-        size, count = sizes.weights * BYTES, _written(case, 0) or 1
+        size, count = sizes.weights * weight, _written(case, 0) or 1
         many = f"{count} checkpoints" if count > 1 else "a checkpoint"
         if count * size > free:
-            told = f"{one}, and {many} of about {gib(size)} would need {gib(count * size)} (an estimate: {sizes.words}"
-            yield Sign("strong", f"{told}), when weights and Adam's states are saved in 32 bits", (*places, *sizes.evidence))
-    elif name is not None and name.weights * BYTES > free:
-        told = (
-            f"{one}, and {name.words} may need about {gib(name.weights * BYTES)} for weights and Adam's states (an estimate)"
-        )
+            told = f"{one}, and {many} of {gib(size)} or more would need {gib(count * size)} (an estimate: {sizes.words}"
+            yield Sign("strong", f"{told}), when {held} are saved, be it in 16 bits", (*places, *sizes.evidence))
+    elif name is not None and name.weights * weight > free:
+        told = f"{one}, and {name.words} may need {gib(name.weights * weight)} or more for {held} (an estimate)"
         yield Sign("weak", told, (*places, *name.evidence), fatal=False)
 
 
