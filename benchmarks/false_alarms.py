@@ -3,14 +3,16 @@
     python benchmarks/false_alarms.py FOLDER... [--launch "torchrun --nproc_per_node 8"] [--hits will,can] [--cause ID]
 
 A folder that is a package (it holds ``__init__.py``) is read as one program; of any other folder each Python file that can be
-started is a job of its own. The launch is made up, and harsh: what needs several ranks is then claimed. Nothing is downloaded:
-unpack what pip fetched (``pip download --no-deps``) and name its folders.
+started is a job of its own. The launch is made up, and harsh: what needs several ranks is then claimed; only a program that never
+speaks of ranks, in its entry file or beside it, is started as one process. Nothing is downloaded: unpack what pip fetched
+(``pip download --no-deps``) and name its folders.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -26,9 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Diagnosis
+    from crashcart.readers.code.program import Program
 
 LEVELS = ("will", "can", "note")
 PER = 5000
+RANKS = re.compile(
+    r"distributed|accelerat|deepspeed|lightning|fabric|horovod|WORLD_SIZE|LOCAL_RANK|world_size|\brank\b|TrainingArguments",
+    re.IGNORECASE,
+)
 
 
 def jobs(folder: str) -> Iterator[list[str]]:
@@ -54,9 +61,15 @@ def told(entries: list[str], root: str, launch: str) -> tuple[Diagnosis, int, se
     case = Case(before=True)
     case.seen = facts_of(program)
     defaults = [fact for group in case.seen.values() for fact in group if fact.origin == "default"]
-    started = read_command(f"{launch} {entries[0]}")
+    started = read_command(f"{launch if _knows_ranks(program) else 'python'} {entries[0]}")
     case.facts = {fact.name: fact for fact in [*defaults, *started]}
     return foresee(case), program.lines, {source.path for source in program.sources}
+
+
+def _knows_ranks(program: Program) -> bool:
+    """Whether anything beside the entry file is meant for several processes."""
+    beside = os.path.dirname(program.entry or "")
+    return any(RANKS.search(source.text) for source in program.sources if os.path.dirname(source.path) == beside)
 
 
 def main() -> None:
