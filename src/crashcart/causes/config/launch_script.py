@@ -108,6 +108,8 @@ def _foreseen(case: Case) -> Iterator[Sign]:
     """Variables that nobody sets, and a pipe that hides how the training ended."""
     names = case.facts.get("script.names")
     for fact in case.all("script.unset_variable") if names is not None else ():
+        if names is not None and fact.value in names.value:
+            continue  # set in another place of the script
         close = next((name for name in names.value if squeezed(name) == squeezed(str(fact.value))), None) if names else None
         if close is not None:
             told = f"${fact.value} is not set, when it is not set outside the script either; {close} is"

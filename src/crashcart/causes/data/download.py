@@ -137,12 +137,19 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
     seen, count = fact.value, ranks(case)
     if count == 1 or seen["cached"]:
         return None
+    if seen["if_address"] and not any(str(one.value).startswith("http") for one in case.facts.values()):
+        return "weak"
     if seen["how"] != "hub":
         return "strong" if count is not None else "weak"
     if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
         return None
     asked = "load_dataset" in seen["what"] or "snapshot_download" in seen["what"]
-    return "strong" if asked and _on_hub(case, fact) else "weak"
+    return "strong" if asked and _on_hub(case, fact) and not _of_the_house(case) else "weak"
+
+
+def _of_the_house(case: Case) -> bool:
+    """Whether accelerate or the Hugging Face trainer leads the ranks: their own examples load so, behind the library's lock."""
+    return bool(case.all("code.hf_trainer")) or any("accelerate" in str(one.value) for one in case.all("code.parallel"))
 
 
 def _on_hub(case: Case, fact: Fact) -> str:

@@ -112,7 +112,12 @@ def in_code(case: Case) -> Iterator[Sign]:
         told = (
             f"the other ranks wait while the first one does {fact.value['work']}(), and give up when it takes longer than "
         )
-        told += "the default time-out (10 minutes with NCCL, 30 with gloo)"
+        trainer = bool(case.all("code.hf_trainer"))
+        told += (
+            "the default time-out (30 minutes with this trainer)"
+            if trainer
+            else "the default time-out (10 minutes with NCCL, 30 with gloo)"
+        )
         known = ranks(case) is not None
         yield Sign(
             "strong" if known else "weak", told, (fact.evidence, fact.value["wait"], *launched_with(case)), fatal=known

@@ -32,6 +32,7 @@ class Callers:
     """The functions of a program and every place that names them."""
 
     def __init__(self, program: Program) -> None:
+        self.entries = program.entries
         self.functions: dict[str, list[tuple[Source, Function]]] = {}
         self.sites: dict[str, list[Place]] = {}
         self._built: dict[str, list[Place]] = {}
@@ -114,11 +115,19 @@ class Callers:
             return owner.name in self.holds[receiver]
         return receiver.lower().replace("_", "") in owner.name.lower() or "_" in method.name.strip("_")
 
+    def runs(self, source: Source, node: ast.AST) -> bool:
+        """Whether a place of a file's own level runs: under ``__name__ == "__main__"`` only in a file that is started."""
+        if not self.entries or source.path in self.entries:
+            return True
+        return not any("__name__" in ast.unparse(test) for test in _tests(node))
+
     def certain(self, source: Source, node: ast.AST, depth: int = _DEPTH) -> bool:
         """Whether the program comes here for sure: only through tests that are true at some time, from the file's own level."""
         if not all(is_plain(test, source) for test in _tests(node)):
             return False
         function = function_of(node)
+        if function is None and not self.runs(source, node):
+            return False
         if function is None or (HOOKS.fullmatch(function.name) and isinstance(parent(function), ast.ClassDef)):
             return True
         return depth > 0 and any(self.certain(*place, depth - 1) for place in self.calling(source, function))

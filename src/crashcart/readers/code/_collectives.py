@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Literal
 
+from crashcart.readers.code._callers import function_of
 from crashcart.readers.code._own_model import own_model
 from crashcart.readers.code.source import inside, keyword, name_of, parents
 
@@ -27,6 +28,11 @@ TORCH = frozenset({
     "reduce_scatter", "reduce_scatter_tensor", "broadcast_object_list", "gather", "gather_object", "scatter", "all_to_all",
     "scatter_object_list", "all_to_all_single",
 })  # fmt: skip
+# Where the group stands among the arguments; in most it is the third.
+GROUPS = {
+    "barrier": 0, "monitored_barrier": 0, "reduce": 3, "gather": 3, "scatter": 3, "reduce_scatter": 3, "reduce_scatter_tensor": 3,
+    "gather_object": 3, "scatter_object_list": 3, "all_to_all_single": 4,
+}  # fmt: skip
 ACCELERATE: dict[str, Kind] = {
     "wait_for_everyone": "always", "gather": "always", "gather_for_metrics": "always", "reduce": "always",
     "pad_across_processes": "always", "save_state": "sharded", "get_state_dict": "weights", "save_model": "weights",
@@ -69,13 +75,13 @@ def collectives(program: Program) -> Iterator[tuple[Source, ast.Call, Kind]]:
                     yield source, call, ACCELERATE[last]
             elif owner == "trainer" and transformers and not lightning and last in TRAINER:
                 yield source, call, TRAINER[last]
-            elif last in ENGINE and above and (above[-1] in engines or (engines and owner in ENGINES)):
+            elif last in ENGINE and _is_method(source, call) and (above[-1] in engines or (engines and owner in ENGINES)):
                 yield source, call, "always"
             elif name in SHARDED_STATE:
                 yield source, call, "weights" if last.startswith("get_") else "always"
             elif last.endswith("optim_state_dict") and above and above[-1] in WRAPPERS:
                 yield source, call, "always"
-            elif last == "state_dict" and above and above[-1] in shards and not own_model(_receiver(call)):
+            elif last == "state_dict" and above and above[-1] in shards and not _is_whole(call):
                 yield source, call, shards[above[-1]]
 
 
@@ -83,10 +89,35 @@ def _receiver(call: ast.Call) -> ast.expr | None:
     return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
+def _is_method(source: Source, call: ast.Call) -> bool:
+    """A method of an object, no function of a module that happens to be called like one."""
+    return isinstance(call.func, ast.Attribute) and name_of(call.func).split(".")[0] not in source.names
+
+
+def _is_whole(call: ast.Call) -> bool:
+    """Whether it is asked of a model that is not spread, or not yet."""
+    return own_model(_receiver(call)) or _made_later(call)
+
+
+def _made_later(call: ast.Call) -> bool:
+    """Whether the function itself spreads the model only after this call: ``model = prepare(model)`` further down."""
+    receiver = name_of(call.func).rpartition(".")[0]
+    function = function_of(call)
+    given = {one.arg for one in function.args.args} if function is not None else set()
+    return receiver in given and any(
+        isinstance(one, ast.Assign)
+        and one.lineno > call.lineno
+        and isinstance(one.value, ast.Call)
+        and any(name_of(target) == receiver for target in one.targets)
+        and any(name_of(argument) == receiver for argument in one.value.args)
+        for one in (ast.walk(function) if function is not None else ())
+    )
+
+
 def _of_torch(name: str, last: str, call: ast.Call) -> bool:
     """A collective of the whole job; one of a group of ranks is judged by nobody but its author."""
     whole = name in {f"torch.distributed.{last}", f"torch.distributed.distributed_c10d.{last}"}
-    return whole and last in TORCH and keyword(call, "group") is None
+    return whole and last in TORCH and keyword(call, "group", GROUPS.get(last, 2)) is None
 
 
 def _of_lightning(call: ast.Call, last: str, owner: str, above: list[str], *, ours: bool) -> bool:

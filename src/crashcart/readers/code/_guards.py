@@ -31,7 +31,7 @@ SIZES = frozenset(
 )
 FIRST = re.compile(
     r"_?(?:is_?|am_?i_?|i_am_)(?:the_)?(?:local_|global_|world_|dist_)?"
-    r"(?:main|master|chief|primary|rank_?0|rank_?zero|global_zero|zero|root_rank|first_rank|zero_rank|process_zero|world_process_zero"
+    r"(?:main|master|chief|primary|rank_?0|rank_?zero|global_zero|zero(?=_?(?:proc|rank|worker))|root_rank|first_rank|zero_rank|process_zero|world_process_zero"
     r"|main_rank)(?:_?(?:process|proc|rank|worker|gpu|node_process))?(?:_zero)?|(?:main|master)_(?:process|rank|proc)|rank_?(?:0|zero)"
 )
 SEVERAL = frozenset({

@@ -28,7 +28,7 @@ def all_come(callers: Callers, source: Source, node: ast.AST, depth: int = _DEPT
         return False
     function = function_of(node)
     if function is None:
-        return True
+        return callers.runs(source, node)
     if function.name in FIRST_ONLY or depth == 0 or any(GUARDED.search(name_of(one)) for one in function.decorator_list):
         return False
     sites = callers.calling(source, function)

@@ -26,6 +26,7 @@ LOADERS = {
     "omegaconf.OmegaConf.load": "omegaconf",
     "OmegaConf.load": "omegaconf",
     "hydra.main": "hydra",
+    "hydra_main": "hydra",
     "hydra.compose": "hydra",
     "hydra.experimental.compose": "hydra",
     "ruamel.yaml.YAML": "ruamel",

@@ -17,7 +17,7 @@ from crashcart.readers.code._collectives import collectives
 from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long, whole
 from crashcart.readers.code._guards import side_at, side_of
 from crashcart.readers.code._reach import WAITS, all_come
-from crashcart.readers.code.source import keyword, name_of, parent
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,11 +60,28 @@ def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
         "what": name_of(node.func) if isinstance(node, ast.Call) else "",
         "how": how,
         "name": name,
+        "if_address": _if_address(node),
         "cached": is_cached(name) if name else None,
         "setting": _setting(node) if how == "hub" and not name else "",
         "edits": _one_at_a_time(source, first, last),
     }
     return source.fact("code.fetched_by_all", value, node)
+
+
+def _if_address(node: ast.AST) -> bool:
+    """Whether it comes to that only for a value that is an address: ``if file.startswith("https://")``, ``if is_url(file)``."""
+    at = node
+    for above in parents(node):
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, (ast.If, ast.IfExp)) and at is not above.test and at not in getattr(above, "orelse", ()):
+            for call in (one for one in ast.walk(above.test) if isinstance(one, ast.Call)):
+                words = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant)]
+                named = name_of(call.func).split(".")[-1]
+                if named == "is_url" or (named == "startswith" and any(str(word).startswith("http") for word in words)):
+                    return True
+        at = above
+    return False
 
 
 def _setting(node: ast.Call | ast.If) -> str:

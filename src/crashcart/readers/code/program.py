@@ -43,6 +43,7 @@ class Program:
 
     sources: list[Source] = field(default_factory=list)
     entry: str | None = None
+    entries: list[str] = field(default_factory=list)
     not_looked: list[NotLooked] = field(default_factory=list)
     refused: list[Fact] = field(default_factory=list)  # files that are no Python here
     lines: int = 0
@@ -66,6 +67,7 @@ def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
             reading.follow(entry)
     program = reading.program
     program.entry = listed[0] if listed else None
+    program.entries = listed
     return program
 
 

@@ -18,7 +18,7 @@ from crashcart.readers.code._collectives import collectives
 from crashcart.readers.code._first_writes import written_by_first
 from crashcart.readers.code._guards import guards, side_at
 from crashcart.readers.code._moves import all_moved_out, moved_out, waits_too
-from crashcart.readers.code.source import inside, keyword, name_of
+from crashcart.readers.code.source import FUNCTIONS, inside, keyword, name_of, parents
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -133,8 +133,9 @@ def _asked(place: ast.AST, source: Source) -> bool:
 
 
 def _home(node: ast.AST) -> ast.AST | None:
-    """Where a counterpart is looked for: the class, or the function, in which a wait stands."""
-    return inside(node, ast.ClassDef) or function_of(node)
+    """Where a counterpart is looked for: the class, or the outermost function, in which a wait stands."""
+    outermost = [one for one in parents(node) if isinstance(one, FUNCTIONS)][-1:]
+    return inside(node, ast.ClassDef) or next(iter(outermost), None)
 
 
 def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fact:

@@ -33,13 +33,22 @@ def oddities(script: Script) -> Iterator[Fact]:
     """
     if script.broken:
         yield replace(script.broken[0], name="script.mending", value=superfluous(script.text))
-    unset = {name: span for name, span in script.unset.items() if not OUTSIDE.fullmatch(name)}
+    unset = {
+        name: span for name, span in script.unset.items() if not OUTSIDE.fullmatch(name) and not _is_asked(script.text, name)
+    }
     for name, span in unset.items():
         evidence = Evidence("command", f"${name}", f"{script.file}:{span.line}")
         yield Fact("script.unset_variable", name, evidence, "file", name, span)
     if unset and not any(one.words and one.words[0].text in {"source", "."} for one in script.commands):
         names = sorted({name for one in script.commands for name, _ in one.assignments})
         yield Fact("script.names", names, Evidence("script", "", script.file))
+
+
+def _is_asked(text: str, name: str) -> bool:
+    """Whether the script itself sees to a variable: ``[ -z "$X" ]``, ``read X``, ``local X``, ``${X:-}``, ``${X:?}``."""
+    return bool(
+        re.search(rf"-[zn]\s+\"?\$\{{?{name}\b|\b(?:read|local|declare)\s(?:[^\n;|&]*\s)?{name}\b|\$\{{{name}:?[-?+=]", text)
+    )
 
 
 def mend(text: str) -> str:
