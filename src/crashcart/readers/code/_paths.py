@@ -11,9 +11,11 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.readers.code._callers import function_of
-from crashcart.readers.code.source import keyword, name_of
+from crashcart.readers.code.source import keyword, name_of, parents
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Function, Source
 
@@ -58,8 +60,10 @@ def varies(callers: Callers, source: Source, node: ast.expr, depth: int = _DEPTH
             return True
         function = function_of(node)
         values = [(source, value) for value in given_to(source, name_of(one), function)]
-        if not values and function is not None and isinstance(one, ast.Name):
-            values = _handed(callers, source, function, one.id)
+        if function is not None and isinstance(one, ast.Name):
+            values += _handed(callers, source, function, one.id)  # also where it is only made a Path of itself
+        if isinstance(one, ast.Name):
+            values += [(source, value) for value in _gone_through(source, one)]
         if depth and any(varies(callers, at, value, depth - 1) for at, value in values):
             return True
     return False
@@ -105,6 +109,17 @@ def given_to(source: Source, name: str, function: Function | None) -> list[ast.e
             if home is function or home is None or "." in name:
                 found.append(one.value)
     return found
+
+
+def _gone_through(source: Source, name: ast.Name) -> Iterator[ast.expr]:
+    """What stands in the list of which a loop takes a name: ``names.append(f"step_{step}")``, then ``for name in names``."""
+    loops = [one for one in parents(name) if isinstance(one, ast.For) and name_of(one.target) == name.id]
+    for loop in loops[:1]:
+        if isinstance(loop.iter, ast.Name):
+            for call in source.calls("append", "extend"):
+                if name_of(call.func) in {f"{loop.iter.id}.append", f"{loop.iter.id}.extend"}:
+                    yield from call.args
+            yield from given_to(source, loop.iter.id, function_of(loop))
 
 
 def _handed(callers: Callers, source: Source, function: Function, name: str) -> list[tuple[Source, ast.expr]]:

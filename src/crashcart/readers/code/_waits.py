@@ -10,7 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from crashcart.readers.code.source import keyword, name_of
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,13 +112,25 @@ def _object(source: Source, call: ast.Call, kinds: dict[str, str]) -> Wait | Non
     kind = MADE.get(made) if made else kinds.get(name_of(value).split(".")[-1])
     if kind == "neptune" and method in {"wait", "sync"}:
         return "upload"
-    if call.args:
+    if call.args or (kind == "future" and _is_done(call)):
         return None
     waits: dict[tuple[str, str], Wait] = {
         ("artifact", "wait"): "upload", ("event", "wait"): "thread", ("thread", "join"): "thread", ("queue", "join"): "queue",
         ("future", "result"): "thread", ("process", "wait"): "process", ("process", "communicate"): "process",
     }  # fmt: skip
     return waits.get((kind or "", method))
+
+
+def _is_done(call: ast.Call) -> bool:
+    """``if future.done(): future.result()``: what is there already is not waited for."""
+    for above in parents(call):
+        if isinstance(above, FUNCTIONS):
+            break
+        if isinstance(above, ast.If) and any(
+            isinstance(one, ast.Attribute) and one.attr == "done" for one in ast.walk(above.test)
+        ):
+            return True
+    return False
 
 
 def _polls(source: Source, loop: ast.While) -> bool:
