@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import NotLooked
+from crashcart.readers.code.program import without_collecting
 
 if TYPE_CHECKING:
     from crashcart.model import Fact
@@ -27,9 +28,10 @@ RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 def facts_of(program: Program) -> dict[str, list[Fact]]:
     """What every rule saw, by name."""
     found: dict[str, list[Fact]] = {fact.name: program.refused for fact in program.refused[:1]}
-    for rule in _rules():
-        for fact in _seen(rule, program):
-            found.setdefault(fact.name, []).append(fact)
+    with without_collecting():
+        for rule in _rules():
+            for fact in _seen(rule, program):
+                found.setdefault(fact.name, []).append(fact)
     return found
 
 

@@ -24,7 +24,7 @@ from crashcart.record import field, record
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Program", "read_program"]
+__all__ = ["Program", "read_program", "without_collecting"]
 
 _MOST_FILES = 3000
 _LARGEST = 2_000_000
@@ -62,7 +62,7 @@ def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
     """Read the entry files and, through their imports, everything of their own project."""
     listed = [os.path.normpath(entry) for entry in entries]
     reading = _Reading([os.path.normpath(root) for root in roots], listed)
-    with _without_collecting():
+    with without_collecting():
         for entry in listed:
             reading.follow(entry)
     program = reading.program
@@ -72,7 +72,7 @@ def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
+def without_collecting() -> Iterator[None]:
     """Trees are many small objects without cycles: looking for garbage among them takes half of the time."""
     collecting = gc.isenabled()
     gc.disable()
