@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from crashcart.errors import CommandError
 from crashcart.readers.job.mending import mend
 from crashcart.readers.job.shell import lex, text_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED_000 = """accelerate launch \\
     --num_processes 8 \\
@@ -183,3 +180,36 @@ def test_a_file_that_cannot_be_read_gives_one_sentence(tmp_path: Path) -> None:
 def test_a_variable_that_doubles_itself_does_not_fill_the_memory() -> None:
     script = lex("A=aaaaaaaa\n" + "A=$A$A\n" * 60 + "python t.py $A\n")
     assert not script.commands[-1].words[-1].known
+
+
+def test_a_file_of_variables_is_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("env.sh").write_text("export NGPU=8\nBATCH=16\nBATCH=$BATCH  # again\n. ./more.sh\nsource env.sh\n")
+    Path("more.sh").write_text('LR="1e-4"\nif [ -n "$X" ]; then BATCH=32; fi\n')
+    for line in ("source env.sh", ". ./env.sh", 'source "$(dirname "$0")/env.sh"', "source ${SCRIPT_DIR}/env.sh"):
+        script = lex(f"{line}\ntorchrun --nproc_per_node=$NGPU t.py --lr $LR --bs $BATCH\n", "run.sh")
+        words = script.commands[-1].words
+        assert [word.text for word in words if word.known][:6] == [
+            "torchrun",
+            "--nproc_per_node=8",
+            "t.py",
+            "--lr",
+            "1e-4",
+            "--bs",
+        ]
+        assert not words[-1].known  # 16 or 32, as X is
+        place = words[4].part(0)
+        assert place is None or place.file == "run.sh"
+        assert script.exported["NGPU"].text == "8"
+
+
+@pytest.mark.parametrize(
+    "line", ["source missing.sh", "source venv/bin/activate", "source $SOMEWHERE/env.sh", "source run.sh"]
+)
+def test_what_is_not_taken_in(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("venv/bin").mkdir(parents=True)
+    for name in ("env.sh", "venv/bin/activate"):
+        Path(name).write_text("NGPU=8\n")
+    script = lex(f"{line}\ntorchrun --nproc_per_node=$NGPU t.py\n", "run.sh")
+    assert not script.commands[-1].words[1].known

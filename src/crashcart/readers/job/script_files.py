@@ -20,6 +20,8 @@ LIMIT = 5_000_000
 DEEPEST = 3
 # Not the login shell's own files: they belong to a machine, and set up programs rather than the job.
 OF_THE_MACHINE = re.compile(r"(?:^|/)(?:etc|activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|lmod)(?:$|/)")
+# A variable that was set elsewhere and by its name holds the folder of the scripts.
+OWN_FOLDER = re.compile(r"^\$\{?(?:SCRIPT|HERE|ROOT|PROJECT|DIR|BASE)\w*\}?(?=/)", re.IGNORECASE)
 
 
 def text_of(path: str) -> str:
@@ -37,13 +39,13 @@ def text_of(path: str) -> str:
 def take_in(lexer: _Lexer, command: Command) -> None:
     """Set what a file sets that the script reads at this point; ``set -a`` before it exports all of it."""
     path = _path(lexer.script, command)
-    if path is None or lexer.deep >= DEEPEST:
+    if path is None or len(lexer.above) >= DEEPEST or os.path.realpath(path) in lexer.above:
         return
     try:
         inner = type(lexer)(text_of(path), path)
     except CommandError:
         return
-    inner.deep = lexer.deep + 1
+    inner.above = (*lexer.above, os.path.realpath(path))
     before = dict(lexer.expander.variables)
     inner.expander.variables.update(before)
     inner.read()
@@ -65,7 +67,7 @@ def _path(script: Script, command: Command) -> str | None:
     """The file, where it is told and there: from the folder that the script went to, from here, beside the script."""
     own = os.path.dirname(script.file) or "."
     word = command.words[1]
-    name = HERE.sub(own, word.text)
+    name = OWN_FOLDER.sub(own, HERE.sub(own, word.text))
     if not script.file or "$" in name or not (word.known or name != word.text) or OF_THE_MACHINE.search(name):
         return None
     at, _ = folder_of(script, command)

@@ -86,7 +86,8 @@ class _Lexer:
         self.line_starts = [match.end() for match in re.finditer("\n", text)]
         uses = Counter(USE.findall(text)) - Counter(match.group(2) for match in SELF_DEFAULT.finditer(text))
         self.expander = Expander({name for name, count in uses.items() if count > 1})
-        self.depth, self.deep, self.heredocs = 0, 0, list[str]()
+        self.depth, self.heredocs = 0, list[str]()
+        self.above: tuple[str, ...] = ()  # the files that take this one in, which may not take themselves in
         self.before: dict[str, list[Word] | None] = {}
 
     def read(self) -> Script:
