@@ -219,6 +219,8 @@ def test_the_free_function_needs_no_ranks() -> None:
         ({"loss": 0.0, "grad_norm": NAN}, True),
         ({"loss": 1.2, "grad_norm": torch.tensor(NAN)}, True),
         ({"loss": 0.0, "grad_norm": 0.5}, False),
+        ({"loss": 0.0, "grad_norm": INF}, True),
+        ({"loss": 1.2, "grad_norm": INF}, False),
         ({"loss": NAN, "grad_norm": NAN}, False),
         ({"eval_loss": 0.0}, False),
         ({"loss": "0.1234", "grad_norm": "nan"}, True),

@@ -128,6 +128,22 @@ def test_weights_that_are_lost_end_it_at_the_first_skip_and_are_not_saved() -> N
     assert not guard.safe_to_save
 
 
+def test_a_mask_of_minus_infinity_is_no_lost_weight() -> None:
+    model = net()
+    model.register_buffer("mask", torch.full((3, 3), -INF).triu(1))
+    model.register_parameter("frozen_mask", nn.Parameter(torch.full((3,), -INF), requires_grad=False))
+    guard = StepGuard(model, adam(model), rollback_every=1)
+    run(model, guard, rows(12), bad=[6])
+    guard.check_before_save()
+    with torch.no_grad():
+        model.get_parameter("0.weight").fill_(NAN)
+    run(model, guard, rows(4))
+    assert (guard.counts.skipped, guard.counts.rolled_back) == (2, 1)
+    model.get_buffer("mask")[0, 0] = NAN
+    with pytest.raises(NotSafeToSave, match="mask"):
+        guard.check_before_save()
+
+
 def test_the_usual_skip_saves_a_run_that_never_learned() -> None:
     """Exit 0, every step skipped, a checkpoint: ours says that it is not worth saving."""
     model = net()

@@ -26,6 +26,8 @@ def masked_nan(logs: Mapping[str, Any], *, nan_filter: bool = False) -> str | No
     loss, norm = _first(logs, _LOSSES), _first(logs, _NORMS)
     if loss is None or norm is None or not math.isfinite(loss) or math.isfinite(norm):
         return None
+    if math.isinf(norm) and loss != 0:  # Gradients that overflowed: a scaler's search, and no matter of the loss.
+        return None
     remedy = "set logging_nan_inf_filter=False to see it" if nan_filter else "the logger seems to filter it"
     how = "a loss of exactly 0" if loss == 0 else f"a loss of {loss:.4g}"
     return f"The log shows {how}, but the gradient norm is {norm}: the real loss is not finite; {remedy}."

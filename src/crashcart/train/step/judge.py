@@ -90,7 +90,7 @@ class Judge:
             if reason is None:
                 continue
             bad_since = verdict.step if bad_since is None else bad_since
-            if reason == "loss" and nan_since is None:
+            if nan_since is None and (reason == "loss" or (reason == "gradients" and self.statistics.poisoned)):
                 nan_since = verdict.step
             if reason != "searching":
                 streak_began = streak_began or was_fine

@@ -18,35 +18,43 @@ _MOST_STATISTICS_BYTES = 64 << 20
 
 def weights_of(models: list[torch.nn.Module]) -> list[Tensor]:
     """Parameters and floating buffers as this rank holds them, each once."""
+    return [_local(tensor.detach()) for tensor in _all_of(models)]
+
+
+def _all_of(models: list[torch.nn.Module]) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     for model in models:
-        for parameter in model.parameters():
-            found[id(parameter)] = parameter.detach()
-        for buffer in model.buffers():
-            if buffer.is_floating_point():
-                found[id(buffer)] = buffer.detach()
-    return [_local(tensor) for tensor in found.values()]
+        found.update((id(parameter), parameter) for parameter in model.parameters())
+        found.update((id(buffer), buffer) for buffer in model.buffers() if buffer.is_floating_point())
+    return list(found.values())
 
 
 def _local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
-def _finite(tensors: list[Tensor]) -> bool:
+def _good(tensor: Tensor, *, trained: bool) -> bool:
+    """What is not trained may well hold -inf, as masks of attention do; a NaN has no place there either."""
+    return bool(tensor.isfinite().all()) if trained else not bool(tensor.isnan().any())
+
+
+def _finite(tensors: list[Tensor], trained: list[bool]) -> bool:
     """One pass for all; where their norm overflows, or an entry is at fault, each is asked."""
     norm = local_norm(tensors)
-    return norm is None or bool(norm.isfinite()) or all(bool(tensor.isfinite().all()) for tensor in tensors)
+    if norm is None or bool(norm.isfinite()):
+        return True
+    return all(_good(tensor, trained=learns) for tensor, learns in zip(tensors, trained, strict=True))
 
 
 def not_finite_names(models: list[torch.nn.Module]) -> list[str]:
-    """The parameters and buffers of this rank that hold an entry that is not finite; the host waits for the answer."""
-    if _finite(weights_of(models)):
+    """The parameters and buffers of this rank that hold an entry that is not finite (what is not trained: NaN); the host waits."""
+    if _finite(weights_of(models), [tensor.requires_grad for tensor in _all_of(models)]):
         return []
     return [
         name
         for model in models
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]
-        if tensor.is_floating_point() and not _local(tensor).isfinite().all()
+        if tensor.is_floating_point() and not _good(_local(tensor.detach()), trained=tensor.requires_grad)
     ]
 
 
@@ -67,7 +75,8 @@ class Snapshots:
         """After which windows before this one there is a copy that is finite; the host waits for the copies."""
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.synchronize()
-        return [step for step, weights, _ in self._taken if step < window and _finite(weights)]
+        trained = [tensor.requires_grad for tensor in _all_of(self._models)]
+        return [step for step, weights, _ in self._taken if step < window and _finite(weights, trained)]
 
     @torch.no_grad()
     def restore(self, step: int) -> None:
@@ -120,7 +129,8 @@ def _put_back(optimizer: Any, copies: list[dict[str, Any] | None]) -> None:  # n
 class Statistics:
     """Running statistics (batch norm, moving averages): forward changes them before anybody knows that the batch was bad.
 
-    A step that is skipped for its loss puts them back to a copy from before it. Only small buffers are watched: tables of a gigabyte do not change.
+    A step that is skipped for its loss puts them back to a copy from before it; one skipped for its gradients only where they
+    hold a NaN (nobody told the loss). Only small buffers are watched: tables of a gigabyte do not change.
     """
 
     def __init__(self, models: list[torch.nn.Module]) -> None:
@@ -140,6 +150,11 @@ class Statistics:
         """Before the first forward: what is there now is taken for good, and not what was there before a checkpoint was loaded."""
         if self._good is None:
             self._good = [buffer.detach().clone() for buffer in self._live]
+
+    @property
+    def poisoned(self) -> bool:
+        """Whether they hold a NaN; the host waits for the answer."""
+        return not _finite(self._live, [False] * len(self._live))
 
     @torch.no_grad()
     def after(self, step: int, known: int, *, bad_since: int | None) -> None:
