@@ -2,7 +2,8 @@
 
     from crashcart.train import StepGuard, load_yaml, save_atomic
 
-Nothing is loaded until it is asked for: a piece brings torch, h5py or PyYAML with it only where it needs them.
+Nothing is loaded until it is asked for: a piece brings torch, h5py or PyYAML with it only where it needs them. The callbacks
+for trainers are `crashcart.train.transformers.GuardCallback` and `crashcart.train.lightning.GuardCallback`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from crashcart.train.accelerate import guard_for as guard_for
     from crashcart.train.batches.splitting import chunks as chunks
     from crashcart.train.clipping.clip import clip_by_module as clip_by_module
     from crashcart.train.config import YamlError as YamlError
@@ -51,6 +53,7 @@ _HOMES: dict[str, str] = {
     "chunks": "batches.splitting",
     "clip_by_module": "clipping.clip",
     "find_batch_size": "memory.batch_size",
+    "guard_for": "accelerate",
     "load_once": "ranks",
     "load_yaml": "config",
     "masked_nan": "masked",

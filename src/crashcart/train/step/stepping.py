@@ -56,7 +56,7 @@ class Stepping:
             except RuntimeError as error:
                 if "already been called" not in str(error):
                     raise
-        found = self._found()
+        found = self.found()
         return torch.stack([one.to(found[0].device, non_blocking=True) for one in found]).sum() if found else None
 
     def can_wait(self, device: torch.device) -> bool:
@@ -84,7 +84,7 @@ class Stepping:
         A loss that was not finite before it was scaled says nothing about the scale, which stays: otherwise some dozens of
         broken samples take it to where gradients are rounded to zero, and nothing says so.
         """
-        found = self._found()
+        found = self.found()
         if self.scaler is None or not found:
             return
         for one in found:
@@ -122,7 +122,8 @@ class Stepping:
             if any(parameter.grad is not None for group in optimizer.param_groups for parameter in group["params"])
         ]
 
-    def _found(self) -> list[Tensor]:
+    def found(self) -> list[Tensor]:
+        """The flags of the scaler, on each device, since it unscaled; none before."""
         if self.scaler is None:
             return []
         states = self.scaler._per_optimizer_states  # noqa: SLF001 - the only place where ranks can be made to agree
