@@ -17,6 +17,7 @@ import crashcart
 from crashcart.repair import repairs, write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from started import started
 from test_plans import EXPECTED, Section, sections
 
 SAFETIES = frozenset({"exact", "same-recipe", "changes-training"})
@@ -56,4 +57,5 @@ def test_patched_job_runs(section: Section, tmp_path: Path, monkeypatch: pytest.
 def _started(command: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     start = {"python": [sys.executable], "torchrun": [sys.executable, "-m", "torch.distributed.run", "--standalone"]}
-    return subprocess.run([*start[words[0]], *words[1:]], check=False, capture_output=True, text=True, timeout=300)
+    line = [*start[words[0]], *words[1:]]
+    return started(lambda: subprocess.run(line, check=False, capture_output=True, text=True, timeout=180))

@@ -13,6 +13,9 @@ import pytest
 import crashcart
 from crashcart.repair import HARMLESS, repairs, write
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from started import started
+
 if TYPE_CHECKING:
     from crashcart.model import Diagnosis
 
@@ -151,11 +154,11 @@ def _in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
-def started(*words: str, seconds: float = 180) -> subprocess.CompletedProcess[str]:
+def ran(*words: str, seconds: float = 180) -> subprocess.CompletedProcess[str]:
     """Run a program of the test with this interpreter; a rank is started as torchrun starts it."""
     launcher = ["-m", "torch.distributed.run", *words[1:]] if words[0] == "torchrun" else list(words[1:])
     command = [sys.executable, *launcher]
-    return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    return started(lambda: subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False))
 
 
 def mended(words: list[str]) -> Diagnosis:
@@ -172,9 +175,9 @@ def test_a_wait_of_the_first_rank_kills_the_job_and_its_patch_does_not() -> None
     """What is claimed is true of the program as it stands, and no longer true of the patched one."""
     Path("train.py").write_text(MEETING, encoding="utf-8")
     assert levels(crashcart.check(command=RANKS), "distributed/desync") == ["will"]
-    assert started(*RANKS).returncode != 0
+    assert ran(*RANKS).returncode != 0
     assert levels(mended(RANKS), "distributed/desync") == []
-    run = started(*RANKS)
+    run = ran(*RANKS)
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("epoch") == 2
     assert len(list(Path("out").glob("*.pt"))) == 3
@@ -184,10 +187,10 @@ def test_an_index_that_every_rank_builds_is_built_once() -> None:
     """The second rank reads what the first has half written, unless they take turns."""
     Path("train.py").write_text(INDEX, encoding="utf-8")
     assert levels(crashcart.check(command=RANKS), "data/download") == ["can"]
-    assert started(*RANKS).returncode != 0
+    assert ran(*RANKS).returncode != 0
     Path("data/index.pkl").unlink()
     assert levels(mended(RANKS), "data/download") == []
-    run = started(*RANKS)
+    run = ran(*RANKS)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["50000", "50000"]
 
@@ -200,8 +203,8 @@ def test_a_training_outlives_a_server_that_never_answers() -> None:
         job = ["python", "train.py", f"http://127.0.0.1:{server.getsockname()[1]}/rows"]
         assert levels(crashcart.check(command=job), "tracker/blocked") == ["can"]
         with pytest.raises(subprocess.TimeoutExpired):
-            started(*job, seconds=20)
+            ran(*job, seconds=20)
         assert levels(mended(job), "tracker/blocked") == []
-        run = started(*job)
+        run = ran(*job)
     assert run.returncode == 0, run.stderr
     assert run.stdout == "done\n"

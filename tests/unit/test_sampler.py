@@ -315,6 +315,7 @@ def test_proportional_memory_divides_what_is_shared_and_keeps_to_its_budget(mark
         resident = rows_of(sampler)[process.pid]["rss"]
         assert 64 << 20 < sum(seen.values()) < 1.5 * resident
         assert all(value < resident / 2 for value in seen.values())
+        sampler.proportional.take(processes, now, patience=20)  # what was still on its way
         assert sampler.proportional.take(processes, now) == {}
         sampler.close()
 

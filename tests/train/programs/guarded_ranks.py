@@ -308,3 +308,5 @@ if __name__ == "__main__":
     for scene in [usual] if sys.argv[1] == "usual" else SCENES:
         print(json.dumps([scene.__name__, scene()]), flush=True)  # noqa: T201 - what the test reads
     distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads live as long as DDP does, and abort where the interpreter ends first (pytorch#179291)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import timedelta
 from typing import Any
@@ -62,3 +63,5 @@ try:
 except (KeyError, RuntimeError) as error:
     sys.stdout.write(f"rank {rank}: {type(error).__name__} {error}\n")
 distributed.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # gloo's threads live as long as DDP does, and abort where the interpreter ends first (pytorch#179291)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from datetime import timedelta
 
@@ -49,3 +50,5 @@ for norm_type in (2.0, 1.0, float("inf")):
         torch.testing.assert_close(other.grad.full_tensor(), one.grad)  # type: ignore[union-attr]
 sys.stdout.write(f"rank {rank} agrees\n")
 distributed.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # gloo's threads live as long as DDP does, and abort where the interpreter ends first (pytorch#179291)
