@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from crashcart.version import __version__
 
+TYPE_CHECKING = False  # importing typing would cost a tenth of `--help`
 if TYPE_CHECKING:
+    from typing import Any
+
     from crashcart.verbs.check import check
     from crashcart.verbs.why import why
 

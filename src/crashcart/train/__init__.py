@@ -9,10 +9,12 @@ for trainers are `crashcart.train.transformers.GuardCallback` and `crashcart.tra
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing would be most of what an import of this costs
 if TYPE_CHECKING:
     # Each piece once more, for type checkers and editors.
+    from typing import Any
+
     from crashcart.train.accelerate import guard_for as guard_for
     from crashcart.train.batches.splitting import chunks as chunks
     from crashcart.train.clipping.clip import clip_by_module as clip_by_module
