@@ -164,6 +164,13 @@ def test_lists_of_tokens_are_samples() -> None:
     assert chunks(uncollated, 2)[0].batch == uncollated[:1]
 
 
+@pytest.mark.parametrize("one", [torch.zeros, lambda n: {"x": torch.zeros(n)}, lambda n: [0] * n])
+def test_a_sample_as_long_as_the_list_does_not_make_it_fields(one: Any) -> None:
+    batch = [one(5 + number) for number in range(8)]  # the fourth sample has eight steps, by chance
+    assert [sample for part, _ in chunks(batch, 4) for sample in part] == batch
+    assert [len(part) for part, _ in chunks(batch, 4)] == [2, 2, 2, 2]
+
+
 def test_other_dimensions() -> None:
     time_first = {"x": torch.zeros(9, 4, 2), "labels": torch.arange(4)}
     assert [part["x"].shape[1] for part, _ in chunks(time_first, 3, dim={"x": 1})] == [2, 1, 1]

@@ -44,6 +44,7 @@ class Samples:
         for path in (*self._shared, *self._per_sample, *self._dims):
             if path and not any(_covers(path, each) for each in self._paths(batch, "")):
                 raise ValueError(f"the batch has no {path!r}; it has {_listed([p for p in self._paths(batch, '') if p])}")
+        self._said = size is not None
         self.size = self._given(size, lengths) if size is not None else self._found(lengths)
         self._keeps_lists = any(self._surely_samples(node, path) for node, path in self._sequences(batch, ""))
 
@@ -117,8 +118,10 @@ class Samples:
         if self.size in (self._common(node, path) or ()):
             arrays_beside_lists = bool(path) and self._keeps_lists and all(is_array(item) for item in node)
             return arrays_beside_lists or _samples_first(node, outermost=not path)
+        if path or not self._said:  # found, not said: only the list itself has this length, whatever one of its samples has
+            return True
         inner = {size for name, child in fields_of(node) for size in self._sizes(child, _join(path, name)) or ()}
-        return bool(path) or self.size not in inner
+        return self.size not in inner
 
     def _surely_samples(self, node: Any, path: str) -> bool:  # noqa: ANN401 - a sequence
         if len(node) != self.size or not _alike(node) or not path or path in self._per_sample:
