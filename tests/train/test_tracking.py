@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -265,6 +266,54 @@ def test_the_rest_of_the_tracker_is_its_own(tmp_path: Path) -> None:
     assert [call[0] for call in inner.calls] == ["add_scalar", "finish"]
     assert nonblocking(tracker) is tracker
     assert copy.deepcopy(tracker) is tracker
+
+
+def test_a_summary_that_looks_its_attributes_up_as_values_does_not_end_training(tmp_path: Path) -> None:
+    class Summary(dict[str, float]):
+        def __getattr__(self, name: str) -> float:
+            return self[name]  # as wandb's: a KeyError, and no AttributeError
+
+    tracker = Tracker()
+    tracker.summary = Summary()  # type: ignore[attr-defined]
+    with pytest.raises(KeyError):
+        getattr(tracker.summary, "log", None)  # type: ignore[attr-defined]
+    nonblocking(tracker, tmp_path).summary["best"] = 1.0
+    assert tracker.summary == {"best": 1.0}  # type: ignore[attr-defined]
+
+
+def test_what_a_module_has_only_with_a_run_takes_everything_where_none_came(tmp_path: Path) -> None:
+    def init() -> None:
+        raise ConnectionError("no route to host")
+
+    class Before:
+        def __getattr__(self, name: str) -> None:
+            raise RuntimeError(f"You must call init() before config.{name}")
+
+    module = ModuleType("elsewhere")
+    module.init, module.config, module.use_artifact = init, Before(), init  # type: ignore[attr-defined]
+    tracker = nonblocking(module, tmp_path)
+    with pytest.raises(RuntimeError):  # nobody has asked for a run yet
+        tracker.config.update({"lr": 1})
+    run = tracker.init()
+    assert not run
+    run.config.update({"lr": 1})
+    tracker.config.update({"lr": 1})
+    tracker.watch(None)
+    tracker.run.summary["best"] = 1
+    with pytest.raises(ConnectionError):  # to train without one's data is worse
+        tracker.use_artifact()
+
+
+def test_an_end_that_hangs_is_not_told_as_rows_that_did_not_arrive(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tracker = Tracker()
+    tracker.finish = lambda: time.sleep(5)  # type: ignore[method-assign]
+    ours = nonblocking(tracker, tmp_path, exit_seconds=0.5)
+    ours.log({"loss": 1.0})
+    ours.finish()
+    ours._channel().exit()
+    assert [record.getMessage() for record in caplog.records] == [
+        "Tracker: finish has not returned within 0.5 s; the program goes on"
+    ]
 
 
 def test_an_unpickled_one_keeps_a_copy_of_its_own(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class Channel:
         self._started = False
         self._until = float("inf")
         self.target: Any = None  # what is ended at exit
+        self.opened: Later | None = None  # the last call that began a run
         self.ended = False
 
     def put(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401
@@ -96,8 +97,9 @@ class Channel:
         if self.sender.hung():
             return later  # that is said already
         if not later.over.wait(seconds):
-            what = "what was logged has not reached it" if name == "nothing" else f"{name} has not returned"
-            self._say(f"{self.kind}: {what} within {seconds:.0f} s; the program goes on")
+            late = name == "nothing" and self.counts["rows"] > self.sender.delivered + self.counts["failed"]
+            what = "what was logged has not reached it" if late else f"{self.sender.at(name)} has not returned"
+            self._say(f"{self.kind}: {what} within {seconds:g} s; the program goes on")
         return later
 
     def end(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float) -> bool:  # noqa: ANN401

@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ENDS", "OPENS", "RETURNS", "active_run", "describe", "end_service", "ending", "kind_of", "logs", "perform"]
+__all__ = [
+    "ENDS",
+    "OF_RUN",
+    "OPENS",
+    "RETURNS",
+    "active_run",
+    "describe",
+    "end_service",
+    "ending",
+    "kind_of",
+    "logs",
+    "perform",
+]
 
 # Calls whose answer nobody needs: queued. Any `add_...` is one too (tensorboard), so is any other `log_...` not named below.
 LOGS = frozenset({"log", "alert", "define_metric", "set_tag", "set_tags", "flush", "track"})
@@ -27,6 +39,10 @@ ENDS = frozenset({"finish", "close", "end_run", "end", "stop", "__exit__"})
 # They send something and give something back, or ask for what belongs to the thread that sends.
 RETURNS = frozenset(
     {"log_artifact", "log_artifacts", "log_model", "log_code", "active_run", "last_active_run", "get_artifact_uri"}
+)
+# What a tracker's module has only while there is a run. Not what fetches: to train without one's data is worse than to stop.
+OF_RUN = frozenset(
+    {"config", "summary", "run", "watch", "unwatch", "save", "link_artifact", "link_model", "mark_preempting"}
 )
 KINDS = {"wandb": "finish", "trackio": "finish", "mlflow": "end_run", "tensorboard": "close"}
 

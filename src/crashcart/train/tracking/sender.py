@@ -41,6 +41,10 @@ class Later:
         self.failed = False
         self.value: Any = None
 
+    def came(self) -> bool:
+        """Whether there is a result."""
+        return self.over.is_set() and not self.failed
+
 
 class Sender:
     """Its queue, what it is at, and what the tracker took."""
@@ -60,6 +64,11 @@ class Sender:
         """Whether one call has taken too long."""
         busy = self.busy
         return busy is not None and time.monotonic() - busy[0] > self._call_seconds
+
+    def at(self, name: str) -> str:
+        """The call that keeps the one of this name from its end; itself where that is being made."""
+        busy = self.busy
+        return name if busy is None else busy[1]
 
     def work(self) -> None:
         """Make the calls, until the process ends."""

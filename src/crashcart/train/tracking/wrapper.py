@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from crashcart.train.tracking.channel import Channel
-from crashcart.train.tracking.kinds import ENDS, OPENS, RETURNS, ending, kind_of, logs
+from crashcart.train.tracking.kinds import ENDS, OF_RUN, OPENS, RETURNS, ending, kind_of, logs
 from crashcart.train.tracking.sender import Later
 
 if TYPE_CHECKING:
@@ -97,6 +97,13 @@ class Absent:
         return None
 
 
+def _can_log(value: object) -> bool:
+    try:
+        return callable(getattr(value, "log", None))
+    except Exception:  # noqa: BLE001 - wandb's summary looks for a value of that name, and raises a KeyError
+        return False
+
+
 class NonBlocking:
     """The form that `nonblocking` gives; attributes are the tracker's, `counts` and `local_copy` are ours."""
 
@@ -127,15 +134,17 @@ class NonBlocking:
             raise AttributeError(name)
         target, channel = self.__dict__[_OWN]
         if isinstance(target, Later):
-            if not target.over.is_set() or target.failed:
+            if not target.came():
                 return self._call(target, name) or Absent(channel.copy.folder)
             target = target.value
+        if name in OF_RUN and isinstance(target, ModuleType) and channel.opened is not None and not channel.opened.came():
+            return Absent(channel.copy.folder)  # wandb.config, without its run, raises whatever one does with it
         value = getattr(target, name)  # what the tracker does not have is an error at once
         if callable(value) and not isinstance(value, type) and not isinstance(target, Absent):
             return self._call(target, name) or value
         if isinstance(target, Absent):
             return self._call(target, name) or value
-        if not isinstance(value, (ModuleType, type)) and callable(getattr(value, "log", None)):
+        if not isinstance(value, (ModuleType, type)) and _can_log(value):
             return NonBlocking(value, channel)  # wandb.run
         return value
 
@@ -166,9 +175,10 @@ class NonBlocking:
         channel = self._channel()
         later = channel.ask(target, name, args, kwargs, channel.call_seconds)
         if name in OPENS:
+            channel.opened = later
             channel.target = later if not isinstance(target, ModuleType) else target
             return NonBlocking(later, channel)
-        if later.over.is_set() and not later.failed:
+        if later.came():
             return later.value
         return Absent(channel.copy.folder)
 
@@ -211,6 +221,12 @@ class NonBlocking:
     def __call__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - a tracker that is a function
         """Queue the call."""
         self._channel().put(self.__dict__[_OWN][0], "__call__", args, kwargs)
+
+    def __bool__(self) -> bool:
+        target = self.__dict__[_OWN][0]
+        if isinstance(target, Later):
+            return target.came() and bool(target.value)
+        return not isinstance(target, Absent)
 
     def __repr__(self) -> str:
         target, channel = self.__dict__[_OWN]
