@@ -87,12 +87,24 @@ def test_another_rate_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_a_loss_that_needs_a_gradient_is_taken_without_a_word_of_torch(tmp_path: Path) -> None:
+    model, optimizer, _ = parts()
+    loss = model(torch.ones(2, 4)).square().mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = state_of(model=model, optimizer=optimizer, step=1, loss=loss)
+        save_atomic(state, tmp_path / "step-1.pt")
+        run = resume(tmp_path, model=model, optimizer=optimizer)
+        assert run.loss == state["loss"] == loss.item()
+        run.check(loss)
+
+
 def test_what_is_left_behind_is_told(tmp_path: Path) -> None:
     model, optimizer, scheduler = parts()
     save_atomic(state_of(model=model, optimizer=optimizer, scheduler=scheduler, step=3), tmp_path / "a.pt")
     with pytest.warns(UserWarning, match="here it starts anew") as told:
         resume(tmp_path / "a.pt", model=parts()[0])
-    assert [str(one.message).split(" a ")[1].split(" ")[0] for one in told] == ["optimizer", "scheduler"]
+    assert [str(one.message).split(" of the ")[1].split(",")[0] for one in told] == ["optimizer", "scheduler"]
 
 
 def test_an_optimizer_that_was_not_saved_is_an_error(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class Resumed:
         """
         if not self or len(self._losses) >= _LOSSES:
             return True
-        self._losses.append(float(loss))
+        self._losses.append(float(loss.detach() if hasattr(loss, "detach") else loss))
         if len(self._losses) < _LOSSES and math.isfinite(self._losses[-1]):
             return True
         found = list(self._after())
@@ -115,7 +115,7 @@ def doubts_about(run: Resumed, state: dict[str, Any], before: Before, parts: dic
 def _left_behind(state: dict[str, Any], parts: dict[str, Any]) -> Iterator[str]:
     for name in ("model", "optimizer", "scheduler", "scaler"):
         if name in state and parts[name] is None:
-            yield f"the checkpoint holds a {name} that was not given to resume: here it starts anew"
+            yield f"the checkpoint holds the state of the {name}, which was not given to resume: here it starts anew"
 
 
 def _about_step(run: Resumed, state: dict[str, Any], parts: dict[str, Any]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def state_of(  # noqa: PLR0913 - each names one part of a run
     numbers = {"step": step, "epoch": epoch, "batch": batch}
     state.update({name: int(number) for name, number in numbers.items() if number is not None})
     if loss is not None:
-        state["loss"] = float(loss)
+        state["loss"] = float(loss.detach() if hasattr(loss, "detach") else loss)  # torch warns otherwise
     return {**state, "world": agreement.world(), "random": random_state(), **more}
 
 
