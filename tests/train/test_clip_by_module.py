@@ -182,6 +182,24 @@ def test_what_no_pattern_takes_is_told_once_and_left_alone() -> None:
         clip_by_module(LIMITS, rest=math.inf)(model)
 
 
+def test_frozen_parameters_are_no_news_until_they_get_a_gradient() -> None:
+    model = nn.ModuleDict({"head": nn.Linear(2, 2), "trunk": nn.Linear(2, 2).requires_grad_(False)})
+    clip = clip_by_module({"head": 1.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model["head"](model["trunk"](torch.ones(1, 2))).sum().backward()
+        clip(model)
+    model["trunk"].requires_grad_(True)
+    model["head"](model["trunk"](torch.ones(1, 2))).sum().backward()
+    with pytest.warns(UserWarning, match=r"2 parameters are under no pattern \(trunk.weight, trunk.bias\)"):
+        clip(model)
+
+
+def test_parameters_instead_of_the_model_are_told_apart() -> None:
+    with pytest.raises(TypeError, match=r"clip\(model\) needs the module itself"):
+        clip_by_module({"*": 1.0})(nn.Linear(2, 2).parameters())  # type: ignore[arg-type]
+
+
 def test_the_groups_follow_the_model() -> None:
     """Frozen, unfrozen, added, removed and replaced parameters between calls."""
     model = vggt()

@@ -67,11 +67,13 @@ class ModuleClip:
     @torch.no_grad()
     def __call__(self, model: nn.Module) -> GradientNorms:
         """Scale the gradients in place; call it where `clip_grad_norm_` stood, after `unscale_` if there is a scaler."""
+        if not isinstance(model, nn.Module):
+            raise TypeError(
+                f"clip_by_module: clip(model) needs the module itself and its names, not a {type(model).__name__}"
+            )
         known = self._known.get(model)
         if known is None or not known.still_true():
             known = self._known[model] = _Known(model, tuple(self.limits))
-            if known.groups.unmatched and self.rest is None:
-                self._tell("unmatched", f"{_counted(known.groups.unmatched)} and not clipped; rest=1.0 would clip them")
         unmatched = known.groups.unmatched
         limits = {**self.limits, _REST: math.inf if self.rest is None else float(self.rest)} if unmatched else self.limits
         gradients = gradients_of(known.groups.parameters, sharded=known.sharded)
@@ -79,6 +81,9 @@ class ModuleClip:
             known.layout = Layout(gradients, known.groups.numbers, list(limits.values()))
             if not any(gradients.kinds) and not known.sharded:
                 self._tell("nothing", "no parameter has a gradient; it belongs after backward and before zero_grad")
+            forgotten = [name for name, kind in zip(reversed(unmatched), reversed(gradients.kinds), strict=False) if kind]
+            if forgotten and self.rest is None:  # frozen ones have no gradient, and are told if they ever get one
+                self._tell("unmatched", f"{_counted(forgotten[::-1])} and not clipped; rest=1.0 would clip them")
         norms = known.layout.norms(gradients.measured, self.norm_type)
         if self.error_if_nonfinite and not bool(norms.isfinite().all()):
             bad = [name for name, norm in zip(limits, norms.tolist(), strict=True) if not math.isfinite(norm)]
