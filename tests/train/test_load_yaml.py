@@ -347,6 +347,17 @@ def test_another_schema_is_refused() -> None:
         load_yaml("a: 1", schema=dict)
 
 
+def test_an_instance_for_the_class_and_a_folder_for_a_file_are_refused(tmp_path: Path) -> None:
+    @dataclass
+    class Settings:
+        lr: float = 0.1
+
+    with pytest.raises(TypeError, match="the class Settings itself"):
+        load_yaml("lr: 1e-4", schema=Settings())  # type: ignore[call-overload]
+    with pytest.raises(IsADirectoryError):
+        load_yaml(str(tmp_path))
+
+
 def test_the_loader_written_in_python_gives_the_same() -> None:
     program = (
         "import yaml; yaml.__with_libyaml__ = False\n"

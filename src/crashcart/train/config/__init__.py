@@ -42,6 +42,8 @@ def load_yaml(source: str | os.PathLike[str] | bytes | IO[Any], schema: type[Any
     """
     if schema is not None and not (dataclasses.is_dataclass(schema) or models.is_model(schema)):
         raise TypeError(f"schema is a dataclass or a pydantic model, not {schema!r}.")
+    if dataclasses.is_dataclass(type(schema)):
+        raise TypeError(f"schema is the class {type(schema).__name__} itself, not an instance of it.")
     given = read(source)
     root = compose(given)
     builder = Builder(given)

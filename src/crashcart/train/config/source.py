@@ -68,7 +68,7 @@ def _is_path(given: str) -> bool:
     if "\n" in given or "\0" in given:
         return False
     looks_so = given.lower().endswith(_SUFFIXES) and not re.search(r":\s|^\s*[\[{]", given)
-    return looks_so or os.path.isfile(given)
+    return looks_so or os.path.exists(given)  # a folder too: to open it tells what it is
 
 
 def _checked(name: str, content: str | bytes) -> Source:
