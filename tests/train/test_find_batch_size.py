@@ -114,6 +114,18 @@ def test_other_errors_and_wrong_settings() -> None:
         Job(lambda n: n).find(restore=[3])
 
 
+def test_one_thing_to_restore_needs_no_list() -> None:
+    model = nn.Linear(2, 2)
+    before = model.weight.detach().clone()
+
+    def step(_samples: int) -> None:
+        with torch.no_grad():
+            model.weight.zero_()
+
+    find_batch_size(step, highest=2, limit=1e12, measure=lambda work: float(work() is None), restore=model)
+    assert torch.equal(model.weight, before)
+
+
 def test_everything_is_as_it_was() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(), nn.Linear(4, 1))

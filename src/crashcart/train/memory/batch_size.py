@@ -24,7 +24,7 @@ from crashcart.train.memory.out_of_memory import free_memory
 from crashcart.train.memory.probing import Line, Probes, size_told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from crashcart.train.memory.meters import Meter
 
@@ -59,7 +59,7 @@ def find_batch_size(  # noqa: PLR0913 - all but the first by name
     highest: int | None = None,
     multiple_of: int = 1,
     margin: float = 0.1,
-    restore: Iterable[Any] = (),
+    restore: Any = (),  # noqa: ANN401 - a module, an optimizer, or several of them
     device: torch.device | str | None = None,
     limit: float | None = None,
     measure: Callable[[Callable[[], object]], float] | None = None,
@@ -83,7 +83,7 @@ def find_batch_size(  # noqa: PLR0913 - all but the first by name
         raise ValueError(f"margin is a share of the memory between 0 and 1, not {margin!r}")
     if measure is not None and limit is None:
         raise ValueError("measure= needs limit=, the bytes that there are")
-    things = list(restore)
+    things = [restore] if hasattr(restore, "state_dict") else list(restore)
     meter = _meter(device, measure)
     with left_as_found(things):
         try:
