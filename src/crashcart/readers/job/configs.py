@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.job.config import read_config
+from crashcart.readers.job.config_names import FOLDERS, by_word, with_parents
 from crashcart.readers.job.hydra import composed
 from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from crashcart.case import Case
+    from crashcart.model import Span
 
 __all__ = ["LOADER", "Read", "read_configs"]
 
@@ -33,7 +35,6 @@ NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
 # These follow references between settings.
 REFERRING = {"omegaconf", "hydra"}
 NO_CONFIG = ("data.", "output.", "resume.", "environment.", "command.")
-FOLDERS = ("config", "configs", "conf", "confs", "cfg", "cfgs")
 CONFIG_FLAG = re.compile(r"(?i)conf|cfg|yaml|yml|json$|toml|base|param|setting|recipe|opt")
 
 
@@ -57,9 +58,9 @@ def read_configs(
     """Read them all, in the order in which the job names them; what cannot be read is told."""
     read = Read()
     hydra = composed(case, facts, places, configs if given else ())
-    listed = [*configs, *(path for fact in facts for path in _paths(fact, places))]
+    listed = [*configs, *_named(case, facts, places, words=not hydra.facts)]
     if not listed and not hydra.facts:
-        listed = [path for fact in defaults for path in _paths(fact, places)] or list(_in_code(case, places))
+        listed = list(_named(case, defaults, places, words=True)) or list(_in_code(case, places))
     read.facts += hydra.facts
     read.files += hydra.files
     if not hydra.facts:
@@ -68,8 +69,7 @@ def read_configs(
     for path in dict.fromkeys(listed):
         if os.path.realpath(path) in {os.path.realpath(one) for one in hydra.files}:
             continue
-        read.files.append(path)
-        read.facts += _tried(case, path, loader.value if loader else "", given=given)
+        read.facts += _tried(case, path, loader.value if loader else "", read.files, given=given)
     if loader is not None and loader.value in REFERRING:
         read.facts = resolved(read.facts, facts)
     if loader is not None:
@@ -78,17 +78,26 @@ def read_configs(
     return read
 
 
-def _tried(case: Case, path: str, loader: str, *, given: bool) -> list[Fact]:
+def _named(case: Case, facts: Iterable[Fact], places: Sequence[str], *, words: bool) -> Iterator[str]:
+    """The files that flags name, in full or by a word of which the code makes a name."""
+    for fact in facts:
+        named = list(_paths(fact, places))
+        yield from named or (by_word(case, fact, places) if words else ())
+
+
+def _tried(case: Case, path: str, loader: str, files: list[str], *, given: bool) -> list[Fact]:
     try:
-        facts = read_config(path)
+        facts, below = with_parents(case, path, read_config(path))
+        files += [*below, path]
     except (CommandError, OSError) as problem:
+        files.append(path)
         case.not_looked.append(NotLooked(path, str(problem)))
         line = re.search(r": line (\d+)", str(problem))
         if line is None or not given or _is_template(path):
             return []
         evidence = Evidence("config", str(problem), f"{path}:{line[1]}")
         return [Fact("config.unreadable", str(problem), evidence, "file")]
-    return list(_as_numbers(facts, path)) if loader in NUMERIC and path.endswith((".yaml", ".yml")) else facts
+    return list(_as_numbers(facts)) if loader in NUMERIC and path.endswith((".yaml", ".yml")) else facts
 
 
 def _is_template(path: str) -> bool:
@@ -96,17 +105,24 @@ def _is_template(path: str) -> bool:
     return "{{" in text or "{%" in text
 
 
-def _as_numbers(facts: Iterable[Fact], path: str) -> Iterator[Fact]:
+def _as_numbers(facts: Iterable[Fact]) -> Iterator[Fact]:
     """The plain ``1e-4`` of a file as the number that this loader makes of it."""
-    text = text_of(path)
+    texts: dict[str, str] = {}
     for fact in facts:
-        plain = fact.span is not None and text[fact.span.start : fact.span.start + 1] not in {"'", '"'}
+        plain = fact.span is not None and _quote(fact.span, texts) not in {"'", '"'}
         if plain and isinstance(fact.value, str) and NUMBER.fullmatch(fact.value):
             yield replace(fact, value=float(fact.value))
         elif isinstance(fact.value, list):
             yield replace(fact, value=[_number(item) for item in fact.value])
         else:
             yield fact
+
+
+def _quote(span: Span, texts: dict[str, str]) -> str:
+    """The first character of a value as it is written."""
+    if span.file not in texts:
+        texts[span.file] = text_of(span.file)
+    return texts[span.file][span.start : span.start + 1]
 
 
 def _number(item: object) -> object:
