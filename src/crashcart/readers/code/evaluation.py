@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from crashcart.readers.code._loops import Frame, Loops
     from crashcart.readers.code.program import Program
 
-_HELD = {"no_grad", "inference_mode", "set_grad_enabled", "set_grad", "_no_grad"}
-_DATA = re.compile(r"load|data|batch|iter|_dl\b|valid|val_|test|split", re.IGNORECASE)
-_GRADIENTS = re.compile(r"requires_grad|autograd|enable_grad|\.grad\b|no_grad|inference_mode")
+__all__ = ["DATA", "GRADIENTS", "HELD", "called_model", "look", "models_of"]
+
+HELD = {"no_grad", "inference_mode", "set_grad_enabled", "set_grad", "_no_grad"}
+DATA = re.compile(r"load|data|batch|iter|_dl\b|valid|val_|test|split", re.IGNORECASE)
+GRADIENTS = re.compile(r"requires_grad|autograd|enable_grad|\.grad\b|no_grad|inference_mode")
 _HOOKS = re.compile(
     r"^(?:validation|test|predict|training)_(?:step|epoch_end)$|^on_|^(?:evaluate|predict|prediction)_(?:step|loop)$|^evaluation_loop$"
 )
@@ -50,21 +52,33 @@ def look(program: Program) -> Iterator[Fact]:
 
 def _forward(loops: Loops, frame: Frame) -> ast.Call | None:
     """The call of the model that was put into evaluation, in a loop over data."""
-    models = {
+    models = models_of(frame)
+    for loop in frame.source.nodes(ast.For):
+        if within(loop, frame.node) and DATA.search(ast.unparse(loop.iter)):
+            call = called_model(loops, frame, loop, models)
+            if call is not None:
+                return call
+    return None
+
+
+def models_of(frame: Frame) -> set[str]:
+    """What is put into evaluation in a function."""
+    return {
         ast.unparse(receiver(call)) for call in frame.named("eval") if not call.args and isinstance(call.func, ast.Attribute)
     } - {"pd", "self.df", "df"}
-    for loop in frame.source.nodes(ast.For):
-        if not within(loop, frame.node) or not _DATA.search(ast.unparse(loop.iter)):
+
+
+def called_model(loops: Loops, frame: Frame, loop: ast.For, models: set[str]) -> ast.Call | None:
+    """The call in a loop that runs one of the models, itself or in what it calls."""
+    for call in frame.calls:
+        if not within(call, loop) or within(call, loop.iter):
             continue
-        for call in frame.calls:
-            if not within(call, loop) or within(call, loop.iter):
-                continue
-            if ast.unparse(call.func) in models:
-                return call
-            if any(ast.unparse(one) in models for one in call.args) and loops.callees(frame, call):
-                return call
-            if any(_calls(callee, models) for callee in loops.callees(frame, call)):
-                return call
+        if ast.unparse(call.func) in models:
+            return call
+        if any(ast.unparse(one) in models for one in call.args) and loops.callees(frame, call):
+            return call
+        if any(_calls(callee, models) for callee in loops.callees(frame, call)):
+            return call
     return None
 
 
@@ -77,12 +91,12 @@ def _calls(method: Frame, models: set[str]) -> bool:
 def _has_gradients(loops: Loops, frame: Frame) -> bool:
     """Whether the function, or what it calls, says anything about gradients: goes backward, asks for them, switches them off."""
     span = frame.source.span(frame.node) if isinstance(frame.node, FUNCTIONS) else None
-    if span is None or _GRADIENTS.search(frame.source.text[span.start : span.end]) or loops.inside(frame, "backward"):
+    if span is None or GRADIENTS.search(frame.source.text[span.start : span.end]) or loops.inside(frame, "backward"):
         return True
     decorators = frame.node.decorator_list if isinstance(frame.node, FUNCTIONS) else []
-    if any(last_name(getattr(one, "func", one)) in _HELD for one in decorators):
+    if any(last_name(getattr(one, "func", one)) in HELD for one in decorators):
         return True
-    return any(loops.inside(frame, name) for name in _HELD) or "@torch.jit" in ast.unparse(frame.node)[:200]
+    return any(loops.inside(frame, name) for name in HELD) or "@torch.jit" in ast.unparse(frame.node)[:200]
 
 
 def _held_above(loops: Loops, frame: Frame, depth: int = 3) -> bool:
@@ -107,7 +121,7 @@ def _under(call: ast.Call) -> bool:
     for above in parents(call):
         if isinstance(above, (ast.With, ast.AsyncWith)):
             names = {last_name(getattr(item.context_expr, "func", item.context_expr)) for item in above.items}
-            if names & _HELD:
+            if names & HELD:
                 return True
         if isinstance(above, FUNCTIONS):
             return False
@@ -116,4 +130,4 @@ def _under(call: ast.Call) -> bool:
 
 def _decorated(frame: Frame) -> bool:
     decorators = frame.node.decorator_list if isinstance(frame.node, FUNCTIONS) else []
-    return any(last_name(getattr(one, "func", one)) in _HELD for one in decorators)
+    return any(last_name(getattr(one, "func", one)) in HELD for one in decorators)
