@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.cause import compiled
 from crashcart.causes._joined import launched_with, ranks, setting
 from crashcart.causes._loaders import loaders
 from crashcart.record import record
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Length", "batches", "epoch_steps", "lengths", "share"]
 
 WHOLE = {"", "RandomSampler", "SequentialSampler"}
+FILES = r"(?i)episode|file|path|demo|traj"
 
 
 @record(frozen=True)
@@ -48,6 +50,10 @@ def lengths(case: Case, loader: Loader) -> Iterator[Length]:
         yield Length(rows[0].value["rows"], "rows", "a row is a sample", (rows[0].evidence,))
     elif len(held) == 1 and case.all("code.folder_classes") and held[0].value["kinds"].get("image"):
         yield Length(held[0].value["kinds"]["image"], "images", "all of them are for training", (held[0].evidence,))
+    files = [fact for fact in held if fact.value["kinds"].get("hdf5")]
+    if not rows and len(files) == 1 and compiled(FILES).search(str(given.get("counted", ""))):
+        there, promised = files[0].value["kinds"]["hdf5"], files[0].value["promised"]
+        yield Length(min(there, promised or there), "episodes", "each of them is one sample", (files[0].evidence,))
     most = case.facts.get("data.samples")
     if most is not None and type(most.value) is int and most.value > 0:
         yield Length(most.value, "samples", f"{most.spelling} is all that the set holds", (most.evidence,))

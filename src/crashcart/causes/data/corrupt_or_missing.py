@@ -22,7 +22,7 @@ from crashcart.cause import Stack, compiled, strong, weak
 from crashcart.causes._joined import setting
 from crashcart.causes.data._where import LOADER, WEIGHTS
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,16 +186,31 @@ def in_data(case: Case) -> Iterator[Sign]:
 def in_config(case: Case) -> Iterator[Sign]:
     """Before the start: more numbered episodes than lie there."""
     told = setting(case, "num_episodes")
+    promising = [fact for fact in case.all("data.held") if fact.value["promised"]]
     for fact in case.all("data.held"):
         promised = fact.value["promised"] or (told.value if told is not None and isinstance(told.value, int) else None)
         there, numbered = fact.value["kinds"].get("hdf5", 0), case.all("code.numbered_file")
         if promised and numbered and 0 < there < promised and fact.value["complete"]:
             where = told.evidence if told is not None else fact.value["named"]
             says = f"{promised} episodes are asked for by their numbers, and {fact.value['path']} holds {there}: it ends at the first that is not there"
-            yield Sign("strong", says, (where, numbered[0].evidence, fact.evidence))
+            every = case.all("code.numbered_all")
+            sure = bool(every) and bool(fact.value["promised"]) and len(promising) == 1
+            yield Sign("decisive" if sure else "strong", says, (where, (every or numbered)[0].evidence, fact.evidence))
 
 
-fixes = (
+def fix(case: Case) -> Iterator[Fix]:
+    """The count of episodes that there are, where they are numbered without a gap; else words."""
+    for fact in case.all("data.held"):
+        there, place = fact.value["kinds"].get("hdf5", 0), fact.value["promised_place"]
+        if place is not None and 0 < there < fact.value["promised"] and fact.value["in_a_row"] and fact.value["complete"]:
+            why = "those that are there are numbered from 0 without a gap; with the others copied here it is not needed"
+            yield Fix(
+                f"Ask for the {there} episodes that are there", "changes-training", why, edits=(Edit(place, str(there)),)
+            )
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Find and restore the bad files",
         "by-hand",

@@ -5,7 +5,7 @@
         def __len__(self): return self.count             Frames(cfg["num_samples"])
     TensorDataset(torch.randn(64, 3), ...)               FakeData(size=32)
 
-A length that depends on files, filters or splits is not known here.
+A length that depends on files, filters or splits is not known here; what it counts is told by its name, ``len(self.files)``.
 """
 
 from __future__ import annotations
@@ -84,21 +84,29 @@ def _told(giving: Giving, source: Source, owner: ast.ClassDef, site: Site) -> Gi
     if len(returned) != 1 or returned[0] is None:
         return {}
     node = returned[0]
+    counted = _counted(node)
     inner = isinstance(node, ast.Call) and name_of(node.func) == "len" and len(node.args) == 1
     node = node.args[0] if inner and isinstance(node, ast.Call) else node
     if isinstance(node, ast.Attribute) and name_of(node.value) == "self" and made is not None:
         own = [one for one in given_to(source, name_of(node), None) if function_of(one) in methods.values()]
         if len(own) != 1 or function_of(own[0]) is not made:
-            return {}
+            return counted
         node = own[0]
     if inner:
-        return _items(giving, source, node, made, site)
+        return _items(giving, source, node, made, site) or counted
     if isinstance(node, ast.Name) and made is not None:
         handed = argument(made, site[1], node.id)
         if handed is not None:
             return giving.of(site[0], handed)
         return giving.of(source, default_of(made, node.id))
     return giving.of(source, node)
+
+
+def _counted(node: ast.expr) -> Given:
+    """The name of what is counted: ``episode_ids`` of ``len(self.episode_ids)``."""
+    if isinstance(node, ast.Call) and name_of(node.func) == "len" and len(node.args) == 1:
+        return {"counted": name_of(node.args[0]).rpartition(".")[2]}
+    return {}
 
 
 def _items(

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
-from crashcart.readers.code._paths import given_to
+from crashcart.readers.code._texts import in_a_folder, text_of
 from crashcart.readers.code.source import name_of, parent
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ READERS = (
 )  # fmt: skip
 COUNTS = {"num_episodes", "n_episodes", "episodes"}
 _LONGEST = 300
-_DEPTH = 4
 
 
 def look(program: Program) -> Iterator[Fact]:
@@ -36,9 +35,9 @@ def look(program: Program) -> Iterator[Fact]:
     sets = _data_sets(program)
     for source in program.sources:
         for name, node, table in _texts(source, sets):
-            text = _text(source, node)
+            text = text_of(source, node)
             if text and len(text) < _LONGEST and "\n" not in text and ("/" in text or "." in text or name):
-                value = {"path": text, **_entry(table)}
+                value = {"path": text, **_entry(source, table)}
                 yield Fact("code.data_path", value, source.evidence(node), "code", name or "data", source.span(node))
 
 
@@ -52,21 +51,15 @@ def _texts(source: Source, sets: list[str]) -> Iterator[tuple[str, ast.expr, ast
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and NAMED.search(key.value):
                 yield key.value, value, table
     for call in source.calls(*READERS, *sets):
-        for one in (*call.args[:2], *(word.value for word in call.keywords)) if not _in_a_folder(source, call) else ():
+        for one in (*call.args[:2], *(word.value for word in call.keywords)) if not in_a_folder(source, call) else ():
             if isinstance(one, (ast.Constant, ast.BinOp, ast.Call, ast.Name)):
                 yield "data", one, None
 
 
-def _in_a_folder(source: Source, call: ast.Call) -> bool:
-    """``folder.glob("*.h5")``: a pattern that counts from another folder than the one where the program runs."""
-    name = source.called(call.func)
-    return name.rpartition(".")[2] in {"glob", "iglob"} and not name.startswith("glob")
-
-
-def _entry(table: ast.Dict | None) -> dict[str, object]:
+def _entry(source: Source, table: ast.Dict | None) -> dict[str, object]:
     """The name under which an entry stands in a table of tasks, and the episodes that it promises."""
     above = parent(table) if table is not None else None
-    under, count = "", None
+    under, count, place = "", None, None
     if isinstance(above, ast.Dict) and table is not None:
         key = next((key for key, value in zip(above.keys, above.values, strict=True) if value is table), None)
         under = str(key.value) if isinstance(key, ast.Constant) else ""
@@ -77,8 +70,8 @@ def _entry(table: ast.Dict | None) -> dict[str, object]:
             and isinstance(value, ast.Constant)
             and isinstance(value.value, int)
         ):
-            count = value.value
-    return {"under": under, "count": count}
+            count, place = value.value, source.span(value)
+    return {"under": under, "count": count, "count_place": place}
 
 
 def _data_sets(program: Program) -> list[str]:
@@ -86,37 +79,3 @@ def _data_sets(program: Program) -> list[str]:
     classes = [node for source in program.sources for node in source.nodes(ast.ClassDef)]
     bases = {node.name: [name_of(base) for base in node.bases] for node in classes}
     return [name for name, above in bases.items() if any(one.endswith("Dataset") for one in (name, *above))]
-
-
-def _text(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:
-    """The text that an expression is; empty where a part of it is not known."""
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else ""
-    if depth == 0:
-        return ""
-    if isinstance(node, ast.Name):
-        given = given_to(source, node.id, None)
-        return _text(source, given[0], depth - 1) if len(given) == 1 else ""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Div)):
-        left, right = _text(source, node.left, depth - 1), _text(source, node.right, depth - 1)
-        return (left + ("/" if isinstance(node.op, ast.Div) else "") + right) if left and right else ""
-    if isinstance(node, ast.Call) and _in_a_folder(source, node):
-        where = _text(source, node.func.value, depth - 1) if isinstance(node.func, ast.Attribute) else ""
-        pattern = _text(source, node.args[0], depth - 1) if node.args else ""
-        return f"{where}/{pattern}" if where and pattern else ""
-    if isinstance(node, ast.Call) and name_of(node.func).rpartition(".")[2] in {
-        "join",
-        "Path",
-        "str",
-        "expanduser",
-        "glob",
-        "iglob",
-        "list",
-        "sorted",
-    }:
-        parts = [_text(source, one, depth - 1) for one in node.args]
-        return "/".join(parts) if parts and all(parts) else ""
-    if isinstance(node, ast.JoinedStr):
-        parts = [_text(source, one.value if isinstance(one, ast.FormattedValue) else one, depth - 1) for one in node.values]
-        return "".join(parts) if all(parts) else ""
-    return ""

@@ -4,6 +4,7 @@ for t in range(max(0, n - chunk + 1))         nothing of a short episode     cod
 if n < chunk: continue                        the same
 torch.stack(all_actions)                      whole episodes, of one length  code.stacked_whole
 f"episode_{i}.hdf5"                           files by their number          code.numbered_file
+the same in `for i in range(num_episodes)`    each of them, before the rest  code.numbered_all
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._given import Giving
+from crashcart.readers.code.data_paths import COUNTS
 from crashcart.readers.code.samples import read_of
 from crashcart.readers.code.source import name_of, parent, parents
 
@@ -40,6 +42,8 @@ def look(program: Program) -> Iterator[Fact]:
             parts = [str(one.value) if isinstance(one, ast.Constant) else "#" for one in text.values]
             if NUMBERED.search("".join(parts)):
                 yield source.fact("code.numbered_file", "".join(parts), text)
+                if _is_each(text) and giving.callers.certain(source, text):
+                    yield source.fact("code.numbered_all", "".join(parts), text)
         for function in source.nodes(ast.FunctionDef):
             for node in ast.walk(function):
                 value = None if node in seen else _left_out(giving, source, function, node)
@@ -49,6 +53,19 @@ def look(program: Program) -> Iterator[Fact]:
             for call, key in _stacked(source, function):
                 sure = giving.callers.certain(source, call)
                 yield source.fact("code.stacked_whole", {"key": key, "sure": sure}, call)
+
+
+def _is_each(text: ast.JoinedStr) -> bool:
+    """Whether the number goes through all that a table of tasks or a flag promises, and nothing catches what is not there."""
+    numbers = {name_of(one.value) for one in text.values if isinstance(one, ast.FormattedValue)}
+    for above in parents(text):
+        if isinstance(above, ast.Try):
+            return False
+        if isinstance(above, ast.For) and name_of(above.target) in numbers:
+            over = above.iter
+            alone = isinstance(over, ast.Call) and name_of(over.func) == "range" and len(over.args) == 1
+            return alone and isinstance(over, ast.Call) and name_of(over.args[0]).rpartition(".")[2] in COUNTS
+    return False
 
 
 def _stacked(source: Source, function: Function) -> Iterator[tuple[ast.Call, str]]:

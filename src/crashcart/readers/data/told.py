@@ -23,11 +23,12 @@ def facts_of(found: Found, named: Fact) -> Iterator[Fact]:
     seen = Evidence("data", _counted(found), found.path)
     direct = found.files == 1 and not found.folders and not found.others
     base = {"path": found.path, "named": named.evidence, "direct": direct}
-    count = named.value.get("count") if isinstance(named.value, dict) else None
+    told = named.value if isinstance(named.value, dict) else {}
     kinds = found.kinds
     yield Fact("data.held", {**base, "files": found.files, "looked": found.looked, "kinds": kinds, "bytes": found.bytes,
                              "folders": found.folders, "others": found.others, "complete": found.complete,
-                             "promised": count}, seen, "data")  # fmt: skip
+                             "promised": told.get("count"), "promised_place": told.get("count_place"),
+                             "in_a_row": _in_a_row(found)}, seen, "data")  # fmt: skip
     for path, kind in found.stand_ins[:_MOST]:
         value = {
             **base,
@@ -50,6 +51,12 @@ _WORDS = {"empty": "0 bytes", "pointer": "version https://git-lfs.github.com/spe
 def _counted(found: Found) -> str:
     every = f"all {found.files:,} files" if found.looked >= found.files else f"{found.looked:,} of {found.files:,} files"
     return f"looked at {every}" if found.files != 1 else "looked at this file"
+
+
+def _in_a_row(found: Found) -> bool:
+    """Whether the files are numbered from 0 without a gap: ``episode_0.hdf5``, ``episode_1.hdf5``."""
+    names = [re.fullmatch(r".*\D(\d+)\.\w+", str(one["path"])) for one in found.answers]
+    return found.looked == found.files and sorted(int(name[1]) for name in names if name) == list(range(len(names)))
 
 
 class _Gathered:
