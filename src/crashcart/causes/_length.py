@@ -68,6 +68,8 @@ def share(case: Case, loader: Loader, count: int) -> int | None:
         return None
     if _dealt_by_accelerate(case):
         return count // several if several else None
+    if case.all("code.devices"):
+        return -(-count // several) if several else None  # Lightning puts a DistributedSampler in its place
     return count
 
 

@@ -23,6 +23,7 @@ from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch, starts
+from crashcart.readers.job.started import count_ranks
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
@@ -37,7 +38,7 @@ from crashcart.readers.project import (
     readers_of,
     root_of,
 )
-from crashcart.record import field, record, replace
+from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,7 +180,7 @@ class _Planning:
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
-        _count(case, program)
+        count_ranks(case, program)
         data_facts(case, program, places, self.looking)
         case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
         case.ignored["*"] = self.own.ignore
@@ -235,17 +236,3 @@ def _entry(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
                 if path := found_in(places, one):
                     return path
     return None
-
-
-def _count(case: Case, program: Program) -> None:
-    """A plain ``python train.py`` is one process, unless the program starts others itself."""
-    kind = case.facts.get("launch.kind")
-    if kind is None or kind.value != "python" or "launch.processes" in case.facts or not program.sources:
-        return
-    several = ("spawn", "start_processes", "notebook_launcher", "Popen", "Trainer", "Fabric", "Process", "LightningCLI")
-    if any(True for source in program.sources for _ in source.calls(*several)):
-        return
-    evidence = Evidence(kind.evidence.source, kind.evidence.quote, kind.evidence.where)
-    case.facts["launch.processes"] = replace(
-        kind, name="launch.processes", value=1, evidence=evidence, origin="default", span=None
-    )
