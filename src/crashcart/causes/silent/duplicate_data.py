@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, ranks
+from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.causes.silent._lines import grade
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -124,7 +124,15 @@ def _drawn(line: Line) -> tuple[int, ...]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A sampler that is never told the epoch, in a job of several ranks and epochs."""
+    """A sampler that is never told the epoch, in a job of several ranks and epochs; data that nobody divides among ranks."""
+    several = ranks(case)
+    for fact in case.all("code.undivided"):
+        says = "no sampler divides the data among the ranks: each goes through all of it"
+        if several is None:
+            yield Sign("weak", f"{says}, when there is more than one", (fact.evidence,), fatal=False)
+        elif several > 1:
+            says = f"no sampler divides the data: each of {several} ranks goes through all of it in every epoch"
+            yield Sign("strong", says, (fact.evidence, *launched_with(case)), fatal=False)
     for fact in _same_order(case):
         says = "set_epoch is never called: every epoch goes through the data in the same order"
         if ranks(case) is None:
@@ -140,6 +148,10 @@ def _same_order(case: Case) -> list[Fact]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Tell the sampler the epoch, where the code allows; then the other ways to see data twice."""
+    whole = edits_of(case.all("code.undivided"), "edits")
+    if whole and ranks(case) != 1:
+        why = "each rank gets its own part, so that an epoch is one pass over the data, and has fewer steps"
+        yield Fix("Give each rank its part of the data", "changes-training", why, edits=whole)
     edits = edits_of(_same_order(case), "edits")
     if edits:
         yield Fix(

@@ -220,11 +220,12 @@ def in_code(case: Case) -> Iterator[Sign]:
             continue
         words = " and ".join(missing)
         told = f"a resume loads the weights and not the {words}: "
-        told += f"the {' and '.join(saved)} is saved and never loaded" if saved else "it is not saved at all"
+        are, it, starts = ("are", "they", "start") if len(saved or missing) > 1 else ("is", "it", "starts")
+        told += f"the {' and '.join(saved)} {are} saved and never loaded" if saved else f"{it} {are} not saved at all"
         heavy = _begins_anew(fact)
         yield Sign(
             "strong" if heavy else "weak",
-            f"{told}, so that it starts anew when the job is resumed",
+            f"{told}, so that {it} {starts} anew when the job is resumed",
             (fact.evidence,),
             fatal=heavy,
         )

@@ -107,6 +107,22 @@ def _loader(loops: Loops, frame: Frame, loop: ast.For) -> str:
     for call in frame.calls:
         if within(call, loop) and loops.does(frame, call, "backward"):
             for one in call.args:
-                if re.search(r"load|_dl$", last_name(one)) and not _EVALUATION.search(last_name(one)):
+                if _is_loader(last_name(one)):
                     return ast.unparse(one)
+            for callee in loops.callees(frame, call) if frame.owner is not None else ():
+                if callee.owner is frame.owner and (own := _own_loader(callee)):
+                    return own
     return ""
+
+
+def _own_loader(method: Frame) -> str:
+    """The loader of the same object that a method goes through: ``for batch in self.train_loader``."""
+    for loop in method.source.nodes(ast.For):
+        for one in ast.walk(loop.iter) if within(loop, method.node) else ():
+            if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self" and _is_loader(one.attr):
+                return ast.unparse(one)
+    return ""
+
+
+def _is_loader(name: str) -> bool:
+    return bool(re.search(r"load|_dl$", name)) and not _EVALUATION.search(name)
