@@ -203,3 +203,37 @@ def test_a_pattern_below_another_folder_names_no_data(tmp_path: Path, monkeypatc
     (tmp_path / "clips/empty.npy").touch()
     found = [one.cause for one in crashcart.check(command=["python", "train.py"]).findings if one.level != "note"]
     assert found == ["data/corrupt-or-missing"]
+
+
+def test_labels_of_a_plain_array_are_called_by_its_file(data: Path) -> None:
+    np.save(data / "labels.npy", np.arange(1, 11))
+    Path("config.json").write_text('{"labels": "data/labels.npy", "num_classes": 10}', encoding="utf-8")
+    Path("train.py").write_text(
+        'import json\nimport numpy as np\nimport torch\ncfg = json.load(open("config.json"))\n'
+        'labels = np.load(cfg["labels"])\nhead = torch.nn.Linear(4, cfg["num_classes"])\n',
+        encoding="utf-8",
+    )
+    told = said("data/label-range")
+    assert [level for level, _ in told] == ["can"]
+    assert told[0][1].startswith("data/labels.npy goes up to 10")
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_weights_that_are_a_pointer(data: Path, *, read: bool) -> None:
+    (data / "backbone.pth").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    Path("config.json").write_text('{"pretrained": "data/backbone.pth", "lr": 0.1}', encoding="utf-8")
+    load = 'torch.load(cfg["pretrained"])' if read else 'print(cfg["lr"])'
+    Path("train.py").write_text(
+        f'import json\nimport torch\ncfg = json.load(open("config.json"))\n{load}\n', encoding="utf-8"
+    )
+    expected = [("will", "data/backbone.pth is a Git LFS pointer, not the data")] if read else []
+    assert said("data/placeholder-file") == expected
+
+
+def test_a_folder_of_weights_of_which_one_is_a_pointer_is_a_condition(data: Path) -> None:
+    (data / "pytorch_model.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    (data / "model.safetensors").write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00{}      ")
+    Path("config.json").write_text('{"model_path": "data"}', encoding="utf-8")
+    code = 'import json\nimport torch\nfrom transformers import AutoModel\ncfg = json.load(open("config.json"))\n'
+    Path("train.py").write_text(f'{code}AutoModel.from_pretrained(cfg["model_path"])\n', encoding="utf-8")
+    assert [level for level, _ in said("data/placeholder-file")] == ["can"]

@@ -88,8 +88,9 @@ class _Gathered:
                 yield Fact("data.shapes", value, Evidence("data", f"{list(one)} and {list(other)}", where), "data")
         for name, spans in self.labels.items():
             low, (_, high, where) = min(spans)[0], max(spans, key=lambda span: span[1])
-            value = {**base, "name": name, "low": low, "high": high}
-            yield Fact("data.labels", value, Evidence("data", f"{name} from {low} to {high}", where), "data")
+            called = name or found.path
+            value = {**base, "name": called, "low": low, "high": high}
+            yield Fact("data.labels", value, Evidence("data", f"{called} from {low} to {high}", where), "data")
         if self.episodes:
             path, least = min(self.episodes, key=lambda one: one[1])
             lengths = sorted(length for _, length in self.episodes)
