@@ -113,7 +113,7 @@ def readers_of(config: str, entries: Iterable[str]) -> list[str]:
 def launches(path: str) -> bool:
     """Whether a script starts a training."""
     try:
-        return any(fact.name == "launch.kind" for fact in read_script(path))
+        return any(fact.name == "launch.kind" for fact in read_script(path, whole=True))
     except CommandError:
         return False
 

@@ -20,7 +20,7 @@ from crashcart.names import canonical, is_secret
 from crashcart.readers.job.counting import processes
 from crashcart.readers.job.folder import folder_of
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
-from crashcart.readers.job.mending import oddities
+from crashcart.readers.job.mending import meant, oddities
 from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
@@ -67,19 +67,22 @@ def read_command(command: Sequence[str] | str, where: str = "command") -> list[F
     return _Reading(script, where).facts(certain=len(script.commands) == 1)
 
 
-def read_script(path: str, given: Mapping[str, str] | None = None) -> list[Fact]:
+def read_script(path: str, given: Mapping[str, str] | None = None, *, whole: bool = False) -> list[Fact]:
     """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains.
 
-    ``given`` are variables that are set before it begins: ``1`` is its first argument.
+    ``given`` are variables that are set before it begins: ``1`` is its first argument. ``whole``: where a command is cut by what
+    stands in it, the one that its author meant, since that is the one that will be started when the cut is mended.
     """
     text = text_of(path)
     script = lex(text, path, given)
     header = {fact.name: fact.value for fact in _Reading(script, path).headers()}
     if header:
         known = {name: str(header[source]) for name, source in FROM_HEADER.items() if source in header}
-        script = lex(text, path, {**known, **(given or {})})
+        given = {**known, **(given or {})}
+        script = lex(text, path, given)
     reading = _Reading(script, path)
-    return [*script.broken, *oddities(script), *reading.headers(), *reading.facts()]
+    told = _Reading(replace(lex(meant(text), path, given), text=text), path) if whole and script.broken else reading
+    return [*script.broken, *oddities(script), *reading.headers(), *told.facts()]
 
 
 class _Reading:

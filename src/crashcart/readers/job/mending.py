@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from crashcart.readers.job.shell import Script
 
-__all__ = ["mend", "oddities", "superfluous"]
+__all__ = ["meant", "mend", "oddities", "superfluous"]
 
 # What a login shell, Slurm or a container sets before the script runs.
 OUTSIDE = re.compile(
@@ -54,6 +54,16 @@ def _is_asked(text: str, name: str) -> bool:
 def mend(text: str) -> str:
     """The script with every continued command whole: plain line ends, and no comment or blank between its lines."""
     return "".join(text[at] for at in _kept(text))
+
+
+def meant(text: str) -> str:
+    """The same for a reader who needs every character at its place: what breaks a command becomes blanks before the backslash."""
+    signs = list(text)
+    for start, end in superfluous(text):
+        signs[start:end] = " " * (end - start)
+        if text[start - 1 : start] == "\\" and text[end : end + 1] == "\n":
+            signs[start - 1], signs[end - 1] = " ", "\\"
+    return "".join(signs)
 
 
 def superfluous(text: str) -> list[tuple[int, int]]:

@@ -40,7 +40,7 @@ def starts(words: Sequence[str], script: str) -> bool:
 
 
 def read_launch(path: str, words: Sequence[str] = ()) -> list[Fact]:
-    """What a script says when it is started by these words; a script that trains nothing itself is followed."""
+    """What a script that is yet to be started by these words says; a script that trains nothing itself is followed."""
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
     given |= {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
@@ -49,7 +49,7 @@ def read_launch(path: str, words: Sequence[str] = ()) -> list[Fact]:
 
 
 def _followed(path: str, given: Mapping[str, str], above: tuple[str, ...]) -> list[Fact]:
-    facts = read_script(path, given)
+    facts = read_script(path, given, whole=True)
     if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
