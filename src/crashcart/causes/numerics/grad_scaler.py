@@ -88,7 +88,7 @@ def _out_of_order(case: Case, fact: Fact) -> Sign:
         told = "the scaler steps again and again, and nothing ever calls update(): the second step is refused"
         return Sign("decisive" if sure else "strong", told, (fact.evidence,))
     if fact.value["what"] == "clipped_scaled":
-        told = "gradients are clipped while they are still multiplied by the loss scale: nearly nothing is left of each step"
+        told = "gradients are clipped while they are still multiplied by the loss scale: the limit is as many times smaller than it says"
         return Sign("strong", told, (fact.evidence,), fatal=False)
     every = number_of(case, fact.value["every"])
     known = isinstance(every, int) and every > 1

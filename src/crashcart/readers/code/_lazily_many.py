@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["gathered_lazily"]
 
 
-def gathered_lazily(source: Source, owner: ast.ClassDef, init: Function, call: ast.Call, attribute: str) -> tuple[Edit, ...]:
-    """The edits, none where the handles are gathered or used in another way."""
+def gathered_lazily(
+    source: Source, owner: ast.ClassDef, init: Function, call: ast.Call, attribute: str, held: ast.Name | None = None
+) -> tuple[Edit, ...]:
+    """The edits, none where the handles are gathered or used in another way; ``held`` is the name that each had before."""
+    put = held if held is not None else call
     if has(owner, "__getstate__", attribute) or not known_to_all(source, call) or not own_lines(source, init.body[-1]):
         return ()
     uses = [node for node in ast.walk(init) if isinstance(node, ast.Attribute) and name_of(node) == f"self.{attribute}"]
@@ -34,7 +37,7 @@ def gathered_lazily(source: Source, owner: ast.ClassDef, init: Function, call: a
         return ()
     keyed = _is_keyed(begun.value, call)
     filled = [node for node in uses if node is not begun.targets[0]]
-    if keyed is None or not all(_fills(node, call) for node in filled):
+    if keyed is None or not all(_fills(node, put) or _only_counted(node) for node in filled):
         return ()
     if inside(begun, ast.For, ast.While, ast.If) or _calls_own(init, owner):
         return ()
@@ -51,7 +54,7 @@ def gathered_lazily(source: Source, owner: ast.ClassDef, init: Function, call: a
     return (
         Edit(source.span(begun.targets[0]), start),
         *(Edit(source.span(node), f"{own}_given") for node in filled),
-        Edit(source.span(call), given_to(source, call)),
+        Edit(source.span(put), given_to(source, call)),
         added_after(source, init.body[-1], body),
         *imported(source, "os"),
     )
@@ -77,7 +80,13 @@ def _is_keyed(value: ast.expr, call: ast.Call) -> bool | None:
     return False if isinstance(value, ast.List) and not value.elts else None
 
 
-def _fills(node: ast.Attribute, call: ast.Call) -> bool:
+def _only_counted(node: ast.Attribute) -> bool:
+    """``len(self.files)``, which is the same for what they are opened with."""
+    above = parent(node)
+    return isinstance(above, ast.Call) and name_of(above.func) == "len"
+
+
+def _fills(node: ast.Attribute, call: ast.expr) -> bool:
     """Whether this use puts the handle in: ``self.files[key] = ...`` or ``self.files.append(...)``."""
     above = parent(node)
     if isinstance(above, ast.Subscript):

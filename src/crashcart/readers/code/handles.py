@@ -3,6 +3,7 @@
     self.file = h5py.File(path, "r")                kept: every forked worker has the same one, a spawned one cannot be sent it
     self.images = h5py.File(path, "r")["images"]    the same
     self.files = [h5py.File(p) for p in paths]      as many descriptors as there are files, too
+    f = h5py.File(path); self.files.append(f)       the same
 
 One that is closed again in ``__init__``, dropped by ``__getstate__``, or read to its end at once is none.
 """
@@ -82,21 +83,22 @@ def _kept(openers: Openers, source: Source, owner: ast.ClassDef, init: Function)
                 continue
             opened = node
             statement, attribute, many = _keeper(opened)
+            held = None
             if statement is None:
                 name = local.get(opened, "")
-                statement, attribute = _passed_on(function, name) if name else (None, "")
+                statement, attribute, held = _passed_on(function, name) if name else (None, "", None)
             if statement is None or _dropped(owner, function, attribute) or _guarded(statement, function):
                 continue
-            many = many or known[1]
+            many = many or known[1] or held is not None
             derived = [] if many else _derived(function, attribute)
             edits: tuple[Edit, ...] = ()
-            if isinstance(statement, ast.Assign) and function is init:
+            if isinstance(statement, ast.Assign) and function is init and held is None:
                 value = statement.value
                 alone = value is opened or (isinstance(value, ast.ListComp) and value.elt is opened)
                 edits = opened_lazily(source, owner, init, statement, derived) if alone else ()
             if many and not edits and function is init:
-                edits = gathered_lazily(source, owner, init, opened, attribute)
-            if isinstance(statement, ast.Assign) and function is not init:
+                edits = gathered_lazily(source, owner, init, opened, attribute, held)
+            if isinstance(statement, ast.Assign) and function is not init and held is None:
                 edits = opened_again(source, owner, init, function, [statement, *derived])
             seen = {
                 "library": known[0], "class": owner.name, "attribute": attribute, "many": many,
@@ -167,10 +169,18 @@ def _local_handles(openers: Openers, source: Source, functions: list[Function]) 
     return found
 
 
-def _passed_on(function: Function, name: str) -> tuple[ast.stmt | None, str]:
-    """An attribute that is given a local handle, or a part of one by its name."""
+def _passed_on(function: Function, name: str) -> tuple[ast.stmt | None, str, ast.Name | None]:
+    """An attribute that is given a local handle, or a part of one by its name; and the name where many are gathered in it."""
     closed = any(isinstance(node, ast.Call) and name_of(node.func) == f"{name}.close" for node in ast.walk(function))
-    for node in ast.walk(function):
+    for node in ast.walk(function) if not closed else ():
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and len(node.value.args) == 1:
+            into, given = name_of(node.value.func).split("."), node.value.args[0]
+            if into[:1] == ["self"] and into[2:] == ["append"] and isinstance(given, ast.Name) and given.id == name:
+                return node, into[1], given
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript) and isinstance(node.value, ast.Name):
+            into = name_of(node.targets[0]).split(".")
+            if into[:1] == ["self"] and into[1:] and not into[2:] and node.value.id == name:
+                return node, into[1], node.value
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and not closed:
             value = node.value
             while (
@@ -180,8 +190,8 @@ def _passed_on(function: Function, name: str) -> tuple[ast.stmt | None, str]:
             ):
                 value = value.value
             if isinstance(value, ast.Name) and value.id == name and name_of(node.targets[0].value) == "self":
-                return node, node.targets[0].attr
-    return None, ""
+                return node, node.targets[0].attr, None
+    return None, "", None
 
 
 def _derived(init: Function, attribute: str) -> list[ast.Assign]:

@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._edits import alone, indent_of, line_after, line_before
+from crashcart.readers.code._edits import alone, indent_of, line_after, line_before, step_in
 from crashcart.readers.code._loops import last_name, loop_of, loops_of, receiver, statement, within
 from crashcart.readers.code._operands import operand
 from crashcart.readers.code._scaler import enabled
@@ -115,14 +115,28 @@ def _unclipped(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tu
     if loops.inside(frame, "unscale_") or any(loops.inside(other, "unscale_") for other, _ in loops.callers(frame)):
         return
     for clip in frame.named(*_CLIPS):
-        later = [step for step in steps if step.lineno > clip.lineno and loop_of(step) is loop_of(clip)]
+        later = [step for step in steps if step.lineno > clip.lineno and _same_round(step, clip)]
         if not later or not later[0].args:
             continue
         at = statement(clip)
-        line = f"{ast.unparse(receiver(later[0]))}.unscale_({ast.unparse(later[0].args[0])})"
-        edits = (line_before(frame.source, at, line),) if alone(frame.source, at) else ()
+        lines = [f"{ast.unparse(receiver(later[0]))}.unscale_({ast.unparse(later[0].args[0])})"]
+        each = loop_of(later[0])
+        if each is not loop_of(clip) and isinstance(each, ast.For):
+            head = f"for {ast.unparse(each.target)} in {ast.unparse(each.iter)}:"
+            lines = [head, f"{step_in(frame.source)}{lines[0]}"]
+        edits = (line_before(frame.source, at, *lines),) if alone(frame.source, at) else ()
         yield {"what": "clipped_scaled", "edits": edits}, clip
         return
+
+
+def _same_round(step: ast.Call, clip: ast.Call) -> bool:
+    """Whether the scaler steps in the same round of a loop as the clipping, for one optimizer or for each of several."""
+    loop = loop_of(step)
+    if loop is loop_of(clip):
+        return True
+    named = {one.id for given in step.args for one in ast.walk(given) if isinstance(one, ast.Name)}
+    several = isinstance(loop, ast.For) and isinstance(loop.target, ast.Name) and loop.target.id in named
+    return several and loop_of(loop) is loop_of(clip) if loop is not None else False
 
 
 def _no_update(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
