@@ -88,6 +88,12 @@ def test_a_loop_of_ones_own_is_finished_with_what_ddp_held_back(scenes: Scenes) 
         assert (told["finished"], told["again"]) == (True, False)
 
 
+def test_a_static_graph_averages_its_first_backward(scenes: Scenes) -> None:
+    for told in both(scenes, "static_graph"):
+        assert "expect_autograd_hooks_" in told["usual"]
+        assert told["apart"] < ROUNDING
+
+
 @pytest.mark.parametrize("name", ["weighted", "no_lengths"])
 def test_unequal_micro_batches_and_windows_are_one_big_batch(scenes: Scenes, name: str) -> None:
     assert max(told["apart"] for told in both(scenes, name)) < ROUNDING

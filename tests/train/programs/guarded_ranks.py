@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import warnings
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -151,6 +152,26 @@ def own_loop() -> dict[str, Any]:
     return {"apart": apart(model, wanted), "finished": finished, "again": guard.finish()}
 
 
+def static_graph() -> dict[str, Any]:
+    """By torch's own no_sync an internal error: the first backward of a static graph has to average."""
+    model = nn.parallel.DistributedDataParallel(net(), static_graph=True)
+    with model.no_sync():
+        try:
+            loss_of(model, rows(1)[0]).backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            usual = str(error)
+    apart_by = []
+    for nested in (False, True):
+        model = nn.parallel.DistributedDataParallel(net(), static_graph=True)
+        guard = StepGuard(model, sgd(model), accumulate=3)
+        for batch in guard.batches(rows(7)):
+            with guard.step(batch) if nested else nullcontext():
+                guard.backward(loss_of(model, batch))
+        all_rows = [[*rows(7, 0)[i : i + 3], *rows(7, 1)[i : i + 3]] for i in (0, 3, 6)]
+        apart_by.append(apart(model, reference(all_rows)))
+    return {"usual": usual, "apart": max(apart_by)}
+
+
 def weighted() -> dict[str, Any]:
     """Micro batches of unequal size, also between ranks."""
     model = ddp()
@@ -294,7 +315,17 @@ def _poison_once() -> Any:
 
 
 SCENES = [
-    *(nan_on_one, inf_loss_with_good_gradients, accumulation, sums_saved, own_loop, weighted, no_lengths, unequal_lengths),
+    *(
+        nan_on_one,
+        inf_loss_with_good_gradients,
+        accumulation,
+        sums_saved,
+        own_loop,
+        static_graph,
+        weighted,
+        no_lengths,
+        unequal_lengths,
+    ),
     *(scaler_alone_on_each, hopeless, lost_weights_go_back, own_cycle, sharded),
 ]
 

@@ -26,6 +26,9 @@ class Syncing:
     """The wrappers inside of a model that average gradients, and a switch for them."""
 
     def __init__(self, models: list[torch.nn.Module], *, wanted: bool | None) -> None:
+        for one in models:
+            if not hasattr(one, "named_parameters"):
+                raise TypeError(f"StepGuard(model, optimizer) needs a module in the first place, not {type(one).__name__}.")
         self.replicas = list(_wrapped(models, _is_replica))
         self.shards = list(_wrapped(models, _is_shard))
         others = [model for model in models if hasattr(model, "no_sync") and not _is_shard(model) and not _is_replica(model)]
@@ -38,6 +41,8 @@ class Syncing:
             if not getattr(replica, "_comm_hooks", None)  # such a hook may leave ranks with gradients that differ
             for parameter in _averaged(replica)
         }
+        # torch dies with an internal error where the first backward of a static graph is one without averaging.
+        self._new = {id(replica) for replica in self.replicas if getattr(replica, "static_graph", False)}
         self._open: ExitStack | None = None
 
     @property
@@ -59,8 +64,8 @@ class Syncing:
 
     def pause(self, *, sure: bool) -> None:
         """No averaging from here to `resume`; `sure`: the last micro batch of this window will certainly come."""
-        self.resume()
-        targets = self._pause + (self._pause_when_sure if sure else [])
+        self._reopen()
+        targets = [one for one in self._pause if id(one) not in self._new] + (self._pause_when_sure if sure else [])
         if not targets:
             return
         stack = ExitStack()
@@ -73,7 +78,11 @@ class Syncing:
         self._open = stack
 
     def resume(self) -> None:
-        """Averaging as usual."""
+        """Averaging as usual, after a micro batch."""
+        self._new.clear()
+        self._reopen()
+
+    def _reopen(self) -> None:
         if self._open is not None:
             stack, self._open = self._open, None
             stack.close()
