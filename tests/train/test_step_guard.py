@@ -147,6 +147,40 @@ def test_a_call_that_cannot_work_says_what_to_do(wrong: Any, words: str) -> None
         wrong(net())
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda model: StepGuard(adam(model), model), "a module in the first place, not AdamW"),
+        (lambda model: StepGuard(model, None), "an optimizer in the second place, not NoneType"),
+        (lambda model: StepGuard(model, adam(model), scaler=True), "give a GradScaler"),
+    ],
+)
+def test_things_in_the_wrong_place_are_named(wrong: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        wrong(net())
+
+
+def test_a_loop_that_calls_backward_itself_is_told_that_it_trains_nothing() -> None:
+    model = net()
+    guard = StepGuard(model, adam(model))
+
+    def usual() -> None:
+        for batch in guard.batches(rows(3)):
+            loss_of(model, batch).backward()  # type: ignore[no-untyped-call]
+
+    with pytest.warns(UserWarning, match="called for none of 3 batches"):
+        usual()
+    assert guard.counts.windows == 0
+
+
+def test_a_skip_is_told_at_the_line_of_the_loop() -> None:
+    model = net()
+    guard = StepGuard(model, adam(model))
+    with pytest.warns(UserWarning, match="skipped step 0") as told:
+        run(model, guard, rows(1), bad=[0])
+    assert told[0].filename == run.__code__.co_filename
+
+
 def test_two_backwards_for_one_batch_are_refused() -> None:
     model = net()
     guard = StepGuard(model, adam(model))

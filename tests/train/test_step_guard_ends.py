@@ -89,7 +89,8 @@ def test_only_gradients_bad_keeps_every_micro_batch_of_the_window() -> None:
 def test_a_folder_that_cannot_be_written_does_not_stop_the_training() -> None:
     model = net()
     guard = StepGuard(model, adam(model), keep_in="/proc/nowhere")
-    run(model, guard, rows(3), bad=[1])
+    with pytest.warns(UserWarning, match="cannot write to keep_in='/proc/nowhere', the copy is in memory only"):
+        run(model, guard, rows(3), bad=[1])
     assert guard.kept[0].path is None
 
 

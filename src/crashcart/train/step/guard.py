@@ -22,6 +22,7 @@ from crashcart.train.step.cycle import Cycle, Window, checked_clip
 from crashcart.train.step.judge import Judge
 from crashcart.train.step.kept import Micro, Shelf
 from crashcart.train.step.ledger import Ledger
+from crashcart.train.step.saying import say
 from crashcart.train.step.stepping import Stepping
 from crashcart.train.step.syncing import Syncing
 from crashcart.train.step.together import Ranks
@@ -46,7 +47,17 @@ def _untraced(method: Method) -> Method:
 
 
 class StepGuard(Answers):
-    """The cycle around an optimizer step. See docs/train.md for what each argument is good for."""
+    """The cycle around an optimizer step: backward, unscale, clip, step, update, with accumulation, alike on all ranks.
+
+        guard = StepGuard(model, optimizer, scaler=scaler, accumulate=4, clip=1.0)
+        for batch in guard.batches(loader):
+            guard.backward(loss_of(model, batch))   # instead of loss.backward, unscale_, step, update, zero_grad
+
+    accumulate: micro batches a step. clip: the largest norm, or a function of the model. keep_in: a folder for the first `keep`
+    batches that break a step, `keep_bytes` of each. skip_limit: the share of skipped steps that brings advice. hopeless_after:
+    so many in a row end it. rollback_every: copy weights so often, and go back after `rollback_after` skips or lost weights.
+    group: who decides (False: this rank alone). no_sync=True: hold FSDP's averaging back too, for the memory of whole gradients.
+    """
 
     def __init__(  # noqa: PLR0913 - each a choice of its own, all but the first two with a good default
         self,
@@ -98,6 +109,7 @@ class StepGuard(Answers):
         self._finish_open()
         self._judge.begin()
         limit = self._common_length(loader)
+        given = used = 0
         for batch, final in ahead(loader, limit):
             if not self._window.micros:
                 self._stepping.forget()
@@ -109,8 +121,13 @@ class StepGuard(Answers):
             finally:
                 self._syncing.resume()
                 self._turn = None
+            given, used = given + 1, used + turn.done
             if turn.last and self._window.micros:
                 self._finish_open()
+        if given and not used:
+            say(
+                f"guard.backward was called for none of {given} batches, so no step was made: call it instead of loss.backward."
+            )
 
     @contextmanager
     def step(self, batch: Any = None, *, ids: Any = None, weight: Any = None, last: bool | None = None) -> Iterator[None]:  # noqa: ANN401 - whatever a loader yields

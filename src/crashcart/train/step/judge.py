@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from crashcart.train.step.rollback import Snapshots, Statistics, not_finite_names
+from crashcart.train.step.saying import say
 from crashcart.train.step.verdicts import LAG, Pending, Verdict
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Judge:
         if not self._told and (first is not None or self.ranks.first):
             self._told = True
             where = f" Kept: {first}." if first is not None else ""
-            warnings.warn(f"StepGuard skipped step {verdict.step}: {_WORDS[reason]}.{where}", stacklevel=2)
+            say(f"StepGuard skipped step {verdict.step}: {_WORDS[reason]}.{where}")
 
     def _advise(self) -> None:
         if self.advice is not None or not self.ledger.too_many:
@@ -126,7 +126,7 @@ class Judge:
             f"instead of fp16.{kept}"
         )
         if self.ranks.first or self.shelf.kept:
-            warnings.warn(self.advice, stacklevel=2)
+            say(self.advice)
 
     def _act(self, *, streak_began: bool) -> None:
         """Weights are looked at once for each series of skips: nothing changes them while it lasts."""
@@ -174,7 +174,7 @@ class Judge:
         self._back_since = self.ledger.since
         self.ledger.counts.rolled_back += 1
         if self.ranks.first:
-            warnings.warn(f"StepGuard went back to the weights after step {step}.", stacklevel=2)
+            say(f"StepGuard went back to the weights after step {step}.")
         return True
 
     def _take_snapshot(self) -> None:

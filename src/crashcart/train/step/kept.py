@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crashcart.train.step.saying import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -55,7 +57,7 @@ class Kept:
     loss: float
     ids: list[Any] | None = None
     not_finite: dict[str, list[int]] = field(default_factory=dict)
-    batch: Any = None
+    batch: Any = field(default=None, repr=False)
     path: str | None = None
 
     def __str__(self) -> str:
@@ -75,6 +77,7 @@ class Shelf:
         self.folder = None if folder is None else os.fspath(folder)
         self.most, self.most_bytes = most, most_bytes
         self.kept: list[Kept] = []
+        self._told = False
 
     def put(self, micro: Micro, step: int, number: int, *, rank: int, reason: str, loss: float) -> Kept | None:
         """Keep one, unless there are enough."""
@@ -104,7 +107,10 @@ class Shelf:
         try:
             os.makedirs(self.folder, exist_ok=True)
             torch.save(content, path)
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError) as error:
+            if not self._told:
+                self._told = True
+                say(f"StepGuard cannot write to keep_in={self.folder!r}, the copy is in memory only: {error}")
             return None
         return path
 

@@ -20,6 +20,13 @@ class Stepping:
     """Unscale, step, update and clear, in the only order that is right."""
 
     def __init__(self, optimizers: list[Any], scaler: Any) -> None:  # noqa: ANN401 - any optimizer, any scaler with torch's methods
+        for one in optimizers:
+            if not hasattr(one, "param_groups"):
+                raise TypeError(
+                    f"StepGuard(model, optimizer) needs an optimizer in the second place, not {type(one).__name__}."
+                )
+        if scaler is not None and not hasattr(scaler, "is_enabled"):
+            raise TypeError(f"scaler is {scaler!r}: give a GradScaler, or None without one.")
         self.optimizers = [_own(optimizer) for optimizer in optimizers]
         if any(isinstance(optimizer, torch.optim.LBFGS) for optimizer in self.optimizers):
             raise ValueError("StepGuard cannot guard LBFGS: it calls backward itself, by a closure; take another optimizer.")
