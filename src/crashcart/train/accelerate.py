@@ -23,7 +23,15 @@ _OWN_CYCLE = ("DEEPSPEED", "MEGATRON_LM")
 
 
 def guard_for(accelerator: Any, model: Any, optimizer: Any, **options: Any) -> StepGuard:  # noqa: ANN401 - an Accelerator, and what it prepared
-    """A StepGuard with the accelerator's scaler and number of micro batches; `options` as of StepGuard."""
+    """A StepGuard with the accelerator's scaler and number of micro batches; `options` as of StepGuard.
+
+        model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+        guard = guard_for(accelerator, model, optimizer, clip=1.0)
+        for batch in guard.batches(loader):
+            guard.backward(loss_of(model, batch))   # instead of accelerator.backward, clip_grad_norm_, step, zero_grad
+
+    In a loop that keeps `with accelerator.accumulate(model):` call it inside of that.
+    """
     kind = str(getattr(accelerator.distributed_type, "value", accelerator.distributed_type))
     if kind in _OWN_CYCLE:
         raise ValueError(f"guard_for cannot guard {kind}: it makes its steps itself; leave them to accelerator.backward.")

@@ -71,7 +71,12 @@ def load_once(
     limit_seconds: float | None = None,
     **kwargs: Any,  # noqa: ANN401 - whatever fn takes
 ) -> T:
-    """Call fn on the first rank; when it has returned there, call `then` (or fn, which finds its cache now) on the others."""
+    """Call fn on the first rank; when it has returned there, call `then` (or fn, which finds its cache now) on the others.
+
+        data = load_once(build_or_read, "train")
+
+    scope, folder, limit_seconds: as of `rank_zero_first`; everything else goes to fn, and to `then`.
+    """
     with rank_zero_first(_name_of(fn), scope=scope, folder=folder, limit_seconds=limit_seconds) as first:
         return (fn if first or then is None else then)(*args, **kwargs)
 
