@@ -237,3 +237,27 @@ def test_a_folder_of_weights_of_which_one_is_a_pointer_is_a_condition(data: Path
     code = 'import json\nimport torch\nfrom transformers import AutoModel\ncfg = json.load(open("config.json"))\n'
     Path("train.py").write_text(f'{code}AutoModel.from_pretrained(cfg["model_path"])\n', encoding="utf-8")
     assert [level for level, _ in said("data/placeholder-file")] == ["can"]
+
+
+@pytest.mark.parametrize(("work", "level"), [("build_index", "note"), ("download_all", "can")])
+def test_little_data_is_soon_prepared_by_the_first_rank(data: Path, work: str, level: str) -> None:
+    np.save(data / "a.npy", np.zeros(4))
+    code = f"""
+import numpy as np
+import torch.distributed as dist
+
+DATA_DIR = "data"
+
+
+def {work}(folder):
+    np.savez("index.npz", np.load(folder))
+
+
+dist.init_process_group("nccl")
+if dist.get_rank() == 0:
+    {work}(DATA_DIR)
+dist.barrier()
+"""
+    Path("train.py").write_text(code, encoding="utf-8")
+    found = crashcart.check(command=["torchrun", "--nproc-per-node", "2", "train.py"]).findings
+    assert [one.level for one in found if one.cause == "distributed/slow-rank"] == [level]

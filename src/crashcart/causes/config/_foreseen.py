@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["foreseen", "mended"]
 
+# Variables that stand in advice and in scripts, and that nobody reads.
+UNREAD = ("TORCH_DISTRIBUTED_TIMEOUT", "TORCH_DIST_TIMEOUT", "PYTORCH_DISTRIBUTED_TIMEOUT")
+
 
 def foreseen(case: Case) -> Iterator[Sign]:
     """Each thing for which the program ends within seconds, and what is odd and worth knowing."""
@@ -25,6 +28,11 @@ def foreseen(case: Case) -> Iterator[Sign]:
     for fact in case.all("path.missing"):
         yield _missing(case, fact)
     yield from contradictions(case)
+    for name in UNREAD:
+        given = case.facts.get(f"environment.{name}")
+        if given is not None:
+            told = f"{name} is no variable that torch reads: the time-out stays as it is, unless the program itself reads it"
+            yield Sign("weak", told, (given.evidence,), fatal=False)
 
 
 def mended(case: Case) -> Iterator[Fix]:

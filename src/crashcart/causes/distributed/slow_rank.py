@@ -70,6 +70,10 @@ phrases = (
 )  # fmt: skip
 
 
+MEGABYTE = 1_000_000
+LITTLE = 200 * MEGABYTE
+# Work that no amount of data on this disk says anything about.
+ELSEWHERE = r"(?i)download|fetch|request|url|wget|pretrained|load_dataset|snapshot|hub|eval|valid|test|sampl|generat|infer|(?:^|[._])(?:train|save)\b|compile"
 GUARD = r":(?:(?:local_)?main_process_first|(?:torch_)?distributed_zero_first|rank_zero_first|wait_for_main|zero_first)$"
 
 
@@ -119,9 +123,20 @@ def in_code(case: Case) -> Iterator[Sign]:
             else "the default time-out (10 minutes with NCCL, 30 with gloo)"
         )
         known = ranks(case) is not None
+        if (size := _soon_read(case, [fact.value["work"], *fact.value["inside"]])) is not None:
+            known = False
+            told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) are soon gone through"
         yield Sign(
             "strong" if known else "weak", told, (fact.evidence, fact.value["wait"], *launched_with(case)), fatal=known
         )
+
+
+def _soon_read(case: Case, work: list[str]) -> int | None:
+    """How much data the job names, where all of it is known and so little that preparing it is no matter of minutes."""
+    held = case.all("data.held")
+    size = sum(fact.value["bytes"] for fact in held)
+    little = bool(held) and all(fact.value["complete"] for fact in held) and 0 < size < LITTLE
+    return size if little and not any(compiled(ELSEWHERE).search(one) for one in work) else None
 
 
 def _default_time(case: Case) -> bool:

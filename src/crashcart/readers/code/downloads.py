@@ -115,11 +115,10 @@ def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
             continue
         for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
             meant = callers.meant(source, call)
-            inside = any(
-                is_long(one, at) for at, function in meant for one in ast.walk(function) if isinstance(one, ast.Call)
-            )
-            if is_long(call, source) or inside:
-                value = {"work": name_of(call.func), "wait": source.evidence(wait)}
+            calls = [(at, one) for at, function in meant for one in ast.walk(function) if isinstance(one, ast.Call)]
+            if is_long(call, source) or any(is_long(one, at) for at, one in calls):
+                inside = [at.called(one.func) for at, one in calls]
+                value = {"work": name_of(call.func), "inside": inside, "wait": source.evidence(wait)}
                 yield source.fact("code.long_first", value, call)
                 break
 
