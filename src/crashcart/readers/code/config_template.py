@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 HOLE = "{}"
 MADE = re.compile(r"[\w./-]*\{\}\.(?:ya?ml|json|toml)")
+ENDS = re.compile(r"\.(?:ya?ml|json|toml)\b")
 FIELD = re.compile(r"%s|\{\w*\}")
 # Keys by which a config file names those that it builds upon.
 PARENTS = ("defaults", "_base_", "base", "_parent_", "parent", "parents", "inherit", "inherits", "inherit_from", "extends")
@@ -26,18 +27,27 @@ PARENTS = ("defaults", "_base_", "base", "_parent_", "parent", "parents", "inher
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.config_template``: the name with ``{}`` for the word. ``code.config_parents``: the key of the files below a file."""
+    by_yaml = program.imports("yaml")
     for source in program.sources:
-        for node in source.nodes(ast.JoinedStr, ast.BinOp, ast.Call):
-            if isinstance(parent(node), ast.BinOp):
+        if not ENDS.search(source.text):
+            continue
+        for node in (*source.nodes(ast.JoinedStr, ast.BinOp), *source.calls("format")):
+            if isinstance(parent(node), ast.BinOp) or _is_written(node):
                 continue
             made = _template(node)
             if MADE.fullmatch(made):
                 yield source.fact("code.config_template", made, node)
-        if not program.imports("yaml"):
-            continue
+    for source in program.sources if by_yaml else ():
         for text in source.nodes(ast.Constant):
-            if text.value in PARENTS and _is_asked(text):
+            if isinstance(text.value, str) and text.value in PARENTS and _is_asked(text):
                 yield source.fact("code.config_parents", text.value, text)
+
+
+def _is_written(node: ast.expr) -> bool:
+    """``open(f"{name}.yaml", "w")``: the name of what the program leaves behind."""
+    above = parent(node)
+    modes = [*above.args[1:2], *(one.value for one in above.keywords)] if isinstance(above, ast.Call) else []
+    return any(isinstance(one, ast.Constant) and str(one.value)[:1] in {"w", "a", "x"} for one in modes)
 
 
 def _is_asked(text: ast.Constant) -> bool:
