@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence
@@ -27,7 +26,7 @@ def data_facts(case: Case, program: Program, places: Sequence[str], looking: Loo
     base = next((str(one.value) for one in case.all("launch.folder")), ".")
     for one in (*host_facts(case), *room_facts(case, program, base), *absent(case, places)):
         case.seen.setdefault(one.name, []).append(one)
-    own = [os.path.realpath(source.path) for source in program.sources]
+    own = [source.path for source in program.sources]
     known: set[str] = set()
     try:
         for path, fact in named(case, places, own):

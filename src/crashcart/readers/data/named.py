@@ -35,11 +35,13 @@ _MOST = 12
 def named(case: Case, places: Sequence[str], program: Sequence[str]) -> list[tuple[str, Fact]]:
     """Each path once, with the first fact that names it; the job's own settings before the code's constants."""
     found: dict[str, tuple[str, Fact]] = {}
+    code: list[str] = []
     facts = sorted(case.facts.values(), key=lambda fact: fact.name not in NAMES)
     for fact, value in (*_settings(facts), *_constants(case)):
         for path in _existing(value, places):
             real = os.path.realpath(path)
-            holds_code = any(one == real or one.startswith(real + os.sep) for one in program)
+            code = code or [os.path.realpath(one) for one in program]
+            holds_code = any(one == real or one.startswith(real + os.sep) for one in code)
             covered = any(real.startswith(known + os.sep) and one.name in case.facts for known, (_, one) in found.items())
             if real not in found and not holds_code and not covered and len(found) < _MOST:
                 found[real] = (path, fact)

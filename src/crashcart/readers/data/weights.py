@@ -27,11 +27,11 @@ def weight_facts(case: Case, program: Program, places: Sequence[str]) -> Iterato
     """``data.stand_in`` for each such file that a setting names, itself or by its folder, where the code reads that setting."""
     told: set[str] = set()
     for fact in case.facts.values():
-        if fact.origin not in ORIGINS or not isinstance(fact.value, str) or not _is_read(program, fact):
+        if fact.origin not in ORIGINS or not isinstance(fact.value, str):
             continue
         files = list(_files(fact.value, places))
         bad = [(path, kind) for path in files if (kind := stand_in(path, os.path.getsize(path))) in WORDS]
-        for path, kind in bad:
+        for path, kind in bad if bad and _is_read(program, fact) else ():
             if path not in told:
                 told.add(path)
                 seen = {"file": path, "kind": kind, "count": len(bad), "of": len(files)}
