@@ -93,6 +93,13 @@ phrases = (
 )  # fmt: skip
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """Whether it fits nobody knows before the file is read; that nobody looks can be seen."""
+    for fact in case.all("code.loads_what_fits"):
+        told = f"{fact.value}() takes what fits, and nothing looks at what did not: with other names it loads nothing"
+        yield Sign("weak", told, (fact.evidence,), fatal=False)
+
+
 def in_log(case: Case) -> Iterator[Sign]:
     """Lists of missing and unexpected names: the body of the model among them, or the same names but for a prefix."""
     if any(
