@@ -17,7 +17,7 @@ _TIMES = 4
 def started(start: Callable[[], subprocess.CompletedProcess[Any]]) -> subprocess.CompletedProcess[Any]:
     """What came of a job; started again where a thread of gloo aborted a process at its end.
 
-    That happens to one in twelve runs of a bare program on a busy machine, where the process group lives until the interpreter
+    That happens to four in sixty runs of a bare program on a busy machine, where the process group lives until the interpreter
     ends (pytorch#179291), and says nothing about the program.
     """
     for _ in range(_TIMES):
