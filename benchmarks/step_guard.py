@@ -1,6 +1,6 @@
 """What StepGuard costs: a step with it against the bare cycle (backward, clip, step, zero_grad), taking turns in one process.
 
-    python benchmarks/step_guard.py [--rounds 100] [--steps 3]
+    python benchmarks/step_guard.py [--rounds 40] [--steps 20]
 
 On a GPU where there is one (bf16, fused AdamW, about 20 ms a step), else on the CPU (about 20 ms as well; its processor time).
 Prints the ratio of medians with the upper 95 % bound of a bootstrap over rounds (promised: at most 1.01), for a plain step, with
@@ -99,8 +99,8 @@ def measure(title: str, rounds: int, steps: int, *, job: Job, promised: str = " 
 def main() -> int:
     """All three."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
     if not torch.cuda.is_available():
         torch.set_num_threads(1)

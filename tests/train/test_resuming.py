@@ -284,6 +284,7 @@ def test_nothing_to_resume_begins_at_zero(tmp_path: Path, capfd: pytest.CaptureF
         assert not run
         assert (run.step, run.epoch) == (0, 0)
         assert run.check(3.0)
+        assert str(run) == "nothing was resumed: this run begins at step 0"
         assert capfd.readouterr().err == f"nothing to resume in {place}: this run begins at step 0\n"
     with pytest.raises(FileNotFoundError, match="There is no checkpoint"):
         resume(tmp_path / "gone.pt")

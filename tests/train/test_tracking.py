@@ -155,6 +155,18 @@ def test_wandb_offline_gets_every_row_and_sends_the_copy_again_where_asked(
     assert "nothing left to send" in told[1]
 
 
+@pytest.mark.parametrize(
+    ("folder", "says"), [("empty", "holds no local copy of a tracker"), ("gone", "cannot be read: No such")]
+)
+def test_sending_a_folder_without_a_copy_is_a_sentence(tmp_path: Path, folder: str, says: str) -> None:
+    (tmp_path / "empty").mkdir()
+    command = [sys.executable, "-m", "crashcart.train.tracking.sync", str(tmp_path / folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_tracker_that_raises_on_every_call_is_told_once_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,7 +26,9 @@ class Adopted:
     def ended(self) -> bool:
         """Whether it is gone, or waits only for being collected."""
         if self.number is not None:
-            return bool(select.select([self.number], [], [], 0)[0])
+            poll = select.poll()  # not select, which refuses numbers from 1024 on
+            poll.register(self.number, select.POLLIN)
+            return bool(poll.poll(0))
         try:
             with open(f"/proc/{self._pid}/stat", "rb") as file:
                 return file.read(1024).rpartition(b")")[2].split()[0] in (b"Z", b"X")

@@ -97,8 +97,9 @@ class Keeper:
             watched.append(self.streams.keyboard)
         if self.start.listener is not None:
             watched.append(self.start.listener.fileno())
-        if self._orphaned is not None:
-            waits.append(0.5)
+        if (orphan := self._orphaned) is not None:
+            watched += [orphan.number] if orphan.number is not None else []
+            waits.append(0.5 if orphan.number is None else None)
         if self.channels.behind or any(self._broken.values()) or (self.status is not None and not self._told):
             waits.append(0.05)
         timeout = min((wait for wait in waits if wait is not None), default=None)

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
+from crashcart.readers.job.paths import NO_PATH, lies_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +27,6 @@ NO_DATA = re.compile(
     r"(?i)out|ckpt|checkpoint|weight|pretrain|model|resume|log|cache|save|config|cfg|wandb|tensorboard|vocab|token|script|venv|home|python"
     r"|deepspeed|hostfile|encoder|vae|tmp|temp|work_?dir|project|stats?\b|norm"
 )
-NO_PATH = re.compile(r"(?i)://|[*?\[\]{}$<>|]|path/to|your[_-]|xxx|put ")
 NAMES = ("data.path",)
 NO_SUFFIX = (".py", ".sh", ".yaml", ".yml", ".toml")
 _MOST = 12
@@ -67,8 +67,7 @@ def absent(case: Case, places: Sequence[str]) -> Iterator[Fact]:
     for fact in facts:
         path = fact.value["path"]
         if fact.value["under"] in chosen and "/" in path and not NO_PATH.search(path) and not any(_existing(path, places)):
-            elsewhere = os.path.isabs(path) and not os.path.exists("/".join(path.split("/")[:3]))
-            value = {"kind": "data", "path": path, "sure": True, "elsewhere": elsewhere}
+            value = {"kind": "data", "path": path, "sure": True, "elsewhere": lies_elsewhere(path)}
             yield Fact("path.missing", value, fact.evidence, fact.origin, fact.spelling, fact.span)
 
 

@@ -14,7 +14,7 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.job.config import read_config
 from crashcart.readers.job.config_names import FOLDERS, by_word, with_parents
-from crashcart.readers.job.hydra import composed
+from crashcart.readers.job.hydra import NUMBER, composed
 from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record, replace
@@ -29,7 +29,6 @@ __all__ = ["LOADER", "Read", "read_configs"]
 
 LOADER = "config.loader"
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
-NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
 # These read 1e-4 as a number, or make one of it by a type.
 NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
 # These follow references between settings.

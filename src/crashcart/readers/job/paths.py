@@ -16,7 +16,7 @@ from crashcart.model import Fact
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["missing"]
+__all__ = ["NO_PATH", "lies_elsewhere", "missing"]
 
 KINDS = {
     "config.path": "config", "launch.config_path": "config", "distributed.config_path": "config", "resume.path": "checkpoint",
@@ -25,7 +25,7 @@ KINDS = {
 SUFFIX = re.compile(
     r"\.(?:ya?ml|json|toml|py|pth?|ckpt|bin|safetensors|tar|csv|tsv|parquet|h5|hdf5|lmdb|jsonl|txt|npz|npy|pkl|arrow)$"
 )
-NO_PATH = re.compile(r"://|[*?\[\]{}$<>|]|^~|\n|^(?:hf|s3|gs|hdfs|oss):|path/to|your[_-]|xxx", re.IGNORECASE)
+NO_PATH = re.compile(r"://|[*?\[\]{}$<>|]|^~|\n|^(?:hf|s3|gs|hdfs|oss):|path/to|your[_-]|xxx|put ", re.IGNORECASE)
 WORDS = {"latest", "last", "auto", "best", "true", "false", "none", "null", "allow", "must", "never", ""}
 LAUNCHED = ("command", "script")
 
@@ -42,7 +42,7 @@ def missing(facts: Sequence[Fact], places: Sequence[str], *, sure: bool) -> Iter
             continue
         if not fact.spelling and path.endswith(".json"):
             continue  # a word without a flag may as well name what is written
-        elsewhere = os.path.isabs(path) and not os.path.exists("/".join(path.split("/")[:3]))
+        elsewhere = lies_elsewhere(path)
         yield Fact(
             "path.missing",
             {"kind": kind, "path": path, "sure": sure and not elsewhere, "elsewhere": elsewhere},
@@ -51,6 +51,11 @@ def missing(facts: Sequence[Fact], places: Sequence[str], *, sure: bool) -> Iter
             fact.spelling,
             fact.span,
         )
+
+
+def lies_elsewhere(path: str) -> bool:
+    """Whether not even the first folders of an absolute path are here: then it belongs to another machine."""
+    return os.path.isabs(path) and not os.path.exists("/".join(path.split("/")[:3]))
 
 
 def _is_path(path: str, kind: str) -> bool:

@@ -93,7 +93,7 @@ class Layout:
         dtype = torch.float64 if any(each.dtype == torch.float64 for each in rows) else torch.float32
         rows = [each.to(rows[0].device, dtype) for each in rows]
         flat = rows[0] if len(rows) == 1 else torch.cat(rows)
-        of_groups: torch.Tensor = torch.linalg.vector_norm(flat[self._tensors[mesh]], order, dim=1)
+        of_groups: torch.Tensor = torch.linalg.vector_norm(torch.take(flat, self._tensors[mesh]), order, dim=1)
         return of_groups
 
 

@@ -11,7 +11,7 @@ import torch
 
 from crashcart.checkpoints.steps import named_step
 from crashcart.train.saving import agreement
-from crashcart.train.saving.training_state import learning_rates
+from crashcart.train.saving.training_state import groups_of, learning_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +57,8 @@ class Resumed:
         return self.path is not None
 
     def __str__(self) -> str:
+        if not self:
+            return "nothing was resumed: this run begins at step 0"
         parts = [f"step {self.step}", f"epoch {self.epoch}", f"batch {self.batch}", f"lr {_rates(self.lr)}"]
         parts += [f"loss {self.loss:.4g}"] if self.loss is not None else []
         doubts = f"; {len(self.doubts)} doubts, see the warnings" if self.doubts else "; all as it was saved"
@@ -85,7 +87,7 @@ class Resumed:
             yield f"the loss is {mean}"
         elif self.loss is not None and mean > self.loss + (_JUMP - 1) * abs(self.loss):
             yield f"the loss is {mean:.4g} over the first {_LOSSES} steps, it was {self.loss:.4g} when it was saved"
-        now = tuple(learning_rates(self.optimizer)) if self.optimizer is not None else ()
+        now = tuple(learning_rates(self.optimizer))
         if any(not _near(one, other, 2 * _JUMP) for one, other in zip(now, self.lr, strict=False)):
             yield f"the learning rate is {_rates(now)}, it was {_rates(self.lr)} when it was saved"
 
@@ -100,7 +102,7 @@ class Before:
     @classmethod
     def of(cls, optimizer: Any, scheduler: Any) -> Before:  # noqa: ANN401 - of one kind or several
         """Take a copy of the settings."""
-        return cls([dict(group) for group in _groups(optimizer)], _settings(scheduler))
+        return cls([dict(group) for group in groups_of(optimizer)], _settings(scheduler))
 
 
 def doubts_about(run: Resumed, state: dict[str, Any], before: Before, parts: dict[str, Any]) -> Iterator[str]:
@@ -134,7 +136,7 @@ def _about_step(run: Resumed, state: dict[str, Any], parts: dict[str, Any]) -> I
 
 
 def _about_rates(state: dict[str, Any], before: Before, parts: dict[str, Any]) -> Iterator[str]:
-    now = _groups(parts["optimizer"])
+    now = groups_of(parts["optimizer"])
     for number, (asked, group) in enumerate(zip(before.groups, now, strict=False)):
         where = f" of group {number}" if len(now) > 1 else ""
         wanted, loaded = (one.get("initial_lr", one.get("lr")) for one in (asked, group))
@@ -179,19 +181,6 @@ def _about_numbers(run: Resumed, state: dict[str, Any]) -> Iterator[str]:
 
 def _finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(tensor.float() if tensor.dtype.itemsize == 1 else tensor).all())
-
-
-def _groups(optimizer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - of one kind or several
-    if optimizer is None:
-        return []
-    several = (
-        optimizer.values()
-        if isinstance(optimizer, dict)
-        else optimizer
-        if isinstance(optimizer, (list, tuple))
-        else [optimizer]
-    )
-    return [group for one in several for group in one.param_groups]
 
 
 def _settings(scheduler: Any) -> dict[str, Any]:  # noqa: ANN401 - a scheduler

@@ -67,7 +67,7 @@ def resume(  # noqa: PLR0913 - each names one part of a run
         epoch=int(_number(state, "epoch") or 0),
         batch=int(_number(state, "batch") or 0),
         loss=_number(state, "loss"),
-        lr=tuple(learning_rates(optimizer)) if optimizer is not None else (),
+        lr=tuple(learning_rates(optimizer)),
         more={name: value for name, value in state.items() if name not in {*parts, *_OWN}},
         optimizer=optimizer,
     )

@@ -16,7 +16,7 @@ from crashcart.train.saving import agreement, sharded
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["learning_rates", "match_names", "put", "random_state", "restore_random", "state_of", "unwrapped"]
+__all__ = ["groups_of", "learning_rates", "match_names", "put", "random_state", "restore_random", "state_of", "unwrapped"]
 
 _COMPILED = "_orig_mod"
 
@@ -131,16 +131,17 @@ def match_names(saved: Mapping[str, Any], wanted: list[str]) -> dict[str, Any]:
     return {plain.get(name, name): value for name, value in given.items()}
 
 
-def learning_rates(optimizer: Any) -> list[float]:  # noqa: ANN401 - an optimizer or several
-    """The rate of each group, of several optimizers one after the other."""
-    several = (
-        optimizer.values()
-        if isinstance(optimizer, dict)
-        else optimizer
-        if isinstance(optimizer, (list, tuple))
-        else [optimizer]
-    )
-    return [float(group["lr"]) for one in several for group in one.param_groups]
+def groups_of(optimizer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an optimizer, or several in a dict or list, or None
+    """The groups of all optimizers, one after the other."""
+    if isinstance(optimizer, dict):
+        optimizer = list(optimizer.values())
+    several = optimizer if isinstance(optimizer, (list, tuple)) else [] if optimizer is None else [optimizer]
+    return [group for one in several for group in one.param_groups]
+
+
+def learning_rates(optimizer: Any) -> list[float]:  # noqa: ANN401 - as above
+    """The rate of each group."""
+    return [float(group["lr"]) for group in groups_of(optimizer)]
 
 
 def random_state() -> dict[str, Any]:

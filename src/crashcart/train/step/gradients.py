@@ -72,7 +72,7 @@ class Gradients:
         """All gradients times a factor, in place, without a wait.
 
         `rounded`: to the gradients' own type first, as torch's clipping does. Then it is one kernel; with a factor of another
-        type it is one for each tensor, and slow (3 % of a step of 17 ms on an H200).
+        type it is one for each tensor; a bf16 step of 17 ms measured with such a factor took 3 % longer on an H200.
         """
         for (device, kind), parts in self._held.items():
             if isinstance(factor, torch.Tensor):

@@ -112,7 +112,13 @@ def main() -> int:
     parser.add_argument("folder")
     parser.add_argument("--everything", action="store_true", help="all rows again, those that the tracker took too")
     options = parser.parse_args()
-    for one in copies(options.folder):
+    try:
+        found = copies(options.folder)
+    except OSError as error:
+        parser.error(f"{options.folder} cannot be read: {error.strerror or error}.")
+    if not found:
+        parser.error(f"{options.folder} holds no local copy of a tracker (no rows.jsonl in it, nor one folder below).")
+    for one in found:
         try:
             with open(os.path.join(one, "run.json"), encoding="utf-8") as file:
                 about = json.load(file)
