@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import crashcart
-from crashcart.repair import HARMLESS, repairs, write
+from crashcart.model import HARMLESS
+from crashcart.repair import repairs, write
 
 if TYPE_CHECKING:
     from crashcart.model import Diagnosis

@@ -25,6 +25,7 @@ __all__ = ["LEVELS", "foresee", "merged", "news"]
 
 PARTS = ("in_config", "in_code", "in_data", "in_machine")
 LEVELS: dict[Strength, Level] = {"decisive": "will", "strong": "can", "weak": "note"}
+_FAR = 1 << 30
 ORDER: tuple[Level, ...] = ("will", "can", "note")
 
 
@@ -111,12 +112,13 @@ def _findings(cause: Cause, signs: Iterable[Sign], case: Case, resolve: Callable
     for sign in signs:
         by_level.setdefault(sign.strength, []).append(sign)
     opposed = by_level.pop("against", [])
-    fixes: tuple[Fix, ...] | None = None
+    if not by_level:
+        return
+    fixes = [resolve(fix) for fix in cause.fix(case)]
+    claimed: dict[Strength, list[Sign]] = {each: by_level[each] for each in LEVELS if each in by_level and each != "weak"}
     for strength, level in LEVELS.items():
         if strength not in by_level:
             continue
-        if fixes is None:
-            fixes = tuple(resolve(fix) for fix in cause.fix(case))
         yield Finding(
             cause=cause.id,
             title=cause.title,
@@ -125,6 +127,21 @@ def _findings(cause: Cause, signs: Iterable[Sign], case: Case, resolve: Callable
             strength=strength,
             score=WEIGHT[strength],
             signs=(*by_level[strength], *opposed),
-            fixes=fixes,
+            fixes=tuple(fix for fix in fixes if strength == _strength_of(fix, claimed, strength)),
             experiment=cause.experiment,
         )
+
+
+def _strength_of(fix: Fix, claimed: dict[Strength, list[Sign]], otherwise: Strength) -> Strength:
+    """To which of a cause's findings a patch belongs: the one that was seen nearest to it. Words belong to each."""
+    if not fix.edits or len(claimed) < 2 or otherwise not in claimed:  # noqa: PLR2004 - nothing to choose between
+        return otherwise
+    return min(claimed, key=lambda strength: min(_distances(fix, claimed[strength]), default=_FAR))
+
+
+def _distances(fix: Fix, signs: Sequence[Sign]) -> Iterator[int]:
+    for item in (item for sign in signs for item in sign.evidence):
+        path, _, line = item.where.rpartition(":")
+        for edit in fix.edits:
+            if path and line.isdigit() and edit.span.file.endswith(path):
+                yield abs(int(line) - edit.span.line)

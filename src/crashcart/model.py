@@ -11,6 +11,7 @@ from typing import Any, Literal
 from crashcart.record import field, record
 
 __all__ = [
+    "HARMLESS",
     "Diagnosis",
     "Edit",
     "Ending",
@@ -28,6 +29,7 @@ __all__ = [
 
 Strength = Literal["decisive", "strong", "weak", "against"]
 Safety = Literal["exact", "same-recipe", "changes-training", "by-hand"]
+HARMLESS: frozenset[Safety] = frozenset({"exact", "same-recipe"})  # what may be patched without asking again
 Role = Literal["cause", "contributing", "echo"]
 Level = Literal["did", "may", "will", "can", "note"]
 State = Literal["running", "crashed", "killed", "hung", "stopped", "finished", "unknown"]

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Edit, Finding
 
-__all__ = ["HARMLESS", "Repair", "repairs", "write"]
-
-HARMLESS = frozenset({"exact", "same-recipe"})
+__all__ = ["Repair", "repairs", "write"]
 
 
 @record

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import crashcart
-from crashcart.repair import HARMLESS, repairs, write
+from crashcart.model import HARMLESS
+from crashcart.repair import repairs, write
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from started import started

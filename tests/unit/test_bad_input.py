@@ -12,7 +12,8 @@ import pytest
 
 import crashcart
 from crashcart.errors import CommandError
-from crashcart.repair import HARMLESS, repairs, write
+from crashcart.model import HARMLESS
+from crashcart.repair import repairs, write
 
 if TYPE_CHECKING:
     from crashcart.model import Diagnosis

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import crashcart
-from crashcart.repair import HARMLESS, repairs, write
+from crashcart.model import HARMLESS
+from crashcart.repair import repairs, write
 
 h5py = pytest.importorskip("h5py")
 np = pytest.importorskip("numpy")

@@ -87,7 +87,8 @@ def test_shared_memory_of_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_patch_fits() -> None:
-    from crashcart.repair import HARMLESS, repairs, write
+    from crashcart.model import HARMLESS
+    from crashcart.repair import repairs, write
 
     script = "#SBATCH --mem=300M\ntorchrun --nproc_per_node 4 train.py"
     told(script, "host-memory/oom-kill")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 import crashcart
 from crashcart.report.foreseen import text, verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_a_job_of_which_all_was_read_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +29,43 @@ def test_what_could_not_be_read_is_not_called_well(tmp_path: Path, monkeypatch: 
     assert diagnosis.not_looked
     assert verdict(diagnosis).endswith("could not be looked at, and may.")
     assert "Not everything could be read." in text(diagnosis)
+
+
+ACT = """
+import argparse, os, h5py, torch
+TASKS = {"cube": {"dataset_dir": "data/cube", "num_episodes": 5}}
+
+def main(args):
+    task = TASKS[args["task"]]
+    for number in range(task["num_episodes"]):
+        with h5py.File(os.path.join(task["dataset_dir"], f"episode_{number}.hdf5")) as file:
+            print(file["action"][()].mean())
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--task", required=True)
+main(vars(parser.parse_args()))
+"""
+
+
+def test_a_patch_stands_where_it_cures_and_is_called_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer episodes than asked for has a patch; the damaged one beside it has none, though both are of one cause."""
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "cube").mkdir(parents=True)
+    for number in range(4):
+        with h5py.File(tmp_path / "data" / "cube" / f"episode_{number}.hdf5", "w") as file:
+            file["action"] = [[0.5] * 3] * 50
+    (tmp_path / "data" / "cube" / "episode_2.hdf5").write_bytes(
+        (tmp_path / "data" / "cube" / "episode_1.hdf5").read_bytes()[:900]
+    )
+    (tmp_path / "train.py").write_text(ACT)
+    diagnosis = crashcart.check(command=["python", "train.py", "--task", "cube"])
+    damaged = {
+        one.level: [fix.safety for fix in one.fixes if fix.diff]
+        for one in diagnosis.findings
+        if one.cause == "data/corrupt-or-missing"
+    }
+    assert damaged == {"will": ["changes-training"], "can": []}
+    assert verdict(diagnosis).endswith(
+        "`crashcart check --fix-all` shows and applies what can be patched; it changes the training."
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.model import HARMLESS
 from crashcart.report.terminal import fix_lines, gaps, printed, section, sign_lines, wrapped
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ def text(diagnosis: Diagnosis) -> str:
 def verdict(diagnosis: Diagnosis) -> str:
     """The last line: whether to start it."""
     count = {level: sum(one.level == level for one in diagnosis.findings) for level in _HEADS}
-    repaired = any(fix.diff for one in diagnosis.findings for fix in one.fixes if one.level != "note")
-    repair = " `crashcart check --fix` shows and applies what can be patched." if repaired else ""
+    patches = {fix.safety for one in diagnosis.findings for fix in one.fixes if fix.diff and one.level != "note"}
+    repair = " `crashcart check --fix` shows and applies what can be patched." if patches & HARMLESS else ""
+    if patches and not repair:
+        repair = " `crashcart check --fix-all` shows and applies what can be patched; it changes the training."
     if count["will"]:
         return f"Do not start it yet: {_counted(count['will'], 'thing')} will kill it.{repair}"
     if count["can"]:

@@ -99,12 +99,19 @@ def _told(options: argparse.Namespace) -> int:
 
 def _repaired(diagnosis: Diagnosis, *, everything: bool, first: bool) -> bool:
     """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
+    from crashcart.model import HARMLESS
     from crashcart.redact import clean
-    from crashcart.repair import HARMLESS, repairs, write
+    from crashcart.repair import repairs, write
 
     repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
     if not repair.edits:
-        sys.stderr.write("crashcart: nothing here can be patched without a person.\n" if first else "")
+        more = not everything and repairs(diagnosis.findings, frozenset({"changes-training"})).edits
+        why = (
+            "what can be patched here changes the training: --fix-all does that"
+            if more
+            else "nothing here can be patched without a person"
+        )
+        sys.stderr.write(f"crashcart: {why}.\n" if first else "")
         return False
     sys.stderr.write(clean(repair.diff))
     done, left = write(repair)

@@ -64,8 +64,15 @@ def _is_each(text: ast.JoinedStr) -> bool:
         if isinstance(above, ast.For) and name_of(above.target) in numbers:
             over = above.iter
             alone = isinstance(over, ast.Call) and name_of(over.func) == "range" and len(over.args) == 1
-            return alone and isinstance(over, ast.Call) and name_of(over.args[0]).rpartition(".")[2] in COUNTS
+            return alone and isinstance(over, ast.Call) and _last_word(over.args[0]) in COUNTS
     return False
+
+
+def _last_word(count: ast.expr) -> str:
+    """Of `num_episodes`, `args.num_episodes` and `task["num_episodes"]` alike."""
+    if isinstance(count, ast.Subscript) and isinstance(count.slice, ast.Constant):
+        return str(count.slice.value)
+    return name_of(count).rpartition(".")[2]
 
 
 def _stacked(source: Source, function: Function) -> Iterator[tuple[ast.Call, str]]:
