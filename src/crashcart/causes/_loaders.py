@@ -31,6 +31,7 @@ class Loader:
     started_by: str = ""
     evidence: list[Evidence] = field(default_factory=list)
     places: dict[str, Span] = field(default_factory=dict)
+    origins: dict[str, list[Evidence]] = field(default_factory=dict)  # of what a setting gives
 
     @property
     def ahead(self) -> int | None:
@@ -50,7 +51,7 @@ def loaders(case: Case) -> list[Loader]:
 
 
 def _resolved(case: Case, fact: Fact) -> Loader:
-    evidence, places = [fact.evidence], {}
+    evidence, places, origins = [fact.evidence], {}, {}
     values: dict[str, Any] = {}
     for name in ("workers", "batch", "prefetch", "pin", "persistent", "drop_last", "context"):
         given = fact.value[name]
@@ -59,6 +60,7 @@ def _resolved(case: Case, fact: Fact) -> Loader:
         if given.get("key") and (found := setting(case, given["key"])) is not None:
             values[name], span = found.value, found.span
             evidence += [found.evidence] if found.evidence not in evidence else []
+            origins[name] = [found.evidence]
         if span is not None and isinstance(values[name], int):
             places[name] = span
     prefetch = _whole(values["prefetch"])
@@ -70,7 +72,7 @@ def _resolved(case: Case, fact: Fact) -> Loader:
     context = values["context"]
     begun = context if isinstance(context, str) else str(fact.value["started_by"])
     workers, batch = _whole(values["workers"]), _whole(values["batch"])
-    return Loader(fact, workers, batch, prefetch, pin, persistent, drop_last, begun, evidence, places)
+    return Loader(fact, workers, batch, prefetch, pin, persistent, drop_last, begun, evidence, places, origins)
 
 
 def _whole(value: object) -> int | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.causes._loaders import loaders
 from crashcart.report.terminal import printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
+    from crashcart.causes._loaders import Loader
     from crashcart.model import Fact
 
 __all__ = ["plain_job", "write_jobs"]
@@ -51,6 +53,11 @@ TABLE: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
         ("tracker", ("tracker.kind", "tracker.enabled", "tracker.mode")),
     )),
 )  # fmt: skip
+# Rows that the program's loaders know better than any setting: the field of a loader, and what it is for.
+OF_LOADERS = {
+    "workers of a loader": ("workers", ""), "prefetch": ("prefetch", ""), "persistent": ("persistent", ""), "pinned": ("pin", ""),
+    "drop last": ("drop_last", "train"), "evaluation workers": ("workers", "eval"), "evaluation batch": ("batch", "eval"),
+}  # fmt: skip
 UNKNOWN = "unknown"
 _LONGEST, _SHORT = 36, 14
 
@@ -85,14 +92,30 @@ def _lines(name: str, case: Case, counted: dict[str, int]) -> Iterator[tuple[str
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return " and ".join(map(str, value))
     text = repr(value) if isinstance(value, str) and (value[:1].isdigit() or value in {"None", "none"}) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _rows(case: Case, counted: dict[str, int]) -> Iterator[tuple[str, list[tuple[str, tuple[Any, str] | None]]]]:
+    built = loaders(case)
     for heading, part in TABLE:
-        rows = [(label, _known(case, names)) for label, names in part]
-        yield heading, [*_calculated(case, heading, rows), *_counted(case, heading, counted)]
+        rows = [(label, _of_loaders(built, label, _known(case, names))) for label, names in part]
+        yield heading, [*_calculated(case, heading, rows), *_counted(case, heading, counted, built)]
+
+
+def _of_loaders(built: list[Loader], label: str, told: tuple[Any, str] | None) -> tuple[Any, str] | None:
+    """What the loaders of the program are given, where that is known of all: it counts more than a setting beside them."""
+    name, kind = OF_LOADERS.get(label, ("", ""))
+    asked = [one for one in built if kind in {"", one.fact.value["for"]}]
+    values = [getattr(one, name) for one in asked] if name else []
+    different = list(dict.fromkeys(values))
+    if not values or None in values or (told is not None and different == [told[0]]):
+        return told
+    places = dict.fromkeys(item.where for one in asked for item in one.origins.get(name, one.evidence[:1]))
+    value = different[0] if len(different) == 1 else tuple(different)
+    return value, f"as the loaders get it, {', '.join(places)}"
 
 
 def _known(case: Case, names: tuple[str, ...]) -> tuple[Any, str] | None:
@@ -134,16 +157,18 @@ def _calculated(
         yield label, row
 
 
-def _counted(case: Case, heading: str, counted: dict[str, int]) -> Iterator[tuple[str, tuple[Any, str] | None]]:
+def _counted(
+    case: Case, heading: str, counted: dict[str, int], built: list[Loader]
+) -> Iterator[tuple[str, tuple[Any, str] | None]]:
     """Loaders are counted in the code, not by flags: each has workers of its own, on every rank."""
     if heading == "Numbers":
         scalers = counted.get("scalers", 0)
         yield "gradient scaler", (scalers, "calls of GradScaler") if scalers else None
     if heading != "Loaders":
         return
-    loaders = counted.get("loaders", 0)
-    yield "loaders in the code", (loaders, "calls of DataLoader") if loaders else None
-    workers, ranks = case.number("loader.workers"), case.number("launch.processes")
-    known = loaders and workers is not None and ranks
-    total = int(loaders * (workers or 0) * (ranks or 0))
-    yield "worker processes", (total, "calculated: loaders x workers x ranks") if known else None
+    places = dict.fromkeys(one.fact.evidence.where for one in built)
+    yield "loaders in the code", (len(built), f"code, {', '.join(places)}") if built else None
+    workers, ranks = [one.workers for one in built], case.number("launch.processes")
+    total = sum(each for each in workers if each is not None)
+    known = built and ranks and None not in workers
+    yield "worker processes", (int(total * (ranks or 0)), "calculated: workers of all loaders x ranks") if known else None
