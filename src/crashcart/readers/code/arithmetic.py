@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from crashcart.names import canonical
@@ -50,6 +51,11 @@ def look(program: Program) -> Iterator[Fact]:
         yield from _quotients(reading)
 
 
+@cache
+def _is_size(name: str) -> bool:
+    return SIZES.search(name) is not None and NO_SIZES.search(name) is None
+
+
 def _quotients(reading: Reading) -> Iterator[Fact]:
     """``batch_size = self.max_img_per_gpu // image_num``: a size from a setting and a number that is drawn for each batch."""
     ifs = set(reading.source.nodes(ast.If))
@@ -58,7 +64,7 @@ def _quotients(reading: Reading) -> Iterator[Fact]:
         quotient = isinstance(inner, ast.BinOp) and (
             isinstance(inner.op, ast.FloorDiv) or (inner is not value and isinstance(inner.op, ast.Div))
         )
-        if quotient and isinstance(inner, ast.BinOp) and SIZES.search(name) and not NO_SIZES.search(name):
+        if quotient and isinstance(inner, ast.BinOp) and _is_size(name):
             key = reading.key(inner.left) or name_of(inner.left).rpartition(".")[2]
             if (
                 key
@@ -73,13 +79,13 @@ def _sizes(reading: Reading) -> Iterator[Fact]:
     source = reading.source
     for name, value in _named(source):
         if (
-            RATE.search(name)
-            and isinstance(value, ast.BinOp)
+            isinstance(value, ast.BinOp)
+            and RATE.search(name)
             and (rate := _tree(value, reading)) is not None
             and "*" in str(rate)
         ):
             yield source.fact("code.rate", {"tree": rate, "text": source.written(value)}, value)
-        if not SIZES.search(name) or NO_SIZES.search(name) or isinstance(value, (ast.Name, ast.Attribute)):
+        if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or not _is_size(name):
             continue
         tree = _tree(value, reading)
         if tree is not None and _divides(tree):

@@ -55,6 +55,7 @@ LOADERS = {
     "strictyaml.load": "strictyaml",
     "yamlargparse.ArgumentParser": "jsonargparse",
 }
+LASTS = {end.rpartition(".")[2] for end in LOADERS}
 LAYERS = (
     "pydantic", "dacite", "cattrs", "marshmallow", "voluptuous", "cerberus", "typedload", "mashumaro", "dataclass_wizard",
     "msgspec", "typeguard", "beartype", "jsonschema", "attr", "attrs", "gin", "ml_collections", "fairscale.config",
@@ -96,7 +97,7 @@ def _loaders(source: Source) -> Iterator[Fact]:
             yield source.fact("code.config_loader", _pyyaml(call, source), call)
         elif name in PYYAML and source.names.get(name, "").startswith("yaml."):
             yield source.fact("code.config_loader", "pyyaml", call)
-        else:
+        elif last in LASTS:
             kind = next((kind for end, kind in LOADERS.items() if name == end or name.endswith(f".{end}")), None)
             if kind:
                 yield source.fact("code.config_loader", kind, call)

@@ -89,6 +89,7 @@ class _Reading:
         self.entries = entries
         self.program = Program()
         self.seen: set[str] = set()
+        self.modules: dict[tuple[str, str], list[str]] = {}
 
     def follow(self, entry: str) -> None:
         places = list(dict.fromkeys([os.path.dirname(entry) or ".", *self.roots]))
@@ -124,7 +125,7 @@ class _Reading:
                 warnings.simplefilter("ignore")  # an odd escape in somebody's string is not our news
                 if not _OF_INTEREST.search(text):
                     tree = ast.parse(text)
-                    return list(_files(_wanted(tree), path, places))
+                    return list(self.files(_wanted(tree), path, places))
                 source = Source(path, text)
         except OSError as problem:
             return self.miss(path, f"cannot be read: {problem.strerror or problem}")
@@ -135,7 +136,7 @@ class _Reading:
         except (ValueError, RecursionError, MemoryError):
             return self.miss(path, "cannot be parsed")
         self.program.sources.append(source)
-        return list(_files(_wanted(source.tree), path, places))
+        return list(self.files(_wanted(source.tree), path, places))
 
     def refuse(self, path: str, problem: SyntaxError) -> list[str]:
         """A file that is no Python for the interpreter that we run in."""
@@ -149,6 +150,23 @@ class _Reading:
     def miss(self, path: str, why: str) -> list[str]:
         self.program.not_looked.append(NotLooked(path, why))
         return []
+
+    def files(self, wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> Iterator[str]:
+        """The files of modules; the disk is asked once for each, since many files import the same."""
+        for level, name in wanted:
+            starts = places
+            if level:
+                start = os.path.dirname(path)
+                for _ in range(level - 1):
+                    start = os.path.dirname(start)
+                starts = [start or "."]
+            for start in starts:
+                if (start, name) not in self.modules:
+                    self.modules[start, name] = list(_module(start, name))
+                found = self.modules[start, name]
+                yield from found
+                if any(map(_may_be_read, found)):
+                    break
 
 
 def _wanted(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -174,22 +192,10 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             waiting.extend(branch.body)
 
 
-def _files(wanted: Iterable[tuple[int, str]], path: str, places: list[str]) -> Iterator[str]:
-    for level, name in wanted:
-        parts = name.split(".") if name else []
-        starts = places
-        if level:
-            start = os.path.dirname(path)
-            for _ in range(level - 1):
-                start = os.path.dirname(start)
-            starts = [start or "."]
-        for start in starts:
-            listed = [os.path.normpath(one) for one in _candidates(start, parts)]
-            yield from (one for one in listed if os.path.islink(one) and not os.path.exists(one))  # Python passes over it
-            found = [one for one in listed if _may_be_read(one)]
-            if found:
-                yield from found
-                break
+def _module(start: str, name: str) -> Iterator[str]:
+    listed = [os.path.normpath(one) for one in _candidates(start, name.split(".") if name else [])]
+    yield from (one for one in listed if os.path.islink(one) and not os.path.exists(one))  # Python passes over it
+    yield from (one for one in listed if _may_be_read(one))
 
 
 def _may_be_read(path: str) -> bool:

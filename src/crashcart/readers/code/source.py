@@ -140,22 +140,33 @@ class Source:
 
 
 def name_of(node: ast.AST) -> str:
-    """A name with its dots as written; calls and indices within it lose their arguments: ``a.b()[0].c`` is ``a.b.c``."""
+    """A name with its dots as written; calls and indices within it lose their arguments: ``a.b()[0].c`` is ``a.b.c``.
+
+    Kept with the node: each is asked for its name half a dozen times.
+    """
+    known: str | None = getattr(node, "crashcart_name", None)
+    if known is None:
+        known = node.crashcart_name = _named(node)  # type: ignore[attr-defined]
+    return known
+
+
+def _named(node: ast.AST) -> str:
     parts: list[str] = []
-    at: ast.AST = node
+    at: Any = node
     for _ in range(_PARTS):
-        if isinstance(at, ast.Attribute):
+        kind = at.__class__
+        if kind is ast.Attribute:
             parts.append(at.attr)
             at = at.value
-        elif isinstance(at, ast.Call):
+        elif kind is ast.Call:
             at = at.func
-        elif isinstance(at, ast.Subscript):
+        elif kind is ast.Subscript:
             at = at.value
         else:
             break
-    if not isinstance(at, ast.Name):
+    if at.__class__ is not ast.Name:
         return ""
-    return ".".join([at.id, *reversed(parts)])
+    return ".".join([at.id, *reversed(parts)]) if parts else str(at.id)
 
 
 def parent(node: ast.AST) -> ast.AST | None:
