@@ -17,12 +17,14 @@ from crashcart.names import learn
 from crashcart.readers.code import facts_of
 from crashcart.readers.code.program import Program, read_program
 from crashcart.readers.data import Looking, data_facts
+from crashcart.readers.entry import entry_of, python_path
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.files import launch_facts
+from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.paths import missing
-from crashcart.readers.job.scripts import read_launch, starts
+from crashcart.readers.job.scripts import read_launch, starts, training_targets
 from crashcart.readers.job.started import count_ranks
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
@@ -32,7 +34,6 @@ from crashcart.readers.project import (
     SCRIPTS,
     entries_of,
     files_of,
-    found_in,
     ignored_in,
     launches,
     readers_of,
@@ -96,7 +97,7 @@ class _Planning:
             if not os.path.exists(path):
                 raise CommandError(f"{path}: there is no such file or folder.")
             self.settle(path if os.path.isdir(path) else os.path.dirname(path) or ".")
-            found += self.folder(path) if os.path.isdir(path) else [_here(self.file(path))]
+            found += self.folder(path) if os.path.isdir(path) else [_here(plan) for plan in self.files(path)]
         return found
 
     def settle(self, folder: str) -> None:
@@ -110,7 +111,18 @@ class _Planning:
         script = next((word for word in words if word.endswith(SCRIPTS) and os.path.isfile(word)), None)
         if script is not None and starts(words, script):
             return self.job(" ".join(words), read_launch(script, words), os.path.dirname(script) or ".", named=[script])
+        if (made := made_by(words)) is not None:
+            facts = read_launch(made.file, words)
+            return self.job(" ".join(words), facts, os.path.dirname(made.file) or ".", named=[made.file])
         return self.job(" ".join(words), read_command(list(words)), ".")
+
+    def files(self, path: str) -> list[Plan]:
+        """The job of a file; of a Makefile those of its targets."""
+        targets = training_targets(path) if is_makefile(path) else []
+        folder = os.path.dirname(path) or "."
+        return [
+            self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path]) for target in targets
+        ] or [self.file(path)]
 
     def file(self, path: str) -> Plan:
         if path.endswith(CONFIGS):
@@ -129,7 +141,12 @@ class _Planning:
         """All jobs of a folder; where there is no script and no config, its entry files."""
         problems: list[tuple[str, str]] = []
         files = list(files_of(path, self.own.exclude, problems))
-        scripts = [self.file(file) for file in files if file.endswith(SCRIPTS) and launches(file)][:_MOST_JOBS]
+        scripts = [
+            plan
+            for file in files
+            if (file.endswith(SCRIPTS) and launches(file)) or (is_makefile(file) and training_targets(file))
+            for plan in self.files(file)
+        ][:_MOST_JOBS]
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files))
         configs = [
@@ -163,8 +180,9 @@ class _Planning:
         root = self.root
         inner = [str(fact.value) for fact in facts if fact.name == "launch.folder"]
         places = list(dict.fromkeys([*inner, ".", folder, root]))
-        entry = _entry(facts, places)
-        program, seen = self.code([entry] if entry else entries, root)
+        more = python_path(facts, inner or [folder])
+        entry = entry_of(facts, [*places, *more])
+        program, seen = self.code([entry] if entry else entries, root, more)
         case.not_looked += [*self.own.not_looked, *program.not_looked]
         if entry is None and not entries:
             case.not_looked.append(
@@ -186,10 +204,10 @@ class _Planning:
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 
-    def code(self, entries: Sequence[str], root: str) -> tuple[Program, dict[str, list[Fact]]]:
-        key = (root, *entries)
+    def code(self, entries: Sequence[str], root: str, more: Sequence[str]) -> tuple[Program, dict[str, list[Fact]]]:
+        key = (root, *more, "", *entries)
         if key not in self.programs:
-            program = read_program(entries, [".", root])
+            program = read_program(entries, [*more, ".", root])
             left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
             program.sources = (
                 [source for source in program.sources if not source.path.startswith(left_out)]
@@ -223,16 +241,3 @@ def _defaults(seen: dict[str, list[Fact]], *, alone: bool) -> list[Fact]:
     """
     found = [fact for group in seen.values() for fact in group if fact.origin == "default"] if alone else []
     return list(reversed(found))
-
-
-def _entry(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
-    """The file that the launch starts: a path, or a module of the project."""
-    for fact in facts:
-        if fact.name == "launch.script":
-            name = str(fact.value)
-            module = name.replace(".", "/")
-            tries = [name] if name.endswith(".py") else [f"{module}.py", f"{module}/__main__.py"]
-            for one in tries if name.endswith(".py") else [*tries, *(f"src/{one}" for one in tries)]:
-                if path := found_in(places, one):
-                    return path
-    return None

@@ -30,7 +30,7 @@ from crashcart.redact import clean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["read_command", "read_script", "typed"]
+__all__ = ["BESIDE", "program_name", "read_command", "read_script", "typed"]
 
 FLAG = re.compile(r"--?[A-Za-z_]")
 OVERRIDE = re.compile(r"(?P<name>[+~]{0,2}[A-Za-z_][\w./@-]*)=")
@@ -50,6 +50,11 @@ ENVIRONMENT = re.compile(
     r"|MASTER_(?:ADDR|PORT)|WORLD_SIZE|N?NODE_?(?:S|RANK)|(?:LOCAL_)?RANK|WANDB_(?:MODE|DIR|SILENT)|HF_(?:HOME|HUB_OFFLINE)"
     r"|HF_DATASETS_(?:CACHE|OFFLINE)|TRANSFORMERS_(?:CACHE|OFFLINE)|TOKENIZERS_PARALLELISM|LD_(?:PRELOAD|LIBRARY_PATH)|TMPDIR"
 )
+# Programs that prepare a training or look at it afterwards.
+BESIDE = re.compile(
+    r"(?i)^(?:pre[-_]?(?:pare|process|compute|tokenize)|make|download|fetch|convert|build|gen(?:erate)?|create|write|export|plot|eval(?:uate)?|test"
+    r"|infer(?:ence)?|setup|index|tokenize|extract|split|check|merge|visuali[sz]e|compute)(?:_|-|$|\d)"
+)
 MPI = {
     "np": "launch.processes", "n": "launch.processes",
     "npernode": "launch.processes_per_node", "N": "launch.processes_per_node",
@@ -67,13 +72,16 @@ def read_command(command: Sequence[str] | str, where: str = "command") -> list[F
     return _Reading(script, where).facts(certain=len(script.commands) == 1)
 
 
-def read_script(path: str, given: Mapping[str, str] | None = None, *, whole: bool = False) -> list[Fact]:
+def read_script(
+    path: str, given: Mapping[str, str] | None = None, *, whole: bool = False, text: str | None = None
+) -> list[Fact]:
     """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains.
 
     ``given`` are variables that are set before it begins: ``1`` is its first argument. ``whole``: where a command is cut by what
-    stands in it, the one that its author meant, since that is the one that will be started when the cut is mended.
+    stands in it, the one that its author meant, since that is the one that will be started when the cut is mended. ``text``:
+    what the shell gets to see of the file, where that is not all of it.
     """
-    text = text_of(path)
+    text = text_of(path) if text is None else text
     script = lex(text, path, given)
     header = {fact.name: fact.value for fact in _Reading(script, path).headers()}
     if header:
@@ -110,7 +118,7 @@ class _Reading:
         found = [(launch, command) for command in self.script.commands if (launch := peel(command.words, certain=certain))]
         if not found:
             return list(self.environment(Command(()), Launch()))
-        launch, command = max(found, key=lambda both: (both[0].kind not in {"python", "program"}, len(both[0].program)))
+        launch, command = max(found, key=lambda both: _likely(both[0]))
         facts = [*self.about(launch, command), *self.environment(command, launch)]
         for option in launch.options:
             facts.extend(self.option(option))
@@ -138,7 +146,7 @@ class _Reading:
         split = [(word.text.split("=", 1)[0], word, len(word.text.split("=", 1)[0]) + 1) for word in launch.environment]
         given = [(name, word, 0) for name, word in (*self.script.exported.items(), *command.assignments)]
         for name, word, begin in (*given, *split):
-            if word.known and ENVIRONMENT.fullmatch(name) and not is_secret(name):
+            if (word.known or name == "PYTHONPATH") and ENVIRONMENT.fullmatch(name) and not is_secret(name):
                 value, more = word.text[begin:], {"origin": "environment", "spelling": name, "span": word.part(begin)}
                 yield self.fact(f"environment.{name}", value, word, f"{name}={value}", **more)
                 if name == "WANDB_MODE":
@@ -224,6 +232,17 @@ class _Reading:
                     span = Span(self.script.file, start + found.start(2), start + found.end(2), line) if text else None
                     word = Word(header.group().strip(), Span(self.script.file, start, start, line))
                     yield self.slurm_fact(option, text or "true", word, span)
+
+
+def _likely(launch: Launch) -> tuple[bool, bool, int]:
+    """Of several commands the training: one with a launcher, one that is not named after something else, the longest."""
+    beside = BESIDE.search(program_name(launch.program[0].text))
+    return launch.kind not in {"python", "program"}, not beside, len(launch.program)
+
+
+def program_name(text: str) -> str:
+    """``prepare`` of ``tools/prepare.py`` and of ``tools.prepare``."""
+    return text.removesuffix(".py").rpartition("/")[2].rpartition(".")[2]
 
 
 def _is_value(text: str) -> bool:

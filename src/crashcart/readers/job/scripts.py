@@ -3,6 +3,7 @@
 bash train.sh configs/a.yaml       $1 is configs/a.yaml
 NUM_GPUS=8 bash train.sh           $NUM_GPUS is 8
 sbatch --nodes=4 train.sh          an option of sbatch counts before the #SBATCH line
+make train LR=1e-3                 the recipe of a target
 bash scripts/launch.sh "$@"        a script that only calls another: the other one holds the command
 """
 
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact
-from crashcart.readers.job.command import read_script
+from crashcart.readers.job.command import BESIDE, program_name, read_script
 from crashcart.readers.job.launchers import SLURM, slurm_setting
+from crashcart.readers.job.makefile import is_makefile, made_by, makefile, targets_of
 from crashcart.readers.job.shell import lex, text_of
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from crashcart.readers.job.shell import Command
 
-__all__ = ["read_launch", "starts"]
+__all__ = ["read_launch", "starts", "training_targets"]
 
 SHELLS = {"bash", "sh", "zsh", "source", ".", "sbatch", "exec", "srun"}
 WRAPPERS = {"env", "nohup", "time", "exec"}
@@ -39,21 +41,37 @@ def starts(words: Sequence[str], script: str) -> bool:
     return first == script or os.path.basename(first) in SHELLS - {"srun"}
 
 
-def read_launch(path: str, words: Sequence[str] = ()) -> list[Fact]:
+def read_launch(path: str, words: Sequence[str] = (), *, target: str = "") -> list[Fact]:
     """What a script that is yet to be started by these words says; a script that trains nothing itself is followed."""
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
     given |= {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
+    if is_makefile(path):
+        made = made_by(words)
+        text, given = makefile(path, target or (made.target if made else ""), made.given if made else None)
+        return _followed(path, given, (), text)
     facts = _followed(path, given, ())
     return [*facts, *_sbatch(words[:at])]
 
 
-def _followed(path: str, given: Mapping[str, str], above: tuple[str, ...]) -> list[Fact]:
-    facts = read_script(path, given, whole=True)
+def training_targets(path: str) -> list[str]:
+    """The targets of a Makefile that start a training; where each only prepares or looks, all that start something."""
+    told = {target: read_launch(path, target=target) for target in targets_of(path)}
+    starting = {target: facts for target, facts in told.items() if any(fact.name == "launch.kind" for fact in facts)}
+    named = [target for target, facts in starting.items() if not any(BESIDE.search(_program(fact)) for fact in facts)]
+    return named or list(starting)
+
+
+def _program(fact: Fact) -> str:
+    return program_name(str(fact.value)) if fact.name == "launch.script" else ""
+
+
+def _followed(path: str, given: Mapping[str, str], above: tuple[str, ...], text: str | None = None) -> list[Fact]:
+    facts = read_script(path, given, whole=True, text=text)
     if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
-    for command in lex(text_of(path), path, given).commands:
+    for command in lex(text_of(path) if text is None else text, path, given).commands:
         called, words = _called(command, os.path.dirname(path))
         if called is None or os.path.realpath(called) in {*above, real}:
             continue

@@ -1,0 +1,44 @@
+"""The file that a launch starts, and the folders in which its imports are looked for."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from crashcart.readers.project import found_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from crashcart.model import Fact
+
+__all__ = ["entry_of", "python_path"]
+
+HERE = re.compile(r"^(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)(?:/|$)")
+
+
+def python_path(facts: Sequence[Fact], folders: Sequence[str]) -> list[str]:
+    """The folders of ``PYTHONPATH=src:$PYTHONPATH`` in the launch, where they are there."""
+    told = [str(fact.value) for fact in facts if fact.name == "environment.PYTHONPATH"]
+    parts = [HERE.sub("./", part) for one in told for part in one.split(":")]
+    found = [
+        os.path.normpath(os.path.join(folder, part))
+        for part in parts
+        if part and "$" not in part
+        for folder in (*folders, ".")
+    ]
+    return [one for one in dict.fromkeys(found) if os.path.isdir(one)]
+
+
+def entry_of(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
+    """The file that the launch starts: a path, or a module of the project."""
+    for fact in facts:
+        if fact.name == "launch.script":
+            name = str(fact.value)
+            module = name.replace(".", "/")
+            tries = [name] if name.endswith(".py") else [f"{module}.py", f"{module}/__main__.py"]
+            for one in tries if name.endswith(".py") else [*tries, *(f"src/{one}" for one in tries)]:
+                if path := found_in(places, one):
+                    return path
+    return None
