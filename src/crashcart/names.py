@@ -149,6 +149,12 @@ WORK = (
     ("save", r"(?:save|saving|ckpt|checkpoint|checkpointing|snapshot)"),
     ("log", r"(?:log|logging|print)"),
 )
+ACCUMULATION = (
+    r"(?:n|num|grad|gradient|batch|backward)*accum(?:ulat(?:e|ion|ing|ions))?(?:grads?|gradients?|batch(?:es)?|steps?|iters?|every|num|freq|n|over|count)*"
+    r"|(?:iters?|steps?|batches|num)toaccum(?:ulate)?|(?:n|num)?gradacc(?:umsteps|steps?|iters?|every)?|accgrad(?:s|ient|ients|steps)?"
+)
+WORKERS = r"(?:n|num|data|dl|loader|dataloader|train)+workers?"
+EPOCHS = r"(?:n|num|max|total|nb|number)(?:of)?(?:train|training)?epochs?"
 BATCH = r"(?:bsz|bs|batch|batchsize)"
 PERIOD = r"(?:every|everysteps|everynsteps|interval|period|freq|frequency)"
 HIDDEN = r"(?i)api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$"
@@ -172,7 +178,8 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
         if top_only and not TRAINING.issuperset(parents):
             continue
         return None if name == "output.path" and not NO_OUTPUT.isdisjoint(parents) else _for_loader(name, parents)
-    return _put_together(last)
+    made = _put_together(last)
+    return _for_loader(made, parents) if made else None
 
 
 @lru_cache(maxsize=1024)
@@ -183,7 +190,13 @@ def _put_together(last: str) -> str | None:
             return f"{family}.batch_size"
         if family != "train" and re.fullmatch(rf"{work}{PERIOD}|every{work}", last):
             return f"{family}.period"
-    return None
+    alone = (
+        ("train.accumulation", ACCUMULATION),
+        ("loader.workers", WORKERS),
+        ("train.epochs", EPOCHS),
+        ("train.batch_size", "bsz"),
+    )
+    return next((name for name, words in alone if re.fullmatch(words, last)), None)
 
 
 def learn(names: dict[str, str]) -> None:

@@ -35,6 +35,13 @@ from crashcart.names import SPELLINGS, _entries, _squeeze, canonical, is_secret,
         ("checkpointing_period", "save.period"),
         ("batchSize", "train.batch_size"),
         ("zero_optimization.stage", "distributed.zero_stage"),
+        ("--accum", "train.accumulation"),
+        ("iters_to_accumulate", "train.accumulation"),
+        ("optim.num_accumulation_steps", "train.accumulation"),
+        ("data.n_workers", "loader.workers"),
+        ("val.n_workers", "eval.workers"),
+        ("num_epoch", "train.epochs"),
+        ("val.bsz", "eval.batch_size"),
     ],
 )
 def test_a_spelling_leads_to_its_name(spelling: str, name: str) -> None:
