@@ -68,7 +68,8 @@ def collectives(program: Program) -> Iterator[tuple[Source, ast.Call, Kind]]:
             name = source.called(call.func)
             *above, last = name.split(".")
             owner = above[-1].lower() if above else ""
-            if _of_torch(name, last, call) or _of_lightning(call, last, owner, above, ours=lightning):
+            everyone = last == "wait_for_everyone" and bool(above)
+            if everyone or _of_torch(name, last, call) or _of_lightning(call, last, owner, above, ours=lightning):
                 yield source, call, "always"
             elif "accelerator" in owner and last in ACCELERATE:
                 if ACCELERATE[last] != "weights" or not own_model(keyword(call, "model", 0)):

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
+from crashcart.readers.code._answers import answer
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
 
 if TYPE_CHECKING:
@@ -184,7 +185,10 @@ def _named(test: ast.expr, source: Source, depth: int) -> Known | None:
             given[0], (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Call, ast.Name, ast.Attribute)
         ):
             return side_of(given[0], source, depth - 1)
-    return None
+    if _is_rank(test):
+        return "others", True
+    told = answer(test, source) if depth and isinstance(test, (ast.Call, ast.Attribute)) else None
+    return side_of(told[1], told[0], depth - 1) if told is not None else None
 
 
 def _given(source: Source) -> dict[str, list[ast.expr]]:
@@ -207,9 +211,7 @@ def _is_rank(node: ast.expr) -> bool:
             return _is_rank(node.args[0])
         if name in {"os.environ.get", "os.getenv", "environ.get", "getenv"} and node.args:
             return _text(node.args[0]) in {"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"}
-        return (
-            name.split(".")[-1].startswith("get_") and name.split(".")[-1] in RANKS and not node.args and not node.keywords
-        )
+        return name.split(".")[-1] in RANKS and not node.args and not node.keywords
     if isinstance(node, ast.Subscript):
         return _text(node.slice) in {"RANK", "LOCAL_RANK", "rank", "local_rank", "SLURM_PROCID", "SLURM_LOCALID"}
     return _last(node).lower() in RANKS
@@ -229,6 +231,8 @@ def _number(node: ast.expr) -> float | None:
         return None if inner is None else -inner
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
         return float(node.value)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isdecimal():
+        return float(node.value)  # os.environ["RANK"] == "0"
     return None
 
 

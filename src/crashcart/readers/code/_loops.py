@@ -161,7 +161,8 @@ class Loops:
     @property
     def distributed(self) -> bool:
         """Whether the program can be run as several ranks that train together."""
-        names = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "init_process_group")
+        names = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "init_process_group",
+                 "Fabric", "manual_backward", "prepare_model", "DistributedOptimizer", "MMDistributedDataParallel")  # fmt: skip
         return any(self._sites.get(name) for name in names) or self.program.imports("accelerate", "deepspeed")
 
 

@@ -89,8 +89,8 @@ def waits_too(source: Source, leaving: ast.If, call: ast.Call) -> tuple[Edit, ..
     """The same call for those who are sent away before it: ``if rank != 0: return`` becomes a wait and a return."""
     last = leaving.body[-1]
     if (
-        not isinstance(last, ast.Return)
-        or last.value is not None
+        not isinstance(last, (ast.Return, ast.Continue))
+        or not isinstance(getattr(last, "value", None), (ast.Constant, type(None)))
         or last.lineno == leaving.lineno
         or call.args
         or call.keywords

@@ -170,8 +170,9 @@ def _tensor(loops: Loops, frame: Frame, branch: Branch) -> str | None:
 
 
 def _set_before(frame: Frame, name: str, node: ast.If) -> bool:
+    """Whether a name is set above a branch, or in its very test (``if not isfinite(loss := ...)``)."""
     return any(
-        isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store) and one.lineno < node.lineno
+        one.id == name and isinstance(one.ctx, ast.Store) and (one.lineno < node.lineno or within(one, node.test))
         for one in frame.source.nodes(ast.Name)
         if within(one, frame.node)
     )

@@ -66,6 +66,8 @@ def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
         for entry in listed:
             reading.follow(entry)
     program = reading.program
+    for source in program.sources:
+        source.neighbours = program.sources
     program.entry = listed[0] if listed else None
     program.entries = listed
     return program

@@ -142,7 +142,7 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
     guard = next(one for one in guards(place, source) if one.side == "first")
     through = None if wait[1] is place else wait[0].evidence(wait[1])
     line = getattr(guard.node, "lineno", place.lineno)
-    edits = _edits(source, guard, place, through is not None)
+    edits = _edits(source, guard, place, wait[1])
     if edits and through is not None and wait[2] == "always":
         edits += written_by_first(callers, source, place)
     value = {
@@ -160,10 +160,25 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
     return source.fact("code.lone_wait", value, place)
 
 
-def _edits(source: Source, guard: Guard, place: ast.Call, through: bool) -> tuple[Edit, ...]:  # noqa: FBT001 - one flag
+def _only_waits(wait: ast.Call, place: ast.Call) -> bool:
+    """Whether the function that is called here does nothing but this wait, so that all ranks may call it."""
+    function = function_of(wait)
+    if function is None or function.name != name_of(place.func).split(".")[-1]:
+        return False
+    done = [node for part in function.body for node in ast.walk(part) if isinstance(node, ast.stmt)]
+    return all(
+        isinstance(node, (ast.If, ast.Return, ast.Pass))
+        or (isinstance(node, ast.Expr) and (isinstance(node.value, ast.Constant) or node.value is wait))
+        for node in done
+    )
+
+
+def _edits(source: Source, guard: Guard, place: ast.Call, wait: ast.Call) -> tuple[Edit, ...]:
     statement = statement_of(place)
     if guard.leaves and isinstance(guard.node, ast.If):
-        waits = name_of(place.func).split(".")[-1] in {"barrier", "wait_for_everyone"} and not through
+        waits = name_of(wait.func).split(".")[-1] in {"barrier", "wait_for_everyone"} and (
+            wait is place or _only_waits(wait, place)
+        )
         return waits_too(source, guard.node, place) if waits else ()
     if (
         not isinstance(guard.node, ast.If)

@@ -45,6 +45,7 @@ class Source:
         self.tree = ast.parse(text)
         self._kinds: dict[type, list[Any]] = {}
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
+        self.neighbours: list[Source] = [self]  # the files of its program
         self._starts = [0]
         for line in text.splitlines(keepends=True) if not _NO_ENDS.search(text) else _ENDS.findall(text):
             self._starts.append(self._starts[-1] + len(line))
