@@ -139,15 +139,18 @@ WAITED = {
     "upload": "waits until the server has everything, and goes on waiting when it does not answer",
     "thread": "has no time-out, and waits for ever when the thread or the call behind it is stuck with the server",
     "queue": "waits until the queue is empty, which it never is when the server does not answer",
+    "full": "waits until the queue has room, which it never has when the thread behind it waits for the server",
     "process": "waits for a program that talks to the server, and has no time-out",
     "poll": "asks again and again, and never ends when the answer does not come",
 }
 
+UPLOAD = 60  # seconds that an upload gets where its outcome is used
 # What not waiting costs, by what was waited for.
 COSTS = {
     "server": "a row that the server does not take within 10 s is lost",
     "upload": "the tracker goes on with the upload beside the training, and finishes it when the run is closed",
     "thread": "it waits 10 s at most, and what the thread has not done by then may be undone",
+    "full": "a row for which the queue has no room is lost",
     "queue": "rows still in the queue when the program ends are lost if a daemon thread sends them: wait for it there, "
     "with a time-out",
 }
@@ -206,7 +209,10 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(waits)
     if edits:
         kinds = dict.fromkeys(str(fact.value["kind"]) for fact in waits if fact.value["edits"])
-        why = "the training goes on and is the same; " + "; ".join(COSTS[kind] for kind in kinds)
+        costs = [COSTS[kind] for kind in kinds]
+        if any(f"timeout={UPLOAD}" in edit.text for edit in edits):
+            costs.append(f"where a version is asked for it is waited for {UPLOAD} s, and what needs it is left out then")
+        why = "the training goes on and is the same; " + "; ".join(costs)
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
     kind = case.facts.get("tracker.kind")
     if not case.before or (kind is not None and kind.value == "wandb") or any(_of_wandb(fact) for fact in waits):

@@ -10,7 +10,8 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
+from crashcart.readers.code._web import requests_of
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,17 +19,14 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-__all__ = ["WEB", "Wait", "waits_of"]
+__all__ = ["Wait", "waits_of"]
 
-Wait = Literal["server", "upload", "thread", "queue", "process", "poll"]
+Wait = Literal["server", "upload", "thread", "queue", "full", "process", "poll"]
 MADE = {
     "Event": "event", "Condition": "event", "Barrier": "event", "Thread": "thread", "Process": "thread", "Queue": "queue", "JoinableQueue": "queue",
     "SimpleQueue": "queue", "Popen": "process", "submit": "future", "Artifact": "artifact", "log_artifact": "artifact", "init_run": "neptune",
     "run_coroutine_threadsafe": "future", "log_model": "artifact",
 }  # fmt: skip
-WEB = ("requests.post", "requests.put", "requests.get", "requests.patch", "requests.request", "urllib.request.urlopen", "urlopen",
-       "socket.create_connection", "http.client.HTTPConnection", "http.client.HTTPSConnection")  # fmt: skip
-SESSION = ("post", "put", "patch")
 UPLOADS = (
     "mlflow.log_artifact",
     "mlflow.log_artifacts",
@@ -37,12 +35,15 @@ UPLOADS = (
     "mlflow.log_image",
     "mlflow.log_figure",
 )
+RUN = ("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output")
 ASKS = {
     "wandb": ("wandb.restore", "use_artifact", "wandb.Api", "wandb.finish", "run.finish"),
     "comet_ml": ("experiment.flush", "experiment.end"),
 }
-PLACES = {"requests.post": 2, "urlopen": 2, "urllib.request.urlopen": 2, "socket.create_connection": 1}
-SYNC = re.compile(r"\b(?:wandb|neptune|clearml|comet|dvclive|aim)\b.{0,12}\b(?:sync|upload|push)\b")
+SYNC = re.compile(
+    r"\b(?:wandb|neptune|clearml|comet|dvclive|aim|hf|huggingface-cli|dvc|git)\b.{0,12}\b(?:sync|upload|push)\b"
+    r"|^(?:rsync|scp|rclone|gsutil|azcopy|s5cmd|curl)\b|\baws\b.{0,12}\bs3\b"
+)
 ASKED = re.compile(
     r"run|artifact|wandb|api|upload|sync|status|state|server|queue|pending|ack|done|ready|flush", re.IGNORECASE
 )
@@ -52,17 +53,17 @@ def waits_of(program: Program) -> Iterator[tuple[Source, ast.Call | ast.While, W
     """Every wait without an end of a program."""
     kinds = _made(program)
     asks = [name for library, names in ASKS.items() if program.imports(library) for name in names]
+    yield from ((source, call, "server") for source, call in requests_of(program))
+    bounded = set(_bounded(program))
     for source in program.sources:
-        for call in source.calls(*WEB, *SESSION):
-            if _to_a_server(source, call):
-                yield source, call, "server"
         for call in source.calls(*UPLOADS, *asks):
             yield source, call, "upload"
         for call in source.calls("wait", "join", "result", "sync", "communicate"):
             kind = _object(source, call, kinds)
             if kind is not None:
                 yield source, call, kind
-        for call in source.calls("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call"):
+        yield from ((source, call, kind) for call, kind in _together(source, bounded))
+        for call in source.calls(*RUN):
             if keyword(call, "timeout") is None and call.args and SYNC.search(_words(call.args[0])):
                 yield source, call, "process"
         for loop in source.nodes(ast.While):
@@ -88,19 +89,28 @@ def _made(program: Program) -> dict[str, str]:
     return kinds
 
 
-def _to_a_server(source: Source, call: ast.Call) -> bool:
-    if keyword(call, "timeout") is not None or any(one.arg is None for one in call.keywords):
-        return False
-    name = source.called(call.func)
-    last = name.split(".")[-1]
-    if last in SESSION and not name.startswith("requests."):
-        owner = name.split(".")[-2].lower() if "." in name else ""
-        return owner in {"session", "_session", "http", "client", "_client"} and any(
-            one.arg in {"json", "data"} for one in call.keywords
-        )
-    if name.startswith("socket.") and "settimeout" in source.text:
-        return False
-    return len(call.args) <= PLACES.get(name, len(call.args))
+def _bounded(program: Program) -> Iterator[str]:
+    """The names that hold a queue with room for so many rows only."""
+    for source in program.sources:
+        for call in source.calls("queue.Queue", "multiprocessing.Queue", "torch.multiprocessing.Queue", "JoinableQueue"):
+            size, above = keyword(call, "maxsize", 0), parent(call)
+            endless = isinstance(size, ast.Constant) and isinstance(size.value, int) and size.value <= 0
+            if size is not None and not endless and isinstance(above, (ast.Assign, ast.AnnAssign)):
+                yield name_of(above.targets[0] if isinstance(above, ast.Assign) else above.target).rpartition(".")[2]
+
+
+def _together(source: Source, bounded: set[str]) -> Iterator[tuple[ast.Call, Wait]]:
+    """Waits for several calls at once, and for room in a queue."""
+    for call in source.calls("concurrent.futures.wait", "concurrent.futures.as_completed"):
+        if keyword(call, "timeout", 1) is None:
+            yield call, "thread"
+    for call in source.calls("put"):
+        if _last(call) in bounded and len(call.args) == 1 and not call.keywords:
+            yield call, "full"
+
+
+def _last(call: ast.Call) -> str:
+    return name_of(call.func).split(".")[-2] if "." in name_of(call.func) else ""
 
 
 def _object(source: Source, call: ast.Call, kinds: dict[str, str]) -> Wait | None:

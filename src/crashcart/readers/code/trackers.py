@@ -13,18 +13,19 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines, step_of
-from crashcart.readers.code._callers import HOOKS, callers_of, function_of, statement_of
+from crashcart.readers.code._callers import HOOKS, callers_of, function_of
+from crashcart.readers.code._handed import calls_of_handed, is_handed_over
 from crashcart.readers.code._reach import all_come
-from crashcart.readers.code._waits import WEB, waits_of
+from crashcart.readers.code._unwaited import unwaited
+from crashcart.readers.code._waits import waits_of
+from crashcart.readers.code._web import WEB, goes_nowhere
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
 from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.model import Fact
+    from crashcart.model import Edit, Fact
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code._waits import Wait
     from crashcart.readers.code.program import Program
@@ -49,17 +50,20 @@ TRAINING = {
 EPOCHS = {"epoch", "ep", "step", "global_step", "iteration", "batch_idx"}
 ENDS = re.compile(r"\w*(?:epoch|batch|step)_(?:end|start|begin)")
 TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.")
-SECONDS = 10
 _DEPTH = 4
+Waiting = tuple["Source", "ast.Call | ast.While", "Wait"]
 
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.tracker_wait`` between the steps of the training; ``code.tracker_by_all``: a tracker that every rank starts."""
     callers = callers_of(program)
-    for source, node, kind in waits_of(program):
-        home = _home(callers, source, node, _DEPTH)
+    waits = list(waits_of(program))
+    for source, node, kind in waits:
+        if kind == "full" and not _stuck(node, waits):
+            continue
+        home = _home(program, source, node, _DEPTH)
         if home is not None and _tells(source, node, kind):
-            fact = _fact(source, node, kind)
+            fact = _fact(callers, source, node, kind, waits)
             refused = kind == "upload" and str(fact.value["call"]).endswith(".wait") and not program.imports("neptune")
             yield replace(fact, value={**fact.value, "refused_offline": refused, "sure": callers.certain(source, node)})
     for source in program.sources:
@@ -78,7 +82,13 @@ def look(program: Program) -> Iterator[Fact]:
                     yield source.fact("code.tracker_by_all", name_of(call.func), call)
 
 
-def _home(callers: Callers, source: Source, node: ast.AST, depth: int) -> ast.AST | None:
+def _stuck(node: ast.AST, waits: list[Waiting]) -> bool:
+    """Whether what empties a queue may stand still: its class asks a server without a time-out."""
+    owner = inside(node, ast.ClassDef)
+    return owner is not None and any(kind == "server" and inside(one, ast.ClassDef) is owner for _, one, kind in waits)
+
+
+def _home(program: Program, source: Source, node: ast.AST, depth: int) -> ast.AST | None:
     """The loop of a training, or a framework's hook in it, from which the program comes to a place."""
     for above in parents(node):
         if isinstance(above, FUNCTIONS):
@@ -90,8 +100,12 @@ def _home(callers: Callers, source: Source, node: ast.AST, depth: int) -> ast.AS
         return None
     if isinstance(parent(function), ast.ClassDef) and _is_hook(function):
         return function
-    for other, site in callers.calling(source, function):
-        if isinstance(site, ast.Call) and (found := _home(callers, other, site, depth - 1)) is not None:
+    callers = callers_of(program)
+    sites = callers.calling(source, function)
+    if not sites and is_handed_over(callers, source, function):
+        sites = calls_of_handed(program)
+    for other, site in sites:
+        if isinstance(site, ast.Call) and (found := _home(program, other, site, depth - 1)) is not None:
             return found
     return None
 
@@ -116,13 +130,26 @@ def _trains(loop: ast.For | ast.While) -> bool:
 
 def _tells(source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
     """Whether it is about telling somebody: what is called, the function, the class or the file are named so."""
-    if kind == "upload":
+    started = isinstance(node, ast.Call) and name_of(node.func).rpartition(".")[2] not in {"wait", "communicate"}
+    if kind in {"upload", "full"} or (kind == "process" and started):
+        return True
+    if (
+        kind == "server"
+        and isinstance(node, ast.Call)
+        and _sent(node)
+        and goes_nowhere(node, function_of(node) or source.tree)
+    ):
         return True
     function, owner = function_of(node), inside(node, ast.ClassDef)
     words = [ast.unparse(node.test) if isinstance(node, ast.While) else ast.unparse(node)]
     words += [one.name for one in (function, owner) if one is not None]
     words.append(source.path.rsplit("/", 1)[-1].removesuffix(".py"))
     return any(TELLING.search(word.replace("_", " ")) for word in words) or (owner is not None and _sends(source, owner))
+
+
+def _sent(call: ast.Call) -> bool:
+    """Whether a request gives something to the server."""
+    return any(one.arg in {"json", "data", "files", "body"} for one in call.keywords)
 
 
 def _sends(source: Source, owner: ast.ClassDef) -> bool:
@@ -133,59 +160,25 @@ def _sends(source: Source, owner: ast.ClassDef) -> bool:
     )
 
 
-def _fact(source: Source, node: ast.Call | ast.While, kind: Wait) -> Fact:
+def _fact(callers: Callers, source: Source, node: ast.Call | ast.While, kind: Wait, waits: list[Waiting]) -> Fact:
     called = source.called(node.func) if isinstance(node, ast.Call) else ""
     value = {
         "call": name_of(node.func) if isinstance(node, ast.Call) else "while " + ast.unparse(node.test),
         "kind": kind,
         "library": called.split(".")[0],
-        "edits": _edits(source, node, kind) if isinstance(node, ast.Call) else (),
+        "edits": _edits(callers, source, node, kind, waits) if isinstance(node, ast.Call) else (),
     }
     return source.fact("code.tracker_wait", value, node)
 
 
-def _edits(source: Source, call: ast.Call, kind: Wait) -> tuple[Edit, ...]:
-    statement = statement_of(call)
-    alone = isinstance(statement, ast.Expr) and statement.value is call and own_lines(source, statement)
-    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    if kind == "upload" and method == "wait" and alone and isinstance(call.func, ast.Attribute):
-        inner = call.func.value
-        if isinstance(inner, ast.Call):
-            return (Edit(source.span(call), source.written(inner)),)
-        return (_dropped(source, statement),)
-    if kind == "queue" and alone:
-        return (_dropped(source, statement),)
-    if kind == "thread" and method in {"wait", "join"}:
-        return (Edit(source.span(call), f"{source.written(call)[:-1]}timeout={SECONDS})"),)
-    if kind == "server":
-        text = _with_time(source.written(call))
-        if not alone or inside(call, ast.Try):
-            return (Edit(source.span(call), text),)
-        indent, step = indent_of(source, statement.lineno), step_of(source)
-        lines = [
-            *missing_imports(source, "contextlib"),
-            "with contextlib.suppress(OSError):  # telling is not worth a training",
-        ]
-        body = "".join(f"{line}\n{indent}" for line in lines) + step + text.replace("\n", f"\n{step}")
-        return (Edit(source.span(statement), body),)
-    return ()
-
-
-def _dropped(source: Source, statement: ast.stmt) -> Edit:
-    """A statement taken away; where it is all of its block, nothing in its place."""
-    above = parent(statement)
-    blocks = [getattr(above, part, None) for part in ("body", "orelse", "finalbody")]
-    if any(block == [statement] for block in blocks):
-        return Edit(source.span(statement), "pass")
-    first, last = statement.lineno, statement.end_lineno or statement.lineno
-    end = source.text.find("\n", source.span(statement).end)
-    return Edit(Span(source.path, source.offset(first, 0), len(source.text) if end < 0 else end + 1, last), "")
-
-
-def _with_time(text: str) -> str:
-    """A call with a time-out as its last argument."""
-    inner = text[:-1].rstrip()
-    tail = text[len(inner) : -1]
-    comma = "" if inner.endswith(("(", ",")) else ","
-    space = "" if inner.endswith("(") else " "
-    return f"{inner}{comma}{space}timeout={SECONDS}{tail})"
+def _edits(callers: Callers, source: Source, call: ast.Call, kind: Wait, waits: list[Waiting]) -> tuple[Edit, ...]:
+    """An end for a wait, and for the others of a class that sends: else the training passes here and stands at its end."""
+    found = unwaited(callers, source, call, kind)
+    owner = inside(call, ast.ClassDef)
+    if not found or owner is None or kind not in {"queue", "thread", "full"}:
+        return found
+    near = [(at, one, what) for at, one, what in waits if inside(one, ast.ClassDef) is owner and one is not call]
+    for at, one, what in near:
+        if isinstance(one, ast.Call) and what in {"server", "thread", "full", "queue"}:
+            found += tuple(edit for edit in unwaited(callers, at, one, what) if edit not in found)
+    return found
