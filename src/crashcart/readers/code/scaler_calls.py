@@ -18,11 +18,12 @@ from crashcart.readers.code._scaler import enabled
 from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from crashcart.model import Fact
     from crashcart.readers.code._loops import Frame, Loops
     from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 
@@ -52,7 +53,7 @@ def _twice(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[
                 {
                     "what": "unscaled_twice",
                     "every": operand(loops, frame, every) if every is not None else {"name": "", "number": None},
-                    "edits": _moved(frame, call, branch),
+                    "edits": _moved(loops, frame, call, branch),
                 },
                 call,
             )
@@ -77,25 +78,44 @@ def _every(test: ast.expr) -> ast.expr | None:
     return None
 
 
-def _moved(frame: Frame, call: ast.Call, branch: ast.If) -> tuple[Edit, ...]:
-    """``unscale_``, and the clipping that follows it, moved into the branch; nothing where other work stands between."""
+def _moved(loops: Loops, frame: Frame, call: ast.Call, branch: ast.If) -> tuple[Edit, ...]:
+    """``unscale_``, and the clipping that follows it, moved into the branch; what else stands between stays where it is."""
     source = frame.source
     first = statement(call)
     block = next((body for body in _blocks(first) if first in body), [])
     if branch not in block or block.index(branch) < block.index(first):
         return ()
     between = block[block.index(first) : block.index(branch)]
-    if not all(_clips(one) or one is first for one in between) or not all(
-        alone(source, one) for one in [*between, *branch.body]
-    ):
+    moved = [one for one in between if one is first or _clips(loops, frame, one)]
+    stays = [one for one in between if one not in moved]
+    if _tied(moved, [*stays, branch.test, *branch.orelse, *block[block.index(branch) + 1 :]]) or _tied(stays, moved):
+        return ()  # what was made there is used where it would not be made in each step
+    if not all(alone(source, one) for one in [*between, *branch.body]):
         return ()
-    start, end = source.offset(first.lineno, 0), source.offset(between[-1].end_lineno or first.lineno, 0)
-    end += len(source.line(between[-1].end_lineno or first.lineno)) + 1
     inner = branch.body[0]
     more = indent_of(source, inner)[len(indent_of(source, first)) :]
-    text = "".join(f"{more}{line}\n" if line.strip() else "\n" for line in source.text[start : end - 1].split("\n"))
     at = source.offset(inner.lineno, 0)
-    return Edit(Span(source.path, start, end, first.lineno), ""), Edit(Span(source.path, at, at, inner.lineno), text)
+    spans = [_lines(source, one) for one in moved]
+    text = "".join(
+        f"{more}{line}\n" if line.strip() else "\n"
+        for span in spans
+        for line in source.text[span.start : span.end - 1].split("\n")
+    )
+    return *(Edit(span, "") for span in spans), Edit(Span(source.path, at, at, inner.lineno), text)
+
+
+def _lines(source: Source, node: ast.stmt) -> Span:
+    """The whole lines of a statement."""
+    last = node.end_lineno or node.lineno
+    end = source.offset(last, 0) + len(source.line(last)) + 1
+    return Span(source.path, source.offset(node.lineno, 0), end, node.lineno)
+
+
+def _tied(makers: list[ast.stmt], users: Sequence[ast.AST]) -> bool:
+    """Whether something uses a name that one of these statements sets."""
+    made = {name_of(node) for one in makers for node in ast.walk(one) if isinstance(getattr(node, "ctx", None), ast.Store)}
+    used = {name_of(node) for one in users for node in ast.walk(one) if isinstance(node, (ast.Name, ast.Attribute))}
+    return bool(made & used)
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -104,17 +124,22 @@ def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield getattr(above, part, [])
 
 
-def _clips(node: ast.stmt) -> bool:
-    return any(isinstance(one, ast.Call) and last_name(one.func) in _CLIPS for one in ast.walk(node)) and not isinstance(
-        node, (ast.For, ast.While)
-    )
+def _clips(loops: Loops, frame: Frame, node: ast.stmt) -> bool:
+    """Whether a statement clips gradients, itself or by a function of the program, and is no loop of its own."""
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+    trains = any(loops.does(frame, one, what) for one in calls for what in ("backward", "step"))
+    return any(_is_clip(loops, frame, one) for one in calls) and not trains and not isinstance(node, ast.While)
+
+
+def _is_clip(loops: Loops, frame: Frame, call: ast.Call) -> bool:
+    return any(loops.does(frame, call, name) for name in _CLIPS)
 
 
 def _unclipped(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
     """A clipping of gradients before the scaler's step, with no ``unscale_`` in the function or in what it calls."""
     if loops.inside(frame, "unscale_") or any(loops.inside(other, "unscale_") for other, _ in loops.callers(frame)):
         return
-    for clip in frame.named(*_CLIPS):
+    for clip in [call for call in frame.calls if _is_clip(loops, frame, call)]:
         later = [step for step in steps if step.lineno > clip.lineno and _same_round(step, clip)]
         if not later or not later[0].args:
             continue
