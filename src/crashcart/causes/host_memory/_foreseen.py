@@ -31,7 +31,7 @@ FLOAT = 4
 class Sample:
     """The size of one sample: the least and the most, and whether the code says what it is made of.
 
-    ``read`` is what is in memory for a moment while a sample is cut out of it.
+    ``read`` is what is in memory for a moment while a sample is cut out of it; ``single`` where a file is one sample.
     """
 
     least: float
@@ -40,6 +40,7 @@ class Sample:
     firm: bool
     files: int
     evidence: Evidence
+    single: bool = False
 
 
 @record(frozen=True)
@@ -108,7 +109,8 @@ def sample(case: Case, loader: Loader) -> Sample | None:
                 (one.value["files"] for one in case.all("data.held") if one.value["path"] == fact.value["path"]), count
             )
             firm = firm or not case.all("code.resized")
-            return Sample(least, most, read, firm, files, fact.evidence)
+            single = all(one["kind"] in {"image", "array"} for one in fact.value["tables"].values())
+            return Sample(least, most, read, firm, files, fact.evidence, single)
     return None
 
 
@@ -125,6 +127,8 @@ def ahead(case: Case) -> Iterator[Ahead]:
         if size is None or here is None or loader.ahead is None or not loader.batch:
             continue
         count = loader.ahead * loader.batch * here
+        if size.single:
+            count = min(count, size.files)  # there are no more samples than files
         reading = size.read * max(1, loader.workers or 0) * here
         yield Ahead(loader, size, here, count * size.least + reading, count * size.most + reading)
 

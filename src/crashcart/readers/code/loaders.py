@@ -15,6 +15,7 @@ from crashcart.readers.code._callers import callers_of, function_of, last_name, 
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._lengths import length_of, sampler_of
+from crashcart.readers.code._parts_of_settings import path_of
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
 
@@ -82,11 +83,13 @@ def _is_hook(call: ast.Call) -> bool:
 
 def _described(program: Program, giving: Giving, source: Source, call: ast.Call, site: Site | None) -> dict[str, Any]:
     spread, complete = _spread(program, source, call)
+    part = _part(source, call, site) if not complete else ""
     found: dict[str, Any] = {}
     for name, (argument, position, default) in ARGUMENTS.items():
         node = keyword(call, argument, position)
         at, given = (source, node) if node is not None else spread.get(argument, (source, None))
-        found[name] = giving.of(at, given, site) if given is not None else {"value": default} if complete else {}
+        rest = {"value": default} if complete else {"part": part, "argument": argument, "default": default} if part else {}
+        found[name] = giving.of(at, given, site) if given is not None else rest
     data = keyword(call, "dataset", 0)
     found["data"] = _made_of(program, source, data, site)
     found["length"] = length_of(program, giving, source, data, site)
@@ -111,6 +114,12 @@ def _spread(program: Program, source: Source, call: ast.Call) -> tuple[dict[str,
         if isinstance(one, ast.Name) and pairs is not None:
             found |= {name: (source, value) for name, value in _added(source, one).items()}
     return found, complete
+
+
+def _part(source: Source, call: ast.Call, site: Site | None) -> str:
+    """The part of the settings that is all of what ``**`` adds."""
+    added = [word.value for word in call.keywords if word.arg is None]
+    return path_of(source, added[0], site) if len(added) == 1 else ""
 
 
 def _pairs(node: ast.expr | None) -> dict[str, ast.expr] | None:
