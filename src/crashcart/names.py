@@ -31,7 +31,8 @@ SPELLINGS: dict[str, str] = {
     "train.accumulation": "gradient_accumulation_steps=HF Trainer, accumulate_grad_batches=Lightning, "
     "grad_accumulation_steps=openvla, grad_accum_steps=timm, accum_steps=VGGT, update_freq=fairseq, "
     "accumulative_counts=mmengine, accumulation_steps, accum_iter=MAE, grad_accum, gradient_accumulation, "
-    "accum_grad, gradient_accumulate_every, grad_acc_steps",
+    "accum_grad, gradient_accumulate_every, grad_acc_steps, accumulate, accumulation, grad_accumulate, grad_accumulation, "
+    "accumulate_steps, ^accum, accumulate_grad, accumulate_batches",
     "train.max_steps": "max_steps=HF Trainer, max_train_steps=diffusers, max_iters=nanoGPT, train_iters=Megatron, "
     "max_update=fairseq, max_iter=detectron2, ^steps=lerobot, training_steps, num_train_steps=openpi, total_steps, "
     "^num_steps, total_iters, num_iterations, num_training_steps, train_steps, ^iterations",

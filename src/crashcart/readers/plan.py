@@ -21,6 +21,7 @@ from crashcart.readers.entry import entry_of, python_path
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
+from crashcart.readers.job.environment import taken
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.paths import missing
@@ -127,6 +128,10 @@ class _Planning:
     def file(self, path: str) -> Plan:
         if path.endswith(CONFIGS):
             return self.config(path)
+        if path.endswith(".py") and not list(entries_of([path])):
+            plan = self.config(path)  # settings in Python
+            if plan.program.entry:
+                return plan
         if path.endswith(".py"):
             named = [fact for fact in read_command(["python", path]) if fact.name != "launch.arguments"]  # nobody gave any
             return self.job(path, named, os.path.dirname(path) or ".")
@@ -183,13 +188,14 @@ class _Planning:
         more = python_path(facts, inner or [folder])
         entry = entry_of(facts, [*places, *more])
         program, seen = self.code([entry] if entry else entries, root, more)
+        facts, given = taken(facts, seen.get("code.from_environment", []))
         case.not_looked += [*self.own.not_looked, *program.not_looked]
         if entry is None and not entries:
             case.not_looked.append(
                 NotLooked("the program's code", "its entry file was not found", "run this in the job's folder")
             )
         case.seen = {key: list(group) for key, group in seen.items()}
-        defaults = _defaults(seen, alone=bool(entry) or len(entries) == 1)
+        defaults = [*_defaults(seen, alone=bool(entry) or len(entries) == 1), *given]
         launch = launch_facts(facts, places)
         read = read_configs(case, facts, defaults, configs, places, given=not found)
         lost = missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))

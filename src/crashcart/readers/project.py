@@ -36,7 +36,9 @@ MAIN = re.compile(
     r"^if __name__ ==|^(?:for|while) |^(?:main|train\w*|\w+\.fit)\(|^(?:args|opt\w*|trainer|model) = ", re.MULTILINE
 )
 TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|\bopt\w*\.step\(|\btrain\w*\(")
-LOADS = re.compile(r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|draccus|Config")
+LOADS = re.compile(
+    r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|draccus|Config|spec_from_file_location|import_module|runpy|exec\("
+)
 IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
 MOST_FILES = 20_000
 
@@ -67,9 +69,17 @@ def _with_programs(folder: str) -> str:
         return folder
     for at in _above(start):
         names = os.listdir(at) if os.path.isdir(at) else []
-        if at == here or (any(name.endswith(".py") for name in names) and "__init__.py" not in names):
+        programs = [os.path.join(at, name) for name in names if name.endswith(".py")]
+        if at == here or (programs and "__init__.py" not in names and not _only_settings(programs)):
             return os.path.relpath(at)
     return folder
+
+
+def _only_settings(files: list[str]) -> bool:
+    """Whether a folder holds configs that are written in Python: nothing in them defines or starts anything."""
+    return not any(
+        re.search(r"^(?:def|class|if __name__|for|while|import|from) ?", read_text(file), re.MULTILINE) for file in files
+    )
 
 
 def files_of(folder: str, excluded: Collection[str] = (), problems: list[tuple[str, str]] | None = None) -> Iterator[str]:
@@ -107,7 +117,8 @@ def readers_of(config: str, entries: Iterable[str]) -> list[str]:
     name = os.path.basename(config)
     named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
     naming = [entry for entry, text in texts.items() if named.search(text) and LOADS.search(text)]
-    return naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
+    loading = naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
+    return loading or (list(texts) if len(texts) == 1 else [])  # a module of the only program may read it
 
 
 def launches(path: str) -> bool:

@@ -28,12 +28,14 @@ class Cut:
     """A quotient that cuts: ``slices`` with their two bounds and the index, or ``step`` (a size for split or range)."""
 
     form: str
-    quotient: ast.BinOp
+    quotient: ast.expr
     target: str = ""
     use: ast.Subscript | None = None
     lower: ast.expr | None = None
     upper: ast.expr | None = None
     index: ast.expr | None = None
+    size: str = ""  # how many samples there are, and how many parts: as this function calls them
+    number: ast.expr | None = None
 
 
 def named(node: ast.expr) -> str:
@@ -56,7 +58,7 @@ def assigned(frame: Frame, name: str) -> list[ast.expr]:
     ]
 
 
-def slices(frame: Frame, quotient: ast.BinOp, target: str) -> Iterator[Cut]:
+def slices(frame: Frame, quotient: ast.expr, target: str) -> Iterator[Cut]:
     """The slices whose two bounds are multiples of a quotient."""
     for use in frame.source.nodes(ast.Subscript):
         if not isinstance(use.slice, ast.Slice) or not within(use, frame.node):
@@ -77,15 +79,16 @@ def _bound(frame: Frame, node: ast.expr | None) -> ast.expr | None:
     return node
 
 
-def _holds(node: ast.expr, quotient: ast.BinOp, target: str) -> bool:
+def _holds(node: ast.expr, quotient: ast.expr, target: str) -> bool:
     wanted = ast.dump(quotient)
     return any(
-        (isinstance(one, ast.BinOp) and ast.dump(one) == wanted) or (isinstance(one, ast.Name) and one.id == target != "")
+        (isinstance(one, (ast.BinOp, ast.Call)) and ast.dump(one) == wanted)
+        or (isinstance(one, ast.Name) and one.id == target != "")
         for one in ast.walk(node)
     )
 
 
-def _index(node: ast.expr, quotient: ast.BinOp, target: str) -> ast.expr | None:
+def _index(node: ast.expr, quotient: ast.expr, target: str) -> ast.expr | None:
     """The other factor of ``i * quotient``."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for one, other in ((node.left, node.right), (node.right, node.left)):
@@ -98,15 +101,22 @@ def _index(node: ast.expr, quotient: ast.BinOp, target: str) -> ast.expr | None:
 def edits(loops: Loops, frame: Frame, cut: Cut) -> tuple[Edit, ...]:
     """The edits that cut without loss; none where the code is shaped otherwise."""
     source = frame.source
-    size, parts = source.written(cut.quotient.left), source.written(cut.quotient.right)
+    number = cut.number
+    if isinstance(cut.quotient, ast.BinOp):
+        number, size = cut.quotient.right, source.written(cut.quotient.left)
+    else:
+        size = cut.size
+    if number is None or not size:
+        return ()
+    parts = source.written(number)
     if cut.form == "step":
-        return (replaced(source, cut.quotient, f"-(-{size} // {_tight(cut.quotient.right, parts)})"),)
+        return (replaced(source, cut.quotient, f"-(-{size} // {_tight(number, parts)})"),)
     if not isinstance(cut.index, ast.Name) or cut.lower is None or cut.upper is None:
         return ()
     index = cut.index.id
     if isinstance(frame.node, FUNCTIONS) and index in [one.arg for one in frame.node.args.args]:
         return (*_bounds(frame, cut, size, parts), *_callers(loops, frame, cut, index))
-    return _in_place(frame, cut, size)
+    return _in_place(frame, cut, size, number)
 
 
 def _bounds(frame: Frame, cut: Cut, size: str, parts: str) -> tuple[Edit, ...]:
@@ -119,7 +129,7 @@ def _bounds(frame: Frame, cut: Cut, size: str, parts: str) -> tuple[Edit, ...]:
     )
 
 
-def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
+def _in_place(frame: Frame, cut: Cut, size: str, number: ast.expr) -> tuple[Edit, ...]:
     """Fewer parts where there are fewer samples, under a name of its own, which then stands wherever the number stood."""
     source = frame.source
     begin = statement(cut.quotient)
@@ -128,7 +138,6 @@ def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
         begin = loop
     if not alone(source, begin) or (loop is None and not _listed(cut)):
         return ()
-    number = cut.quotient.right
     name = _fresh(frame, "parts")
     wanted = ast.dump(number)
     region = loop_of(begin) or frame.node
@@ -140,6 +149,7 @@ def _in_place(frame: Frame, cut: Cut, size: str) -> tuple[Edit, ...]:
         and within(one, region)
         and one.lineno >= begin.lineno
         and not any(within(one, bound) for bound in taken if bound is not None)
+        and not (isinstance(cut.quotient, ast.Call) and within(one, cut.quotient))
     ]
     found = [line_before(source, begin, f"{name} = min({source.written(number)}, {size})")]
     found += [replaced(source, one, name) for one in places]
@@ -162,7 +172,7 @@ def _callers(loops: Loops, frame: Frame, cut: Cut, index: str) -> Iterator[Edit]
     if not isinstance(frame.node, FUNCTIONS) or cut.use is None or not isinstance(cut.use.value, ast.Name):
         return
     names = [one.arg for one in frame.node.args.args]
-    parts = cut.quotient.right
+    parts = cut.quotient.right if isinstance(cut.quotient, ast.BinOp) else cut.number
     if not isinstance(parts, ast.Name) or parts.id not in names or cut.use.value.id not in names:
         return
     shift = names[:1] == ["self"]

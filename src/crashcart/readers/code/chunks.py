@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from crashcart.readers.code import _parts
 from crashcart.readers.code._loops import last_name, loop_of, loops_of, statement, within
 from crashcart.readers.code._operands import operand
-from crashcart.readers.code.source import keyword, name_of, parent, parents
+from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,16 +41,40 @@ def look(program: Program) -> Iterator[Fact]:
             if (frame.node, ast.dump(node)) in seen:
                 continue  # the same quotient for the other bound
             seen.add((frame.node, ast.dump(node)))
-            cut = _cut(frame, node)
-            if cut is not None and _of_training(loops, frame, node) and not _looked_at(frame, node, cut):
+            home, cut = frame, _cut(frame, node)
+            if cut is None and isinstance(parent(node), ast.Return) and _size(frame, node.left):
+                home, cut = _cut_by_caller(loops, frame, node) or (frame, None)
+            if cut is not None and _of_training(loops, frame, node) and not _looked_at(home, node, cut):
                 value = {
                     "form": cut.form,
                     "parts": operand(loops, frame, node.right),
                     "parts_text": source.written(node.right),
                     "batch": _batch(loops, frame, node.left),
-                    "edits": _parts.edits(loops, frame, cut),
+                    "edits": _parts.edits(loops, home, cut),
                 }
                 yield source.fact("code.chunks", value, statement(node))
+
+
+def _cut_by_caller(loops: Loops, frame: Frame, node: ast.BinOp) -> tuple[Frame, _parts.Cut] | None:
+    """A function that only gives the size of a part: its caller cuts, and calls the batch and the number by its own names."""
+    names = [one.arg for one in frame.node.args.args] if isinstance(frame.node, FUNCTIONS) else []
+    shift = names[:1] == ["self"]
+    for caller, call in loops.callers(frame):
+        given = {name: keyword(call, name, names.index(name) - shift) for name in names[shift:]}
+        number = given.get(node.right.id) if isinstance(node.right, ast.Name) else None
+        for use in _parts.slices(caller, call, _parts.named(call)):
+            return caller, replace(use, size=_renamed(node.left, given), number=number)
+    return None
+
+
+def _renamed(node: ast.expr, given: dict[str, ast.expr | None]) -> str:
+    """An expression of a function in the words of its caller; empty where it uses more than what it is given."""
+    known = {name: value for name, value in given.items() if value is not None}
+    text = ast.unparse(node)
+    for name, value in known.items():
+        text = re.sub(rf"\b{re.escape(name)}\b", ast.unparse(value).replace("\\", "\\\\"), text)
+    used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return text if used <= known.keys() | {"len", "next", "iter", "min", "list"} else ""
 
 
 def _size(frame: Frame, node: ast.expr) -> bool:

@@ -36,6 +36,7 @@ PARSERS = (
 WRAPPERS = {"draccus.wrap", "pyrallis.wrap", "parser.wrap", "simple_parsing.wrap"}
 NUMBERS = {"int": int, "float": float}
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:cfg|config|conf|hparams|params|settings|hyperparameters)")
+CONFIG_CLASS = re.compile(r"(?:Config|Settings?|Options?|Args|Arguments|HParams|Params|Hyper\w*|Cfg)$")
 UNKNOWN = object()
 DEEPEST = 4
 
@@ -103,7 +104,16 @@ def _constants(source: Source) -> Iterator[Fact]:
 
 
 def _config_classes(program: Program) -> Iterator[str]:
+    """The classes that hold settings: a parser is given one, or the program makes one that is called so and fills it later."""
+    data = {
+        node.name
+        for source in program.sources
+        for node in source.nodes(ast.ClassDef)
+        if CONFIG_CLASS.search(node.name) and any("dataclass" in name_of(one) for one in node.decorator_list)
+    }
     for source in program.sources:
+        yield from (name for call in source.calls(*data) if not call.args and not call.keywords
+                    for name in [name_of(call.func).rpartition(".")[2]])  # fmt: skip
         for call in source.calls(*PARSERS):
             for given in (*call.args, *(one.value for one in call.keywords)):
                 inner = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]

@@ -31,9 +31,9 @@ _LARGEST = 2_000_000
 # What no rule would look at twice is not walked: most of a large project has nothing to do with training.
 _OF_INTEREST = re.compile(
     r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
-    r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
+    r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|httpx|smtplib|ftplib|subprocess|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
     r"|json\.dump|create_connection|DATA_|DATASET_|HDF5|hdf5|dataset_dir|data_dir|data_root|data_path"
-    r"|num_workers|batch_size"
+    r"|num_workers|batch|chunk|RANK|environ|getenv"
 )
 
 

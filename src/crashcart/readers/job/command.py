@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
 from crashcart.readers.job.counting import processes
+from crashcart.readers.job.environment import PREFIX
 from crashcart.readers.job.folder import folder_of
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
 from crashcart.readers.job.mending import meant, oddities
@@ -151,6 +152,9 @@ class _Reading:
                 yield self.fact(f"environment.{name}", value, word, f"{name}={value}", **more)
                 if name == "WANDB_MODE":
                     yield self.fact("tracker.mode", value, word, f"{name}={value}", **more)
+            elif word.known and not is_secret(name) and isinstance(number := typed(word.text[begin:]), (int, float)):
+                told, more = f"{name}={word.text[begin:]}", {"origin": "environment", "spelling": name}
+                yield self.fact(f"{PREFIX}{name}", number, word, told, **more, span=word.part(begin))
 
     def option(self, option: Option) -> Iterator[Fact]:
         """An option of a launcher, under the name that it has there."""
