@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["check", "run"]
 
 KILLED, FIT = 1, 0
+# A program that takes one of these takes what the Hugging Face trainer takes.
+HF_TRAINER = frozenset({"per_device_train_batch_size", "num_train_epochs", "logging_steps", "save_steps", "save_strategy"})
 _ROUNDS = 4  # a command that is whole again shows flags that were never read before
 
 
@@ -42,7 +44,24 @@ def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
     from crashcart.patch import resolve
 
-    return lambda fix: resolve(fix, case.facts)
+    def resolved(fix: Fix) -> Fix:
+        found = resolve(fix, case.facts)
+        known = {name: value for name, value in found.arguments.items() if name in fix.arguments or _takes(case, name)}
+        return replace(found, arguments=known)
+
+    return resolved
+
+
+def _takes(case: Case, flag: str) -> bool:
+    """Whether the program is known to take a flag: the job gives it, its parser has it, or it is one of many it gives alike."""
+    name = flag.lstrip("-")
+    parsers = [one for fact in case.all("code.parser") for one in fact.value["flags"]]
+    if any(flag in one["names"] for one in parsers):
+        return True
+    given = [fact for fact in case.facts.values() if fact.spelling]
+    if any(fact.spelling.lstrip("-") == name for fact in given):
+        return True
+    return not parsers and any(fact.origin == "flag" and fact.spelling.lstrip("-") in HF_TRAINER for fact in given)
 
 
 def _compared(asked: Asked, now: Diagnosis, against: str | None) -> tuple[Diagnosis, list[Finding]]:
