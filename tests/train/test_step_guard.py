@@ -11,6 +11,7 @@ import pytest
 import torch
 from guarded import INF, NAN, adam, loss_of, net, rows, run, weights
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from crashcart.train import StepGuard, agree_finite, masked_nan
 
@@ -58,6 +59,68 @@ def test_micro_batches_of_unequal_size_count_by_their_weight() -> None:
         optimizer.step()
         assert weights(model) == pytest.approx(weights(big), abs=1e-6)
         assert guard.loss is not None
+
+
+@pytest.mark.parametrize("given", [(8, None), (None, 8)])
+def test_a_weight_for_some_micro_batches_of_a_step_is_refused(given: tuple[int | None, int | None]) -> None:
+    """Counted as 1 beside 8, the others would hardly be trained on."""
+    model = net()
+    guard = StepGuard(model, adam(model), accumulate=2)
+    first, second = rows(2)
+    guard.backward(loss_of(model, first), weight=given[0])
+    with pytest.raises(ValueError, match="some micro batches of a step and not for the others"):
+        guard.backward(loss_of(model, second), weight=given[1])
+    assert guard.counts.windows == 0
+
+
+def test_a_progress_bar_knows_the_number_of_batches() -> None:
+    """The usual generator has no length: tqdm shows a count without an end."""
+    tqdm = pytest.importorskip("tqdm").tqdm
+    model = net()
+    guard = StepGuard(model, adam(model), accumulate=2)
+    batches = guard.batches(DataLoader(TensorDataset(torch.randn(5, 4)), batch_size=2))
+    bar = tqdm(batches, disable=True)
+    assert (len(batches), bar.total) == (3, 3)
+    for _ in range(2):  # a second epoch over the same object is an epoch, not an empty loop
+        for (inputs,) in bar:
+            guard.backward(loss_of(model, inputs))
+    assert (guard.counts.windows, guard.counts.partial) == (4, 2)
+    assert tqdm(guard.batches(iter(rows(2))), disable=True).total is None
+
+
+def test_batches_go_on_where_they_were_and_end_once() -> None:
+    model = net()
+    guard = StepGuard(model, adam(model))
+    batches = guard.batches(rows(3))
+    guard.backward(loss_of(model, next(batches)))
+    for batch in batches:
+        guard.backward(loss_of(model, batch))
+    assert guard.counts.windows == 3
+    assert next(batches, None) is None
+    assert len(list(batches)) == 3
+
+
+def test_a_loop_that_was_left_and_is_closed_late_does_not_disturb_the_next() -> None:
+    model = net()
+    guard = StepGuard(model, adam(model), accumulate=2)
+    left = guard.batches(rows(4))
+    guard.backward(loss_of(model, next(left)))
+    for number, batch in enumerate(guard.batches(rows(4))):
+        if number == 0:
+            del left
+        guard.backward(loss_of(model, batch))
+        with pytest.raises(RuntimeError, match="twice"):
+            guard.backward(loss_of(model, batch))
+    assert (guard.counts.windows, guard.counts.partial) == (3, 1)
+
+
+def test_an_optimizer_of_another_model_is_told_that_it_changes_nothing() -> None:
+    """Made before the model was replaced: what is usual trains nothing for the whole night."""
+    model, old = net(), net()
+    guard = StepGuard(model, adam(old))
+    with pytest.warns(UserWarning, match="holds other parameters") as said:
+        run(model, guard, rows(4))
+    assert len(said) == 1
 
 
 def test_a_loop_of_ones_own_steps_by_count_and_finishes_the_rest() -> None:
@@ -140,6 +203,8 @@ def test_no_batches_and_no_gradients_are_no_error() -> None:
         (lambda model: StepGuard(model, adam(model), clip=-1), "clip is -1"),
         (lambda model: StepGuard(model, torch.optim.LBFGS(model.parameters())), "LBFGS"),
         (lambda model: StepGuard(model, adam(model)).backward(torch.ones(3)), "one element"),
+        (lambda model: StepGuard(model, adam(model)).backward(model(rows(1)[0]).mean(), weight=-1), "weight is -1"),
+        (lambda model: StepGuard(model, adam(model)).backward(model(rows(1)[0]).mean(), weight=NAN), "weight is nan"),
     ],
 )
 def test_a_call_that_cannot_work_says_what_to_do(wrong: Any, words: str) -> None:

@@ -99,6 +99,13 @@ def test_unequal_micro_batches_and_windows_are_one_big_batch(scenes: Scenes, nam
     assert max(told["apart"] for told in both(scenes, name)) < ROUNDING
 
 
+def test_weights_on_one_rank_only_are_refused_on_both(scenes: Scenes) -> None:
+    for told in both(scenes, "weighted_here_only"):
+        assert [said.partition(":")[0] for said in told["said"]] == 2 * [
+            "weight was given for some ranks and not for the others"
+        ]
+
+
 def test_a_rank_with_more_batches_does_not_wait_for_ever(scenes: Scenes) -> None:
     first, second = both(scenes, "unequal_lengths")
     assert first == second

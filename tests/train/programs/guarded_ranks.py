@@ -184,6 +184,23 @@ def weighted() -> dict[str, Any]:
     return {"apart": apart(model, reference([[samples]]))}
 
 
+def weighted_here_only() -> dict[str, Any]:
+    """A weight on one rank alone: each would divide by another number, and the models would part without a word."""
+    said = []
+    for unseen in (False, True):
+        model = ddp()
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True) if unseen else sgd(model)
+        guard = StepGuard(model, optimizer, accumulate=2)
+        if unseen:
+            guard._stepping.can_wait = lambda device: True  # type: ignore[method-assign]  # noqa: ARG005 - its name is asked for
+        try:
+            for batch in guard.batches(rows(20)):
+                guard.backward(loss_of(model, batch), weight=3 if RANK == 0 else None)
+        except ValueError as error:
+            said.append(str(error))
+    return {"said": said, "weights": flat(ddp())}
+
+
 def no_lengths() -> dict[str, Any]:
     """Generators, two batches on one rank, four on the other: one window of all six."""
     model = ddp()
@@ -323,6 +340,7 @@ SCENES = [
         own_loop,
         static_graph,
         weighted,
+        weighted_here_only,
         no_lengths,
         unequal_lengths,
     ),

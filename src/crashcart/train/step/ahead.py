@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-__all__ = ["Turn", "ahead"]
+__all__ = ["Batches", "Turn", "ahead"]
 
 Batch = TypeVar("Batch")
+
+
+class Batches(Iterator[Batch]):
+    """A loader's batches under a guard: an iterator that has the loader's length, and begins anew when it has ended.
+
+    A generator would have neither: a progress bar would know no total, and a second epoch over it would be empty.
+    """
+
+    def __init__(self, loader: Iterable[Batch], begin: Callable[[Iterable[Batch]], Iterator[Batch]]) -> None:
+        self._loader, self._begin = loader, begin
+        self._running: Iterator[Batch] | None = None
+        self._ended = False
+
+    def __len__(self) -> int:
+        """Of this rank's loader; a TypeError where it has no length."""
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Batches[Batch]:
+        if self._ended:
+            self._running, self._ended = None, False
+        return self
+
+    def __next__(self) -> Batch:
+        if self._running is None:
+            self._running = self._begin(self._loader)
+        try:
+            return next(self._running)
+        except BaseException:
+            self._ended = True
+            raise
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from crashcart.train.step.gradients import Gradients
+from crashcart.train.step.saying import say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from crashcart.train.step.syncing import Syncing
     from crashcart.train.step.together import Ranks
 
-__all__ = ["Cycle", "Window", "checked_clip"]
+__all__ = ["SOME_WEIGHTED", "Cycle", "Window", "checked_clip"]
+
+SOME_WEIGHTED = (
+    "weight was given for {} and not for the others: give it for all or for none, they are set against each other."
+)
 
 
 class Window:
@@ -40,6 +45,10 @@ class Window:
 
     def add(self, micro: Micro, loss: Tensor, weight: Tensor | float | None) -> None:
         """One more micro batch, of which backward is about to run."""
+        if self.micros and self.weighted != (weight is not None):
+            raise ValueError(SOME_WEIGHTED.format("some micro batches of a step"))
+        if _not_a_weight(weight):
+            raise ValueError(f"weight is {weight}: give the number of samples or tokens of the micro batch, 0 or more.")
         self.micros.append(micro)
         self.losses.append(loss.detach())
         self.weights.append(1.0 if weight is None else weight)
@@ -67,21 +76,26 @@ class Cycle:
         self.stepping, self.syncing, self.ranks = stepping, syncing, ranks
         self.clip, self.model, self.accumulate = clip, model, accumulate
         self.norm: Tensor | None = None
+        self._told = False
 
     @torch.no_grad()
     def begin_agreement(self, window: Window, device: torch.device) -> None:
         """Ask all ranks for their losses and weights; before the last backward, so that the answer comes while it runs."""
         weight = sum(window.weights)
+        said = [float(bool(window.micros) and window.weighted), float(bool(window.micros) and not window.weighted)]
         if device.type == "cpu":
             bad = window.spoiled or not all(math.isfinite(loss) for loss in window.losses)
-            window.sums = torch.tensor([float(bad), float(weight)])
+            window.sums = torch.tensor([float(bad), float(weight), *said])
         else:
             bad_losses = torch.full((), float(window.spoiled), device=device)
             if window.losses and not window.spoiled:
                 losses = torch.stack([loss.to(device, torch.float32, non_blocking=True) for loss in window.losses])
                 bad_losses = (~losses.isfinite().all()).float()
             whole = weight if isinstance(weight, torch.Tensor) else torch.full((), float(weight), device=device)
-            window.sums = torch.stack([bad_losses, whole.detach().to(device, torch.float32, non_blocking=True)])
+            numbers = [bad_losses, whole.detach().to(device, torch.float32, non_blocking=True)]
+            if self.ranks.size > 1:
+                numbers += [torch.full((), one, device=device) for one in said]
+            window.sums = torch.stack(numbers)
         window.own_weight = None if self.syncing.averages or self.ranks.size == 1 else window.sums[1].clone()
         window.handle = self.ranks.begin_sum(window.sums)
 
@@ -91,7 +105,10 @@ class Cycle:
         found = self.stepping.unscale()
         assert window.sums is not None  # noqa: S101 - for the type checker: both callers begin an agreement first
         self.ranks.end_sum(window.handle)
+        if window.sums.device.type == "cpu" and self.ranks.size > 1 and self._some_weighted(window.sums) > 0:
+            raise ValueError(SOME_WEIGHTED.format("some ranks"))
         gradients = Gradients(self.stepping.parameters())
+        self._ask_for_gradients(window, gradients)
         self._to_mean(window, gradients, uneven=uneven)
         self.norm = norm = self._clipped(gradients, found)
         apart = self._apart()
@@ -112,6 +129,23 @@ class Cycle:
         self.stepping.clear()
         return None, values
 
+    @staticmethod
+    def _some_weighted(sums: Tensor) -> Tensor:
+        """Above 0 where some ranks gave weights and others none: each would divide by another number, and their models part."""
+        return sums[2] * sums[3]
+
+    def _ask_for_gradients(self, window: Window, gradients: Gradients) -> None:
+        """Steps that change nothing are no steps: say so, once."""
+        if gradients.owners or not window.micros or window.spoiled or self._told:
+            return
+        if not any(parameter.numel() for parameter in self.stepping.parameters()):
+            return  # All of it lies on other ranks.
+        self._told = True
+        say(
+            "StepGuard: no parameter of the optimizer got a gradient, so this step changes nothing. If it was made before the "
+            "model was moved, wrapped or replaced, it holds other parameters: make it afterwards."
+        )
+
     def _apart(self) -> bool:
         """Whether ranks may hold different gradients; asked of what could have one, so that all ranks answer alike."""
         return self.ranks.size > 1 and not all(
@@ -129,7 +163,7 @@ class Cycle:
             bad = float(self.ranks.sum(torch.tensor(bad)))
         scale = self.stepping.scale()
         return [
-            float(bad > 0 or bad_losses > 0), bad_losses, length, 1.0 if scale is None else float(scale), *map(float, losses)
+            float(bad > 0 or bad_losses > 0), bad_losses, length, 1.0 if scale is None else float(scale), 0.0, *map(float, losses)
         ]  # fmt: skip
 
     def _on_device(
@@ -144,7 +178,8 @@ class Cycle:
             bad = self.ranks.sum(bad.clone())
         bad = ((bad + sums[0]) > 0).float()
         scale = self.stepping.scale()
-        parts = [bad, sums[0], none if norm is None else norm, none + 1 if scale is None else scale, *losses]
+        some = self._some_weighted(sums) if self.ranks.size > 1 else none
+        parts = [bad, sums[0], none if norm is None else norm, none + 1 if scale is None else scale, some, *losses]
         return bad, torch.stack([part.to(sums.device, torch.float32, non_blocking=True) for part in parts])
 
     def _to_mean(self, window: Window, gradients: Gradients, *, uneven: bool) -> None:
@@ -173,6 +208,13 @@ class Cycle:
         if isinstance(norm, (int, float)):
             return torch.full((), float(norm), device=gradients.owners[0].device if gradients.owners else None)
         return norm if isinstance(norm, torch.Tensor) else gradients.local_norm()
+
+
+def _not_a_weight(weight: Tensor | float | None) -> bool:
+    """Where it can be seen without waiting for a device."""
+    if weight is None or (isinstance(weight, torch.Tensor) and weight.device.type != "cpu"):
+        return False
+    return not (weight >= 0 and math.isfinite(weight))
 
 
 def checked_clip(clip: Any) -> Any:  # noqa: ANN401 - a number or a function of the model

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from crashcart.train.step.ahead import Turn, ahead
+from crashcart.train.step.ahead import Batches, Turn, ahead
 from crashcart.train.step.answers import Answers
 from crashcart.train.step.cycle import Cycle, Window, checked_clip
 from crashcart.train.step.judge import Judge
@@ -26,24 +26,18 @@ from crashcart.train.step.saying import say
 from crashcart.train.step.stepping import Stepping
 from crashcart.train.step.syncing import Syncing
 from crashcart.train.step.together import Ranks
+from crashcart.train.step.untraced import untraced
 from crashcart.train.step.verdicts import Verdict
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from torch import Tensor
 
 __all__ = ["StepGuard"]
 
 Batch = TypeVar("Batch")
-Method = TypeVar("Method", bound="Callable[..., Any]")
-
-
-def _untraced(method: Method) -> Method:
-    """As torch's optimizers do: a compiled function that calls us breaks its graph at the call and never looks into it."""
-    disable: Callable[[Method], Method] = getattr(torch, "_disable_dynamo", lambda method: method)
-    return disable(method)
 
 
 class StepGuard(Answers):
@@ -101,11 +95,15 @@ class StepGuard(Answers):
         self._last = self._window
         self.stepped = False
 
-    def batches(self, loader: Iterable[Batch]) -> Iterator[Batch]:
+    def batches(self, loader: Iterable[Batch]) -> Batches[Batch]:
         """The loader's batches, looked one ahead: the last window is known to be partial before its last backward.
 
         On several ranks a loader with a length ends at the shortest one's: a rank with a batch more would wait for ever.
+        Has the loader's length, for `tqdm`; when its end was reached, the next loop over it is the next epoch.
         """
+        return Batches(loader, self._epoch)
+
+    def _epoch(self, loader: Iterable[Batch]) -> Iterator[Batch]:
         self._finish_open()
         self._judge.begin()
         limit = self._common_length(loader)
@@ -119,8 +117,9 @@ class StepGuard(Answers):
             try:
                 yield batch
             finally:
-                self._syncing.resume()
-                self._turn = None
+                if self._turn is turn:  # Not so where a loop that was left is closed late, within the next one.
+                    self._syncing.resume()
+                    self._turn = None
             given, used = given + 1, used + turn.done
             if turn.last and self._window.micros:
                 self._finish_open()
@@ -150,7 +149,7 @@ class StepGuard(Answers):
                 self._syncing.resume()
             self._turn = outer
 
-    @_untraced
+    @untraced
     def backward(
         self,
         loss: Tensor,
@@ -162,8 +161,8 @@ class StepGuard(Answers):
     ) -> None:
         """Backward of one micro batch, and the optimizer step where it closes the window.
 
-        `loss` is the mean over the micro batch, `weight` how much it counts (its number of samples or tokens; on all ranks or
-        on none). Call it once for each micro batch, on every rank, whatever the loss is.
+        `loss` is the mean over the micro batch, `weight` how much it counts (its number of samples or tokens; for all micro
+        batches of a window, on all ranks, or for none). Call it once for each micro batch, on every rank, whatever the loss is.
         """
         turn = self._turn or Turn()
         if turn.done:
@@ -189,7 +188,7 @@ class StepGuard(Answers):
         if closing:
             self._close()
 
-    @_untraced
+    @untraced
     def finish(self) -> bool:
         """At the end of an epoch in a loop of your own, on all ranks: step with what a partial window holds. True if it did.
 

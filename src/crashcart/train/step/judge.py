@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from crashcart.train.step.cycle import SOME_WEIGHTED
 from crashcart.train.step.rollback import Snapshots, Statistics, not_finite_names
 from crashcart.train.step.saying import say
 from crashcart.train.step.verdicts import LAG, Pending, Verdict
@@ -84,6 +85,8 @@ class Judge:
         bad_since = nan_since = None
         streak_began = False
         for verdict in verdicts:
+            if verdict.some_weighted:
+                raise ValueError(SOME_WEIGHTED.format("some ranks"))
             was_fine = self.ledger.in_a_row == 0
             reason = self.ledger.add(verdict)
             self._known = verdict.step

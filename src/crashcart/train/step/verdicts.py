@@ -21,7 +21,7 @@ __all__ = ["LAG", "Pending", "Verdict"]
 
 # A GPU is at most a few steps behind its host (1024 launches); a flag this old has nearly always arrived.
 LAG = 4
-_FIXED = 4
+_FIXED = 5
 _HELD = 2
 
 
@@ -35,12 +35,14 @@ class Verdict:
     bad_losses: int = 0
     norm: float = 0.0
     scale: float = 1.0
+    some_weighted: bool = False
     losses: list[float] = field(default_factory=list)
 
     def read(self, numbers: list[float]) -> Verdict:
         """Take over what lay on the device."""
-        bad, bad_losses, self.norm, self.scale = numbers[:_FIXED]
+        bad, bad_losses, self.norm, self.scale, some_weighted = numbers[:_FIXED]
         self.bad, self.bad_losses, self.losses = bad > 0, int(bad_losses), numbers[_FIXED:]
+        self.some_weighted = some_weighted > 0
         return self
 
 

@@ -149,7 +149,9 @@ class StepWatch(Answers):
         self._judge.ranks.sum(bad)
         norm = bad[0] * 0 if self._norm is None else self._here(self._norm)
         now = bad[0] * 0 + 1 if scale is None else self._here(scale)
-        values: list[float] = torch.stack([(bad.sum() > 0).float(), bad[1], norm, now, *known]).tolist()
+        values: list[float] = torch.stack(
+            [(bad.sum() > 0).float(), bad[1], norm, now, torch.zeros_like(norm), *known]
+        ).tolist()
         return values
 
     def _here(self, value: Tensor) -> Tensor:
