@@ -263,7 +263,7 @@ def free_port() -> int:
 
 def test_two_ranks_save_and_resume_together(tmp_path: Path) -> None:
     """One folder from both, or none; the same checkpoint for both, though the later finds a newer one; sharded parameters."""
-    lines = two_ranks(tmp_path, "together", "alike", "sharded")
+    lines = two_ranks(tmp_path, "together", "alike", "sharded", "across")
     name = tmp_path / "together" / "checkpoint-1"
     assert [line for line in lines if "Error" in line] == [
         f"0 RuntimeError {name} was not saved: rank 1 raised ValueError: here.",
@@ -276,5 +276,6 @@ def test_two_ranks_save_and_resume_together(tmp_path: Path) -> None:
     assert first[3] != second[3]  # random numbers of two ranks must not become the same
     assert newest_valid(tmp_path / "alike") == tmp_path / "alike" / "step-2.pt"
     assert [line for line in lines if "sharded" in line] == [f"{rank} sharded 1 True True ()" for rank in range(2)]
+    assert sorted(line for line in lines if "across" in line) == [f"{rank} across True ()" for rank in (0, 0, 1, 1)]
     state = torch.load(tmp_path / "sharded" / "step-1.pt", weights_only=True)
     assert state["model"]["weight"].shape == (2, 3)

@@ -79,13 +79,42 @@ def sharded(folder: Path, rank: int) -> None:
     print(rank, "sharded", run.step, same, bool(moments.abs().sum() > 0), run.doubts)
 
 
+def across(folder: Path, rank: int) -> None:
+    """Saved by DDP and gone on with in shards, and the reverse: the same steps as if nothing had been changed."""
+    from torch.distributed.fsdp import fully_shard
+
+    def made(*, in_shards: bool) -> tuple[Any, Any]:
+        own: Any = fully_shard(model()) if in_shards else torch.nn.parallel.DistributedDataParallel(model())
+        return own, torch.optim.AdamW(own.parameters(), lr=0.1, foreach=False)
+
+    def train(own: Any, optimizer: Any, steps: range) -> float:
+        for step in steps:
+            torch.manual_seed(10 * step + rank)
+            loss = own(torch.randn(4, 3)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return round(float(loss), 6)
+
+    for in_shards in (False, True):
+        place = folder / str(in_shards)
+        expected = train(*made(in_shards=False), range(6))
+        own, optimizer = made(in_shards=in_shards)
+        train(own, optimizer, range(3))
+        save_atomic(state_of(model=own, optimizer=optimizer, step=3), place / "step-3.pt")
+        dist.barrier()
+        own, optimizer = made(in_shards=not in_shards)
+        run = resume(place, model=own, optimizer=optimizer)
+        print(rank, "across", train(own, optimizer, range(run.step, 6)) == expected, run.doubts)
+
+
 def main(folder: str, *names: str) -> None:
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo")
     for name in names:
         place = Path(folder) / name
         place.mkdir(exist_ok=True)
-        {"together": together, "alike": alike, "sharded": sharded}[name](place, dist.get_rank())
+        {"together": together, "alike": alike, "sharded": sharded, "across": across}[name](place, dist.get_rank())
         dist.barrier()
     dist.destroy_process_group()
 

@@ -11,6 +11,7 @@ import torch
 
 from crashcart.checkpoints.steps import named_step
 from crashcart.train.saving import agreement
+from crashcart.train.saving.kinds import doubts_about_kinds
 from crashcart.train.saving.training_state import groups_of, learning_rates
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Resumed:
     lr: tuple[float, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    told: frozenset[str] = field(default=frozenset({"epoch", "batch"}), repr=False)  # which of the two were saved
     optimizer: Any = field(default=None, repr=False)
     _losses: list[float] = field(default_factory=list, repr=False)
 
@@ -59,9 +61,11 @@ class Resumed:
     def __str__(self) -> str:
         if not self:
             return "nothing was resumed: this run begins at step 0"
-        parts = [f"step {self.step}", f"epoch {self.epoch}", f"batch {self.batch}", f"lr {_rates(self.lr)}"]
+        places = [f"{name} {getattr(self, name)}" for name in ("epoch", "batch") if name in self.told]
+        parts = [f"step {self.step}", *places, f"lr {_rates(self.lr)}"]
         parts += [f"loss {self.loss:.4g}"] if self.loss is not None else []
-        doubts = f"; {len(self.doubts)} doubts, see the warnings" if self.doubts else "; all as it was saved"
+        word = "doubt" if len(self.doubts) == 1 else "doubts"
+        doubts = f"; {len(self.doubts)} {word}, see the warnings" if self.doubts else "; all as it was saved"
         return f"{self.path}: {', '.join(parts)}{doubts}"
 
     def check(self, loss: Any) -> bool:  # noqa: ANN401 - a number or a tensor
@@ -109,6 +113,7 @@ def doubts_about(run: Resumed, state: dict[str, Any], before: Before, parts: dic
     """Every sentence in which the run that goes on differs from the one that was saved."""
     yield from _left_behind(state, parts)
     yield from _about_step(run, state, parts)
+    yield from doubts_about_kinds(state, parts, _plain(state.get("scheduler")), before.schedule)
     yield from _about_rates(state, before, parts)
     yield from _about_data(run, state, parts)
     yield from _about_numbers(run, state)
@@ -184,13 +189,14 @@ def _finite(tensor: torch.Tensor) -> bool:
 
 
 def _settings(scheduler: Any) -> dict[str, Any]:  # noqa: ANN401 - a scheduler
-    if not hasattr(scheduler, "state_dict"):
-        return {}
+    return _plain(scheduler.state_dict()) if hasattr(scheduler, "state_dict") else {}
+
+
+def _plain(state: Any) -> dict[str, Any]:  # noqa: ANN401 - of a scheduler, if it is one
     plain = (int, float, str, list, tuple, dict)
-    state = scheduler.state_dict()
     return {
         name: value
-        for name, value in state.items()
+        for name, value in (state.items() if isinstance(state, dict) else ())
         if name not in _PROGRESS and isinstance(value, plain) and not name.startswith("_")
     }
 

@@ -8,6 +8,7 @@ import torch
 
 from crashcart import checkpoints
 from crashcart.train.saving import sharded
+from crashcart.train.saving.kinds import lacking, several
 from crashcart.train.saving.training_state import match_names, put, unwrapped
 
 __all__ = ["ResumeError", "loaded", "put_all"]
@@ -77,10 +78,23 @@ def put_all(path: str, state: dict[str, Any], parts: dict[str, Any], *, strict: 
                 _put_model(part, state[name], strict=strict)
             elif name == "optimizer" and sharded.is_sharded(parts["model"]):
                 sharded.load_optimizer(parts["model"], part, state[name])
+            elif name == "optimizer":
+                _put_optimizer(parts["model"], part, state[name])
             else:
                 put(part, state[name])
         except (ValueError, KeyError, IndexError, RuntimeError, TypeError) as problem:
             raise ResumeError(f"The {name} in {path} does not fit: {problem}") from problem
+
+
+def _put_optimizer(model: Any, optimizer: Any, saved: Any) -> None:  # noqa: ANN401 - one or several of each
+    """Refuse the state of another kind of optimizer, which loads well and fails at the first step; leave this one as it was."""
+    own = [(one, one.state_dict()) for one in several(optimizer)]
+    put(optimizer, sharded.by_number(model, optimizer, saved))
+    missing = [name for one, _ in own for name in lacking(one)]
+    if missing:
+        for one, before in own:
+            one.load_state_dict(before)
+        raise ResumeError(f"it was of another kind, and has no {_few(missing)}; leave optimizer= out to begin it anew")
 
 
 def _put_model(model: Any, saved: Any, *, strict: bool) -> None:  # noqa: ANN401 - a module or several

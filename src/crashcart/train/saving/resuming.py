@@ -18,7 +18,7 @@ __all__ = ["ResumeError", "resume"]
 
 _WAIT_SECONDS = 1800.0
 _NAMED = 4
-_OWN = ("random", "lr", "world", "batches", "step", "epoch", "batch", "loss")
+_OWN = ("random", "lr", "world", "kinds", "batches", "step", "epoch", "batch", "loss")
 _SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".tar", ".safetensors")  # a name that ends so was meant as a file
 
 
@@ -69,6 +69,7 @@ def resume(  # noqa: PLR0913 - each names one part of a run
         loss=_number(state, "loss"),
         lr=tuple(learning_rates(optimizer)),
         more={name: value for name, value in state.items() if name not in {*parts, *_OWN}},
+        told=frozenset({"epoch", "batch"} & state.keys()),
         optimizer=optimizer,
     )
     run.doubts = (*random_doubts, *doubts_about(run, state, before, parts))

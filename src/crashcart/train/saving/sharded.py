@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["is_sharded", "load_model", "load_optimizer", "model_state", "optimizer_state"]
+__all__ = ["by_number", "is_sharded", "load_model", "load_optimizer", "model_state", "optimizer_state"]
 
 
 def is_sharded(model: Any) -> bool:  # noqa: ANN401 - a module or several
@@ -53,8 +53,39 @@ def load_model(model: nn.Module, state: dict[str, Any]) -> None:
 
 
 def load_optimizer(model: nn.Module, optimizer: Any, state: dict[str, Any]) -> None:  # noqa: ANN401 - an optimizer
-    """As `load_model`, for its optimizer."""
+    """As `load_model`, for its optimizer; also from the state of a run that was not sharded, which has numbers for names."""
     options = _options()
     from torch.distributed.checkpoint.state_dict import set_optimizer_state_dict
 
-    set_optimizer_state_dict(model, optimizer, state, options=options)
+    set_optimizer_state_dict(model, optimizer, _renamed(state, dict(enumerate(_names(model, optimizer)))), options=options)
+
+
+def by_number(model: Any, optimizer: Any, state: Any) -> Any:  # noqa: ANN401 - one or several of each
+    """The state of a sharded run's optimizer as one that is not sharded takes it; any other as it is."""
+    if not hasattr(model, "named_parameters") or not hasattr(optimizer, "param_groups") or not isinstance(state, dict):
+        return state
+    return _renamed(state, {name: number for number, name in enumerate(_names(model, optimizer))})
+
+
+def _renamed(state: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
+    """Another name for each parameter, where all of them have one; else it is not ours to change."""
+    groups = state.get("param_groups")
+    if not isinstance(groups, list) or not all(one in names for group in groups for one in group.get("params", ())):
+        return state
+    return {
+        **state,
+        "state": {names.get(one, one): value for one, value in state["state"].items()},
+        "param_groups": [{**group, "params": [names[one] for one in group["params"]]} for group in groups],
+    }
+
+
+def _names(model: Any, optimizer: Any) -> list[str]:  # noqa: ANN401 - a module and its optimizer
+    """The names of the parameters, without what wraps their modules, in the optimizer's order."""
+    wrappers = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+    if type(model).__name__ in {"DistributedDataParallel", "DataParallel"}:
+        model = model.module
+    names = {
+        id(parameter): ".".join(part for part in name.split(".") if part not in wrappers)
+        for name, parameter in model.named_parameters()
+    }
+    return [names.get(id(one), "") for group in optimizer.param_groups for one in group["params"]]

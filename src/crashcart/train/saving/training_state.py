@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from crashcart.train.saving import agreement, sharded
+from crashcart.train.saving.kinds import kinds_of, several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,7 @@ def state_of(  # noqa: PLR0913 - each names one part of a run
         is_sharded = isinstance(model, nn.Module) and sharded.is_sharded(model)
         state["optimizer"] = sharded.optimizer_state(model, optimizer) if is_sharded else _state(optimizer)
         state["lr"] = learning_rates(optimizer)
+    state["kinds"] = kinds_of(optimizer, scheduler)
     for name, part in (("sampler", sampler), ("loader", loader)):
         if part is not None:
             state[name] = _position(part)
@@ -133,10 +135,7 @@ def match_names(saved: Mapping[str, Any], wanted: list[str]) -> dict[str, Any]:
 
 def groups_of(optimizer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - an optimizer, or several in a dict or list, or None
     """The groups of all optimizers, one after the other."""
-    if isinstance(optimizer, dict):
-        optimizer = list(optimizer.values())
-    several = optimizer if isinstance(optimizer, (list, tuple)) else [] if optimizer is None else [optimizer]
-    return [group for one in several for group in one.param_groups]
+    return [group for one in several(optimizer) for group in one.param_groups]
 
 
 def learning_rates(optimizer: Any) -> list[float]:  # noqa: ANN401 - as above
