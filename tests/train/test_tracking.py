@@ -358,6 +358,16 @@ def test_training_ends_as_it_would_whatever_the_tracker_does(tmp_path: Path, sce
     assert done.stderr.count("training goes on") == (scenario in ("hangs", "leaves"))
 
 
+@pytest.mark.parametrize(("scenario", "least", "most"), [("ends_once", 0.0, 3.0), ("several_hang", 3.5, 7.5)])
+def test_trackers_that_hang_cost_the_limit_once(tmp_path: Path, scenario: str, least: float, most: float) -> None:
+    done = run(scenario, tmp_path)
+    after = time.monotonic()  # one clock for all processes of a machine
+    assert done.returncode == 0, done.stderr
+    trained, *rest = done.stdout.splitlines()
+    assert least < after - float(trained) < most
+    assert rest == (["slow one took it"] if scenario == "several_hang" else [])
+
+
 def test_a_killed_process_leaves_a_copy_that_can_be_read(tmp_path: Path) -> None:
     assert run("killed", tmp_path).returncode == -9
     assert [row["kwargs"]["step"] for row in kept(tmp_path)] == list(range(100))

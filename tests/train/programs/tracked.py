@@ -26,6 +26,9 @@ class Tracker:
     def log(self, row: dict[str, Any], step: int | None = None) -> None:
         if self.trouble == "hangs":
             time.sleep(3600)
+        if self.trouble == "slow":
+            time.sleep(2)
+            print("slow one took it", flush=True)
         if self.trouble == "leaves":
             sys.exit(5)
         self.rows.append((row, step))
@@ -93,6 +96,23 @@ def killed() -> None:
 def raises() -> None:
     train(nonblocking(Tracker(), FOLDER), 20)
     raise ValueError("the program's own error")
+
+
+def ends_once() -> None:
+    """Ended by the program, in vain: the end of the program does not wait for the same call again."""
+    tracker = nonblocking(Tracker("hangs"), FOLDER, exit_seconds=4)
+    train(tracker, 1)
+    tracker.finish()
+    print(time.monotonic(), flush=True)
+
+
+def several_hang() -> None:
+    """One limit for all of them, and one that answers slowly gets its time meanwhile."""
+    trackers = [nonblocking(Tracker("hangs"), FOLDER, exit_seconds=4) for _ in range(3)]
+    for tracker in trackers:
+        train(tracker, 1)
+    train(nonblocking(Tracker("slow"), FOLDER, exit_seconds=4), 1)
+    print(time.monotonic(), flush=True)
 
 
 def forked() -> None:

@@ -6,7 +6,6 @@ long as that one keeps up; it also notices a sender that does not come back. Nob
 
 from __future__ import annotations
 
-import atexit
 import contextvars
 import itertools
 import logging
@@ -20,6 +19,7 @@ from typing import Any
 
 from crashcart.train.tracking.copy import LocalCopy
 from crashcart.train.tracking.kinds import OPENS, active_run, describe, end_service, ending
+from crashcart.train.tracking.leaving import at_work, first_at_exit, leave_together, tell_missing
 from crashcart.train.tracking.sender import Later, Row, Sender
 from crashcart.train.tracking.values import Taken, ready, settled, take, written
 
@@ -50,6 +50,8 @@ class Channel:
         self._said: set[str] = set()
         self._started = False
         self._until = float("inf")
+        self._given_up: tuple[float, str] | None = None  # the call that an end has waited for in vain: once is enough
+        self._last: Later | None = None
         self.target: Any = None  # what is ended at exit
         self.opened: Later | None = None  # the last call that began a run
         self.ended = False
@@ -86,6 +88,11 @@ class Channel:
 
     def ask(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float) -> Later:  # noqa: ANN401
         """Have a call made after those before it, and wait for its result up to this time; not at all behind one that hangs."""
+        later = self._ask_soon(target, name, args, kwargs)
+        self._await(later, seconds)
+        return later
+
+    def _ask_soon(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Later:  # noqa: ANN401
         later = Later(Row(target, name, args, kwargs, active_run(self.kind)))
         if self.local:
             later.failed = True
@@ -94,17 +101,23 @@ class Channel:
         if not self._started:
             self.start()
         self._wake.set()
-        if self.sender.hung():
-            return later  # that is said already
+        return later
+
+    def _await(self, later: Later, seconds: float) -> None:
+        busy, name = self.sender.busy, later.row.name
+        if self.local or self.sender.hung() or (busy is not None and busy is self._given_up):
+            return  # that is said already
         if not later.over.wait(seconds):
+            self._given_up = self.sender.busy if seconds >= self.exit_seconds else None
             late = name == "nothing" and self.counts["rows"] > self.sender.delivered + self.counts["failed"]
             what = "what was logged has not reached it" if late else f"{self.sender.at(name)} has not returned"
-            self._say(f"{self.kind}: {what} within {seconds:g} s; the program goes on")
-        return later
+            self._say(f"{self.kind}: {what} within {round(seconds, 1):g} s; the program goes on")
 
     def end(self, target: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], seconds: float) -> bool:  # noqa: ANN401
         """Have the last call of a run made, and what it took noted; whether that went in time."""
-        over = self.ask(target, name, args, kwargs, seconds).over.is_set()
+        return self._noted(self.ask(target, name, args, kwargs, seconds).over.is_set())
+
+    def _noted(self, over: bool) -> bool:  # noqa: FBT001 - what it gives back, a little later
         until = time.monotonic() + NOTED_SECONDS
         while over and self.sender.took and time.monotonic() < until:
             self._wake.set()
@@ -114,26 +127,21 @@ class Channel:
     def start(self) -> None:
         """Start the threads, once."""
         self._started = True
+        at_work(self)
         context = contextvars.copy_context()  # trackio keeps its run there
         threading.Thread(target=self._write, name="crashcart-tracker-copy", daemon=True).start()
         if not self.local:
             threading.Thread(target=lambda: context.run(self.sender.work), name="crashcart-tracker", daemon=True).start()
             if not isinstance(self.target, ModuleType):
                 self.copy.describe(describe(self.kind, self.target))
-        self.first_at_exit()
-
-    def first_at_exit(self) -> None:
-        """Be called before the hooks that the tracker has registered meanwhile, which may wait for a server."""
-        if threading.main_thread().is_alive():  # else the hooks are being called already
-            atexit.unregister(self.exit)
-            atexit.register(self.exit)
+        first_at_exit(self.exit)
 
     def _write(self) -> None:
         while True:
             stopping = self._stop.is_set()
             try:
                 if self._look() or self.sender.busy is not None:
-                    self.first_at_exit()
+                    first_at_exit(self.exit)
             except Exception as error:  # noqa: BLE001 - the next look may go well
                 self._trouble("local copy", error)
             if stopping:
@@ -214,16 +222,20 @@ class Channel:
     def nothing(self) -> None:
         """A call that ends when those before it have."""
 
+    def ask_last(self) -> Later:
+        """Ask for the call that ends the run, or for one that ends when all before it have; nobody waits here."""
+        name = None if self.ended or self.target is None else ending(self.kind)
+        self._last = self._ask_soon(self if name is None else self.target, name or "nothing", (), {})
+        return self._last
+
     def exit(self) -> None:
         """At the end of the interpreter: end the run, write the rest, wait for neither longer than the limit."""
         if self.pid != os.getpid() or not self._started or self._stop.is_set():
             return
-        deadline = time.monotonic() + self.exit_seconds
-        last = ending(self.kind)
-        if last is not None and not self.ended and not self.local and self.target is not None:
-            self.ended = self.end(self.target, last, (), {}, self.exit_seconds)
-        else:
-            self.ended = self.flush(self.exit_seconds)
+        deadline = leave_together() + self.exit_seconds
+        last = self._last or self.ask_last()
+        self._await(last, max(0.0, deadline - time.monotonic()))
+        self.ended = self.local or self._noted(last.over.is_set())
         self._until = deadline
         self._stop.set()
         self._wake.set()
@@ -231,19 +243,4 @@ class Channel:
             self._say("the local copy could not be finished: its disk does not answer")
         if self.kind == "wandb" and not self.ended:
             end_service()
-        self._tell()
-
-    def _tell(self) -> None:
-        counts = self.counts
-        missing = counts["rows"] - counts["lost"] - self.sender.delivered
-        if counts["lost"]:
-            _log.warning("%d rows of %s are lost: the disk of the local copy did not answer", counts["lost"], self.kind)
-        if self.copy.failed:
-            _log.warning(
-                "%d rows of %s are missing in the local copy: they could not be written", self.copy.failed, self.kind
-            )
-        if missing > 0:
-            _log.warning(
-                "%d of %d rows did not reach %s (%d failed); send them later: python -m crashcart.train.tracking.sync %s",
-                *(missing, counts["rows"], self.kind, counts["failed"], self.copy.folder),
-            )
+        tell_missing(self)
