@@ -24,6 +24,7 @@ from crashcart.readers.job.configs import read_configs
 from crashcart.readers.job.environment import taken
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.makefile import is_makefile, made_by
+from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch, starts, training_targets
 from crashcart.readers.job.started import count_ranks
@@ -139,7 +140,7 @@ class _Planning:
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""
-        entries = readers_of(path, entries_of(files_of(self.root, self.own.exclude)))
+        entries = readers_of(path, entries_of(files_of(self.root, self.own.exclude)), [".", self.root])
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries)
 
     def folder(self, path: str) -> list[Plan]:
@@ -195,6 +196,7 @@ class _Planning:
                 NotLooked("the program's code", "its entry file was not found", "run this in the job's folder")
             )
         case.seen = {key: list(group) for key, group in seen.items()}
+        facts = list(as_read(case, facts))
         defaults = [*_defaults(seen, alone=bool(entry) or len(entries) == 1), *given]
         launch = launch_facts(facts, places)
         read = read_configs(case, facts, defaults, configs, places, given=not found)

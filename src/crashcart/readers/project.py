@@ -37,7 +37,8 @@ MAIN = re.compile(
 )
 TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|\bopt\w*\.step\(|\btrain\w*\(")
 LOADS = re.compile(
-    r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|draccus|Config|spec_from_file_location|import_module|runpy|exec\("
+    r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|LightningCLI|draccus|pyrallis|simple_parsing|HfArgumentParser|Config"
+    r"|spec_from_file_location|import_module|runpy|exec\("
 )
 IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
 MOST_FILES = 20_000
@@ -111,14 +112,23 @@ def entries_of(files: Iterable[str]) -> Iterator[str]:
                 yield path
 
 
-def readers_of(config: str, entries: Iterable[str]) -> list[str]:
-    """The programs that may read a config: those that name it, else all that read YAML, JSON or Hydra configs."""
+def readers_of(config: str, entries: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """The programs that may read a config: those that name it, else all that read YAML, JSON or Hydra configs.
+
+    Where none does so itself, those that do in a module of their own.
+    """
     texts = {entry: read_text(entry) for entry in entries}
     name = os.path.basename(config)
     named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
     naming = [entry for entry, text in texts.items() if named.search(text) and LOADS.search(text)]
     loading = naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
-    return loading or (list(texts) if len(texts) == 1 else [])  # a module of the only program may read it
+    return loading or [entry for entry in texts if len(texts) == 1 or _loads_below(entry, roots)]
+
+
+def _loads_below(entry: str, roots: Sequence[str]) -> bool:
+    from crashcart.readers.code.program import read_program
+
+    return any(LOADS.search(source.text) for source in read_program([entry], list(roots)).sources)
 
 
 def launches(path: str) -> bool:

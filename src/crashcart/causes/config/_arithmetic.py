@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from crashcart.causes.config._parallel_sizes import parallel_sizes
-from crashcart.causes.config._texts import squeezed
+from crashcart.causes.config._sections import squeezed
 from crashcart.model import Sign
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.config._contradictions import contradictions
-from crashcart.causes.config._texts import squeezed
+from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix, Sign
 
 if TYPE_CHECKING:

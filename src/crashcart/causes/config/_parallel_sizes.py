@@ -10,7 +10,7 @@ import re
 from math import prod
 from typing import TYPE_CHECKING
 
-from crashcart.causes.config._texts import squeezed
+from crashcart.causes.config._sections import squeezed
 from crashcart.model import Sign
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._joined import number_of
 from crashcart.causes.config._arithmetic import IDENTITY, checked, deepspeed, sizes
-from crashcart.causes.config._texts import squeezed
+from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix
 from crashcart.record import replace
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.causes.config._sections import key_of, same_section, section_of, squeezed
+from crashcart.causes.config._spelling import ODD, as_number, as_plain
+from crashcart.causes.config._words import as_word
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -52,7 +55,9 @@ def misread(case: Case) -> Iterator[Misread]:
     for fact in _written(case):
         is_yaml = fact.span is not None and fact.span.file.endswith((".yaml", ".yml"))
         loader = str(used) if is_yaml else "json"
-        if isinstance(fact.value, bool):
+        if (word := as_word(case, fact, loader, known=fact.name in NUMERIC)) is not None:
+            found: Misread | None = Misread(fact, *word)
+        elif isinstance(fact.value, bool):
             found = _switch(fact, loader)
         elif isinstance(fact.value, str):
             found = _text(case, fact, loader)
@@ -63,43 +68,44 @@ def misread(case: Case) -> Iterator[Misread]:
 
 
 def _written(case: Case) -> Iterator[Fact]:
-    """The values of YAML files that count: what a flag says otherwise, or a later file, does not."""
+    """The values of YAML files that count: what a flag says otherwise, or a later line or file, does not."""
     for name, group in case.seen.items():
-        for fact in group if not name.startswith("code.") else ():
-            if (
-                fact.origin != "file"
-                or fact.span is None
-                or not fact.span.file.endswith((".yaml", ".yml", ".json", ".toml"))
-            ):
+        for fact in _nearest(case, group) if not name.startswith("code.") else ():
+            if isinstance(fact.value, list) or not (_in_file(fact) or _is_override(case, fact)):
                 continue
-            if isinstance(fact.value, list) or (
-                not name.startswith("config.") and case.facts.get(name, fact).origin == "flag"
-            ):
+            if fact.origin == "file" and not name.startswith("config.") and case.facts.get(name, fact).origin == "flag":
                 continue
             yield fact
 
 
-def key_of(fact: Fact) -> str:
-    """The last part of a setting's name, without an index, as names are compared."""
-    return squeezed(fact.spelling.rpartition(".")[2].partition("[")[0])
+def _in_file(fact: Fact) -> bool:
+    return fact.origin == "file" and fact.span is not None and fact.span.file.endswith((".yaml", ".yml", ".json", ".toml"))
 
 
-def squeezed(name: str) -> str:
-    """A name as names are compared: case, dashes and underscores do not count."""
-    return name.replace("_", "").replace("-", "").lower()
+def _is_override(case: Case, fact: Fact) -> bool:
+    """``--set optim.lr=1e-4`` in a program that reads its overrides with PyYAML."""
+    kinds = {str(one.value) for one in case.all("code.override_reader")}
+    return fact.origin == "flag" and kinds == {"pyyaml"} and fact.evidence.quote == f"{fact.spelling}={fact.value}"
+
+
+def _nearest(case: Case, group: list[Fact]) -> Iterator[Fact]:
+    """Of a key that stands twice the last is what the program sees; each document of a file stands for itself."""
+    several = {one.evidence.where.rsplit(":", 1)[0] for one in case.all("config.documents")}
+    last = {fact.spelling: fact for fact in group if fact.origin == "file"}
+    for fact in group:
+        if fact.origin != "file" or last[fact.spelling] is fact or fact.evidence.where.rsplit(":", 1)[0] in several:
+            yield fact
 
 
 def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
     text = str(fact.value)
     glued = compiled(GLUED).fullmatch(text.lower())
     number = glued["number"] if glued else text if compiled(NUMBER).fullmatch(text.lower()) else INFINITE.get(text.lower())
-    if text in {"None", "none"}:
-        return _nothing(fact)
     if number is None or number in {"", "."}:
-        return None
+        return _odd_text(case, fact)
     told = f"{fact.spelling} is the text {text!r} for the program, not a number"
     instead = _instead(text, glued["rest"] if glued else "")
-    use, converted = _use(case, fact), _converted(case, fact)
+    use, converted = find_use(case, fact), _converted(case, fact)
     if converted == "int" and ("." in text or "e" in text.lower()):
         return Misread(fact, "decisive", f"{told}, and int() cannot read it", _conversion(case, fact), instead)
     if converted or _typed(case, fact):
@@ -112,12 +118,22 @@ def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
         text.lower()
     )  # every loader reads 1e-4 differently, '0.1' all the same
     unknown = not loader and not case.all("code.setting_number") and not case.all("config.unnamed")
-    if fact.name in NUMERIC and (loader in TEXT_LOADERS or unknown):
+    if fact.name in NUMERIC and (loader in TEXT_LOADERS or unknown) and not _read_elsewhere(case, fact):
         return Misread(fact, "strong", f"{told}, when {_reader(loader)} and the program calculates with it", None, instead)
     if fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):
         return Misread(fact, "weak", f"{told}, if PyYAML reads this file", None, instead)
     exponent = compiled(EXPONENT).fullmatch(fact.evidence.quote) if loader in TEXT_LOADERS else None
     return Misread(fact, "weak", told, None, instead) if exponent else None
+
+
+def _odd_text(case: Case, fact: Fact) -> Misread | None:
+    """``1,000``, ``10%``, ``00:30:00``, ``(0.9, 0.95)``: text in every loader, and deadly where the program calculates with it."""
+    text = str(fact.value)
+    use = find_use(case, fact) if compiled(ODD).fullmatch(text) else None
+    if use is None or _converted(case, fact) or _typed(case, fact):
+        return None
+    told = f"{fact.spelling} is the text {text!r} for the program, not a number, and {use.value['how']} needs a number"
+    return Misread(fact, "decisive", told, use, as_plain(text))
 
 
 def _reader(loader: str) -> str:
@@ -129,15 +145,6 @@ def _instead(text: str, rest: str) -> str:
         return INFINITE[text.lower()]
     number = as_number(text.removesuffix(rest))
     return f"{number} {rest}" if rest.startswith("#") else number
-
-
-def _nothing(fact: Fact) -> Misread | None:
-    """``resume: None`` is a text of four letters in every loader, and true."""
-    if fact.name == "resume.path":
-        told = f"{fact.spelling} is the text 'None', which is true: the program can look for a checkpoint of that name"
-        return Misread(fact, "strong", told, None, "null")
-    known = fact.name in NUMERIC or fact.name in {"train.clip", "loader.context", "distributed.config_path"}
-    return Misread(fact, "weak", f"{fact.spelling} is the text 'None', not nothing", None, "null") if known else None
 
 
 def _switch(fact: Fact, loader: str) -> Misread | None:
@@ -153,7 +160,7 @@ def _switch(fact: Fact, loader: str) -> Misread | None:
 def _odd_number(case: Case, fact: Fact) -> Misread | None:
     """A float where only a whole number will do; an octal or a time that was meant as something else."""
     if isinstance(fact.value, float) and fact.value == int_or_none(fact.value):
-        use = _use(case, fact, whole=True)
+        use = find_use(case, fact, whole=True)
         if use is not None and not _converted(case, fact):
             told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
             return Misread(fact, "decisive", told, use, str(int(fact.value)))
@@ -170,13 +177,21 @@ def int_or_none(value: float) -> int | None:
     return int(value) if abs(value) < 1e15 and value == int(value) else None
 
 
-def _use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
+def _read_elsewhere(case: Case, fact: Fact) -> bool:
+    """Whether the program calculates with settings of this name, all of them in other sections of the config."""
+    key = key_of(fact)
+    return find_use(case, fact) is None and any(
+        squeezed(str(use.value.get("key", ""))) == key for use in case.all("code.setting_number")
+    )
+
+
+def find_use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
     """Where the program calculates with this setting."""
-    key, above = key_of(fact), squeezed(fact.spelling.rpartition(".")[0].rpartition(".")[2])
+    key, above = key_of(fact), section_of(fact)
     for use in case.all("code.setting_number"):
         if whole and not use.value["whole"]:
             continue
-        if squeezed(str(use.value.get("key", ""))) == key:
+        if squeezed(str(use.value.get("key", ""))) == key and same_section(case, use, fact):
             return use
         if "below" in use.value and squeezed(use.value["below"]) == above and key in map(squeezed, use.value["names"]):
             return use
@@ -200,11 +215,3 @@ def _typed(case: Case, fact: Fact) -> bool:
     """Whether a layer with types stands between the file and the program."""
     key = key_of(fact)
     return any(one.value is None or key in {squeezed(name) for name in one.value} for one in case.all("code.typed_layer"))
-
-
-def as_number(text: str) -> str:
-    """``1e-4`` as ``1.0e-4``, ``1e4`` as ``1.0e+4``, ``08`` as ``8``."""
-    mantissa, mark, exponent = text.lower().partition("e")
-    if not mark:
-        return mantissa.lstrip("0") or "0" if mantissa.isdigit() else mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
-from crashcart.causes.config._texts import squeezed
+from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Experiment, Fix, Sign, Span
 
 if TYPE_CHECKING:

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
-from crashcart.causes.config._texts import as_number, misread
+from crashcart.causes.config._outside import edits_for_texts, taken_as_text
+from crashcart.causes.config._spelling import as_number
+from crashcart.causes.config._texts import misread
 from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -135,7 +137,8 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A flag that takes every text for true: deadly for what the command says, else worth knowing."""
+    """A flag that takes every text for true: deadly for what the command says, else worth knowing. Numbers taken as text."""
+    yield from taken_as_text(case)
     for fact in case.all("code.bool_flag"):
         given = next((one for one in case.facts.values() if one.spelling in fact.value and one.origin == "flag"), None)
         if given is not None and str(given.value).lower() in FALSE:
@@ -164,7 +167,11 @@ def fix(case: Case) -> Iterator[Fix]:
     if flags:
         why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
         yield Fix("Let the flag read its text", "exact", why, edits=flags)
-    if not flags or any(True for _ in (misread(case) if case.before else _texts(case))):
+    taken = edits_for_texts(case)
+    if taken:
+        why = "what comes from a command line or the environment is text; it is made a number where it is taken"
+        yield Fix("Make a number of what is given as text", "exact", why, edits=taken)
+    if not (flags or taken) or any(True for _ in (misread(case) if case.before else _texts(case))):
         yield from _as_numbers(case)
 
 

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
-__all__ = ["Reading", "readings_of"]
+__all__ = ["Reading", "assignments", "readings_of"]
 
 SETTINGS = re.compile(
     r"(?i)(?:^|[._])(?:c|cfg|conf|config|args?|opts?|options?|hparams?|hps?|params?|settings?|flags|hyper\w*|hyp)(?:$|[._])|(?:cfg|conf|config|args|params|opts)(?:$|\.)"
+)
+
+# What is made of settings and gives them as attributes.
+HOLDERS = re.compile(
+    r"(?i)(?:^|\.)(?:simplenamespace|namespace|easydict|edict|attr(?:ibute)?dict|dotdict|dotmap|box|munch\w*|configdict|parse_args|"
+    r"parse_known_args|objectview|bunch)$"
 )
 
 
@@ -52,38 +60,80 @@ class Reading:
         self.attributes: dict[str, str] = {}
         self.names: dict[tuple[ast.AST, str], str] = {}
         self.values: dict[tuple[ast.AST, str], list[ast.expr]] = {}
-        for node in source.nodes(ast.Assign):
-            if isinstance(node.targets[0], ast.Name):
-                self.values.setdefault((self.scope(node), node.targets[0].id), []).append(node.value)
+        self.derived: set[tuple[ast.AST, str]] = set()
+        self.fields = {node: set(_fields(source, node)) for node in source.nodes(ast.ClassDef)}
+        self.assigned = list(assignments(source))
+        for target, value in self.assigned:
+            if isinstance(target, ast.Name):
+                self.values.setdefault((self.scope(target), target.id), []).append(value)
         for _ in range(2):
-            for node in source.nodes(ast.Assign):
-                key = self.key(node.value)
-                for target in node.targets if key else ():
-                    if isinstance(target, ast.Name):
-                        self.names[self.scope(node), target.id] = key
-                    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-                        self.attributes[target.attr] = key
+            for target, value in self.assigned:
+                if not (key := self.key(value)):
+                    continue
+                if isinstance(target, ast.Name):
+                    self.names[self.scope(target), target.id] = key
+                    if isinstance(value, ast.BinOp):
+                        self.derived.add((self.scope(target), target.id))
+                elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+                    self.attributes[target.attr] = key
 
     def scope(self, node: ast.AST) -> ast.AST:
         """The function in which a node stands, else the file."""
         return inside(node, *FUNCTIONS) or self.source.tree
 
+    def place(self, node: ast.Name) -> tuple[ast.AST, str]:
+        """Where a name is set: in its own function, else in the file."""
+        own = (self.scope(node), node.id)
+        return own if own in self.names or own in self.values else (self.source.tree, node.id)
+
     def key(self, node: ast.AST) -> str:
         """The setting that an expression reads; empty where it reads none."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
             return node.slice.value
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"get", "pop"}:
-            first = node.args[0] if node.args else None
-            return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+        if isinstance(node, ast.Call):
+            return _asked(node)
         if isinstance(node, ast.Attribute):
-            written = name_of(node.value)
-            if written == "self":
-                return self.attributes.get(node.attr, "")
-            return node.attr if SETTINGS.search(written) or self.key(node.value) else ""
+            return self.attribute(node)
         if isinstance(node, ast.Name):
-            return self.names.get((self.scope(node), node.id)) or self.names.get((self.source.tree, node.id), "")
+            return self.names.get(self.place(node), "")
+        if isinstance(node, ast.NamedExpr):
+            return self.key(node.value)
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add)):
             return self.key(node.left) or self.key(node.right)
+        return ""
+
+    def attribute(self, node: ast.Attribute) -> str:
+        """``cfg.lr``, ``self.lr`` of what was assigned or is a field, ``t.lr`` where t holds settings."""
+        written = name_of(node.value)
+        if written == "self":
+            owner = inside(node, ast.ClassDef)
+            own = node.attr if owner is not None and node.attr in self.fields[owner] else ""
+            return self.attributes.get(node.attr, own)
+        if SETTINGS.search(written) or self.key(node.value):
+            return node.attr
+        return node.attr if isinstance(node.value, ast.Name) and self.holds_settings(node.value) else ""
+
+    def holds_settings(self, node: ast.Name) -> bool:
+        """``t = SimpleNamespace(**cfg["train"])``, ``a = parser.parse_args()``: an object whose attributes are settings."""
+        values = self.values.get(self.place(node), [])
+        calls = [one for one in values if isinstance(one, ast.Call)]
+        return bool(calls) and len(calls) == len(values) and all(HOLDERS.search(name_of(one.func)) for one in calls)
+
+    def plain(self, node: ast.AST) -> str:
+        """The setting that an expression is, and not only what it was calculated from."""
+        if isinstance(node, ast.BinOp) or (isinstance(node, ast.Name) and self.place(node) in self.derived):
+            return ""
+        return self.key(node)
+
+    def above(self, node: ast.AST) -> str:
+        """The section in which an expression finds its setting: ``optim`` of ``cfg["optim"]["lr"]``; empty where unknown."""
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and self.key(node):
+            return self.key(node.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self.key(node):
+            return self.key(node.func.value)
+        if isinstance(node, ast.Name):
+            values = self.values.get(self.place(node), [])
+            return self.above(values[0]) if len(values) == 1 and not isinstance(values[0], ast.Name) else ""
         return ""
 
     def pass_on(self, functions: dict[str, tuple[Reading, Function]]) -> None:
@@ -101,3 +151,42 @@ class Reading:
             for name, value in [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]:
                 if name and (key := self.key(value)):
                     reading.names[target, name] = key
+
+
+def assignments(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Every target with its value: ``a = b``, ``a: float = b``, ``(a := b)``, ``a, b = c, d``."""
+    for node in source.nodes(ast.Assign):
+        for target in node.targets:
+            if (
+                isinstance(target, (ast.Tuple, ast.List))
+                and isinstance(node.value, (ast.Tuple, ast.List))
+                and len(target.elts) == len(node.value.elts)
+            ):
+                yield from zip(target.elts, node.value.elts, strict=True)
+            else:
+                yield target, node.value
+    for one in source.nodes(ast.AnnAssign):
+        if one.value is not None:
+            yield one.target, one.value
+    for named in source.nodes(ast.NamedExpr):
+        yield named.target, named.value
+
+
+def _asked(call: ast.Call) -> str:
+    """``cfg.get("lr", 0.1)``, ``cfg.pop("lr")``, ``getattr(cfg, "lr", 0.1)``."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr in {"get", "pop"}:
+        first = call.args[0] if call.args else None
+    else:
+        first = call.args[1] if name_of(call.func) == "getattr" and len(call.args) > 1 else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def _fields(source: Source, node: ast.ClassDef) -> Iterator[str]:
+    """The fields of a dataclass, which hold what its maker was given, as it was."""
+    if not any(
+        source.called(one).split(".")[-1] in {"dataclass", "define", "frozen", "attrs", "s"} for one in node.decorator_list
+    ):
+        return
+    for one in node.body:
+        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            yield one.target.id

@@ -1,8 +1,7 @@
-"""Where the program calculates with a setting, and where it makes a number of one first.
+"""Where the program calculates with a setting: ``AdamW(model.parameters(), lr=cfg["optim"]["lr"])`` needs a number.
 
-``AdamW(model.parameters(), lr=cfg["optim"]["lr"])`` needs a number; ``float(cfg["optim"]["lr"])`` takes text as well. A value
-is followed through plain names (``lr = cfg["lr"]``), attributes (``self.lr = cfg.lr``) and the parameters of the program's own
-functions. Only the last part of a setting's name is known here, so that ``cfg.optim.lr`` and ``opt["lr"]`` are one key.
+A value is followed through plain names (``lr = cfg["lr"]``), attributes (``self.lr = cfg.lr``) and the parameters of the
+program's own functions. ``cfg.optim.lr`` and ``opt["lr"]`` are one key; the section is told too where the code names it.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._optimizers import NUMBERS, is_optimizer, options_of, spread_names
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import FUNCTIONS, inside, keyword, name_of
+from crashcart.readers.code.source import keyword, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,18 +20,10 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.code._settings import Reading
     from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Source
 
-CONVERTING = {
-    "float", "int", "eval", "ast.literal_eval", "decimal.Decimal", "numpy.float32", "numpy.float64", "literal_eval",
-    "isinstance", "str2float", "parse_float", "to_float", "yaml.safe_load",
-}  # fmt: skip
-OPTIMIZER = re.compile(
-    r"(?:^|\.)(?:optim\.\w+|Adam\w*|SGD|RMSprop|Adagrad|Adadelta|Adafactor|Lion\w*|LAMB|Lamb|LARS|NAdam|RAdam|ASGD|Rprop|"
-    r"FusedAdam|FusedLAMB|DeepSpeedCPUAdam|Muon|Prodigy|DAdapt\w+)(?:8bit)?$"
-)
 ARGUMENTS = re.compile(r"(?:TrainingArguments|(?:SFT|DPO|PPO|ORPO|KTO|Reward|GRPO|CPO)Config)$")
 SCHEDULE = re.compile(r"lr_scheduler\.\w+$|get_\w*sched\w*$|(?:LR|Restarts|Annealing\w*)$")
-NUMBERS = {"lr", "weight_decay", "eps", "momentum", "alpha", "rho", "betas", "max_lr", "base_lr", "initial_lr", "lr_decay"}
 TRAINING = {
     "learning_rate", "weight_decay", "adam_epsilon", "max_grad_norm", "max_steps", "num_train_epochs", "warmup_steps",
     "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "save_steps", "logging_steps",
@@ -39,15 +31,19 @@ TRAINING = {
 LAYER = {"eps", "p", "dropout", "momentum", "negative_slope", "alpha", "label_smoothing", "margin", "beta"}
 WHOLE = {"batch_size", "num_workers", "prefetch_factor"}
 FORMAT = re.compile(r"[eEfFgGd%]$")
+TEXTS = re.compile(
+    r"(?i)(?:^|[._])(?:\w*_)?(?:dir|path|root|folder|fmt|format|template|msg|message|out|output|home|cwd|parent|save_to)$|Path$"
+)
 FAILS = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 Numeric = tuple[ast.expr, str, bool]
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.setting_number`` and ``code.setting_converted``, each with the key; ``code.setting_keys``: all that are read."""
+    """``code.setting_number`` with the key, the section where it is known, and what needs the number."""
+    spread = spread_names(program)
     for reading in readings_of(program):
-        yield from _Uses(reading).facts()
+        yield from _Uses(reading).facts(spread)
 
 
 class _Uses:
@@ -56,14 +52,12 @@ class _Uses:
     def __init__(self, reading: Reading) -> None:
         self.reading, self.source, self.key = reading, reading.source, reading.key
 
-    def facts(self) -> Iterator[Fact]:
+    def facts(self, spread: set[str]) -> Iterator[Fact]:
         source = self.source
-        for call in source.nodes(ast.Call):
-            if source.called(call.func) in CONVERTING and call.args:
-                yield from self.converted(call)
-        for value, how, whole in self.numeric():
-            if key := self.key(value):
-                yield source.fact("code.setting_number", {"key": key, "how": how, "whole": whole}, value)
+        for value, how, whole in numbers_in(source, spread):
+            if (key := self.key(value)) and not self.from_environment(value):
+                told = {"key": key, "above": self.reading.above(value), "how": how, "whole": whole}
+                yield source.fact("code.setting_number", told, value)
         for call in source.nodes(ast.Call):
             for one in call.keywords:
                 if one.arg is None and (found := self.spread(call, one.value)) is not None:
@@ -72,56 +66,51 @@ class _Uses:
     def spread(self, call: ast.Call, value: ast.expr) -> dict[str, object] | None:
         """``AdamW(params, **cfg["optim"])``: every number below a key; for a trainer also those at the top of a file."""
         name, key = self.source.called(call.func), self.key(value)
-        if OPTIMIZER.search(name) and key:
+        if is_optimizer(self.source, call) and key:
             return {"below": key, "how": "the optimizer", "names": sorted(NUMBERS)}
         if ARGUMENTS.search(name) and (key or isinstance(value, ast.Name)):
             return {"below": key, "how": "the trainer", "names": sorted(TRAINING)}
         return None
 
-    def converted(self, call: ast.Call) -> Iterator[Fact]:
-        """The key that a call makes a number of; ``*`` where a loop or a function does it for every value."""
-        first = call.args[0]
-        if key := self.key(first):
-            yield self.source.fact("code.setting_converted", {"key": key, "by": name_of(call.func)}, call)
-        elif isinstance(first, ast.Name) and name_of(call.func) in {"float", "int", "eval", "literal_eval"}:
-            function = inside(call, *FUNCTIONS)
-            guarded = function is not None and inside(call, ast.Try) is not None
-            strings = function is not None and "str" in {one.id for one in ast.walk(function) if isinstance(one, ast.Name)}
-            if (guarded or strings) and "yaml" in self.source.text:
-                yield self.source.fact("code.setting_converted", {"key": "*", "by": name_of(call.func)}, call)
-
-    def numeric(self) -> Iterator[Numeric]:
-        """Expressions that must be numbers, what for, and whether only a whole one will do."""
-        source = self.source
-        for call in source.nodes(ast.Call):
-            yield from _call(call, source.called(call.func))
-        for node in source.nodes(ast.BinOp):
-            if isinstance(node.op, FAILS):
-                yield from ((one, "arithmetic", False) for one in (node.left, node.right))
-            elif isinstance(node.op, ast.Mod):
-                yield node.right, "a remainder", False
-            elif isinstance(node.op, ast.Mult):
-                yield from ((one, "a product", False) for one in (node.left, node.right))
-        for test in source.nodes(ast.Compare):
-            if isinstance(test.ops[0], ORDERED):
-                yield from ((one, "a comparison", False) for one in (test.left, *test.comparators))
-        for shown in source.nodes(ast.FormattedValue):
-            spec = shown.format_spec
-            parts = spec.values if isinstance(spec, ast.JoinedStr) else []
-            if parts and isinstance(parts[-1], ast.Constant) and FORMAT.search(str(parts[-1].value)):
-                yield shown.value, "a number in a text", False
-        for group in source.nodes(ast.Dict):
-            named = {
-                one.value: value
-                for one, value in zip(group.keys, group.values, strict=True)
-                if isinstance(one, ast.Constant)
-            }
-            if "params" in named:
-                yield from ((value, "the optimizer", False) for name, value in named.items() if name in NUMBERS)
+    def from_environment(self, value: ast.expr) -> bool:
+        """A variable of the environment is no setting of a file, whatever it is called."""
+        values = self.reading.values.get(self.reading.place(value), []) if isinstance(value, ast.Name) else [value]
+        return any("environ" in name_of(one) or "getenv" in name_of(one) for one in values)
 
 
-def _call(call: ast.Call, name: str) -> Iterator[Numeric]:
-    if OPTIMIZER.search(name):
+def numbers_in(source: Source, spread: set[str]) -> Iterator[Numeric]:
+    """Expressions that must be numbers, what for, and whether only a whole one will do; ``spread``: see `spread_names`."""
+    for call in source.nodes(ast.Call):
+        yield from _call(source, call, source.called(call.func))
+    yield from ((value, "the optimizer", False) for _, value in options_of(source, spread))
+    for node in source.nodes(ast.BinOp):
+        if isinstance(node.op, FAILS) and not any(_is_text(one) for one in (node.left, node.right)):
+            yield from ((one, "arithmetic", False) for one in (node.left, node.right))
+        elif isinstance(node.op, ast.Mod) and not _is_text(node.left):
+            yield node.right, "a remainder", False
+        elif isinstance(node.op, ast.Mult):
+            yield from ((one, "a product", False) for one in (node.left, node.right))
+    for test in source.nodes(ast.Compare):
+        if isinstance(test.ops[0], ORDERED) and not any(_is_text(one) for one in (test.left, *test.comparators)):
+            yield from ((one, "a comparison", False) for one in (test.left, *test.comparators))
+    for shown in source.nodes(ast.FormattedValue):
+        spec = shown.format_spec
+        parts = spec.values if isinstance(spec, ast.JoinedStr) else []
+        if parts and isinstance(parts[-1], ast.Constant) and FORMAT.search(str(parts[-1].value)):
+            yield shown.value, "a number in a text", False
+
+
+def _is_text(node: ast.expr) -> bool:
+    """A text or a path: ``"lr %s" % cfg.lr``, ``out_dir / cfg.name``, ``cfg.version >= "2.0"`` calculate with no number."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if isinstance(node, ast.BinOp):
+        return _is_text(node.left)
+    return isinstance(node, ast.JoinedStr) or bool(TEXTS.search(name_of(node)))
+
+
+def _call(source: Source, call: ast.Call, name: str) -> Iterator[Numeric]:
+    if is_optimizer(source, call):
         yield from ((one.value, "the optimizer", False) for one in call.keywords if one.arg in NUMBERS)
         if len(call.args) > 1 and keyword(call, "lr") is None:
             yield call.args[1], "the optimizer", False
@@ -138,7 +127,7 @@ def _call(call: ast.Call, name: str) -> Iterator[Numeric]:
         yield from ((one, "a count of steps", True) for one in (call.args if name == "range" else call.args[1:]))
     elif name.endswith("DataLoader"):
         yield from ((one.value, "the loader", True) for one in call.keywords if one.arg in WHOLE)
-    elif name.startswith(("torch.nn.", "nn.")):
+    elif name.startswith(("torch.nn.", "nn.")) and name.rpartition(".")[2][:1].isupper():  # clip_grad_norm_ calls float()
         yield from (
             (one, "a layer", False) for one in (*call.args, *(one.value for one in call.keywords if one.arg in LAYER))
         )

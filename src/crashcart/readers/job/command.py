@@ -146,6 +146,9 @@ class _Reading:
     def environment(self, command: Command, launch: Launch) -> Iterator[Fact]:
         split = [(word.text.split("=", 1)[0], word, len(word.text.split("=", 1)[0]) + 1) for word in launch.environment]
         given = [(name, word, 0) for name, word in (*self.script.exported.items(), *command.assignments)]
+        names = [name for name, _, _ in (*given, *split)]
+        if names and command.words:
+            yield self.fact("launch.variables", sorted(set(names)), command.words[0])
         for name, word, begin in (*given, *split):
             if (word.known or name == "PYTHONPATH") and ENVIRONMENT.fullmatch(name) and not is_secret(name):
                 value, more = word.text[begin:], {"origin": "environment", "spelling": name, "span": word.part(begin)}
