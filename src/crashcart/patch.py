@@ -66,7 +66,7 @@ def _takes_flags(facts: Mapping[str, Fact]) -> bool:
 def apply(edits: Iterable[Edit]) -> dict[str, str]:
     """The new text of every file that the edits touch; write it with ``errors="surrogateescape"`` and ``newline=""``."""
     texts: dict[str, str] = {}
-    for edit in sorted(edits, key=lambda edit: (edit.span.file, -edit.span.start)):
+    for edit in sorted(dict.fromkeys(edits), key=lambda edit: (edit.span.file, -edit.span.start)):
         path, span = edit.span.file, edit.span
         text = texts.get(path)
         text = text_of(path) if text is None else text

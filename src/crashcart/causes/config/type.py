@@ -187,7 +187,8 @@ def _as_numbers(case: Case) -> Iterator[Fix]:
         written = [(one.fact, one.instead) for one in found if one.fact.evidence.where.rsplit(":", 1)[0] in sure]
     else:
         written = [(fact, as_number(str(fact.value))) for fact in _texts(case)]
-    edits = tuple(Edit(fact.span, text) for fact, text in written if fact.span is not None and text is not None)
+    # An alias stands where its anchor does: one edit for both.
+    edits = tuple(dict.fromkeys(Edit(fact.span, text) for fact, text in written if fact.span and text is not None))
     why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"
     yield Fix("Write the value as a number", "exact" if edits else "by-hand", why, edits=edits)
 

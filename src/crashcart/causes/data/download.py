@@ -164,7 +164,10 @@ def _told(case: Case, fact: Fact) -> str:
     count = ranks(case)
     who = f"{count} ranks" if count is not None else "every rank"
     if fact.value["how"] == "build":
-        return f"{who} build the same file at once when it is not there yet: one reads what another has half written"
+        told = f"{who} build the same file at once when it is not there yet: "
+        if fact.value["renamed"]:
+            return f"{told}they write one temporary file, and who renames it second finds it gone"
+        return f"{told}one reads what another has half written"
     if fact.value["how"] == "write":
         return f"{who} call {fact.value['what']}() at once: they write over each other's files when those are not there yet"
     if name := _on_hub(case, fact):
@@ -184,9 +187,18 @@ def fix(case: Case) -> Iterator[Fix]:
             "do it once before the job"
         )
         yield Fix("Fetch with one process at a time", "exact", why, edits=edits)
-    yield from fixes
+    if case.before and all(fact.value["how"] == "build" for fact in case.all("code.fetched_by_all")):
+        yield BUILT_ONCE
+    else:
+        yield from fixes
 
 
+BUILT_ONCE = Fix(
+    "Build it once before the job, or with the first rank before the others come",
+    "by-hand",
+    "a small script before the launch; or rank 0 builds, then a barrier, with a time-out of the process group that fits; "
+    "on several nodes with folders of their own once on each",
+)
 fixes = (
     Fix(
         "Download once before the job, and let every rank read the cache",

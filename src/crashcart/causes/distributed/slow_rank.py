@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
-from crashcart.causes._joined import edits_of, launched_with, ranks, single
+from crashcart.causes._joined import edits_of, launched_with, ranks, setting, single
 from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
@@ -72,6 +72,7 @@ phrases = (
 
 MEGABYTE = 1_000_000
 LITTLE = 200 * MEGABYTE
+SHORTEST = 600
 # Work that no amount of data on this disk says anything about.
 ELSEWHERE = r"(?i)download|fetch|request|url|wget|pretrained|load_dataset|snapshot|hub|eval|valid|test|sampl|generat|infer|(?:^|[._])(?:train|save)\b|compile"
 GUARD = r":(?:(?:local_)?main_process_first|(?:torch_)?distributed_zero_first|rank_zero_first|wait_for_main|zero_first)$"
@@ -109,26 +110,49 @@ def _at_guard(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """Work of minutes to hours on the first rank, and a wait of the others that ends at the default time-out."""
-    if single(case) or not _default_time(case):
+    """Work of minutes to hours on the first rank, and a wait of the others that ends at a time-out of minutes."""
+    if single(case) or not (_default_time(case) or _little_time(case)):
         return
     for fact in case.all("code.long_first"):
         told = (
             f"the other ranks wait while the first one does {fact.value['work']}(), and give up when it takes longer than "
+            f"{_limit(case)}"
         )
-        trainer = bool(case.all("code.hf_trainer"))
-        told += (
-            "the default time-out (30 minutes with this trainer)"
-            if trainer
-            else "the default time-out (10 minutes with NCCL, 30 with gloo)"
-        )
-        known = ranks(case) is not None
+        known = ranks(case) is not None and (fact.value["named"] or _little_time(case) is not None)
         if (size := _soon_read(case, [fact.value["work"], *fact.value["inside"]])) is not None:
             known = False
             told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) are soon gone through"
+        given = [limit.evidence for limit in case.all("code.group_limit")]
         yield Sign(
-            "strong" if known else "weak", told, (fact.evidence, fact.value["wait"], *launched_with(case)), fatal=known
+            "strong" if known else "weak",
+            told,
+            (fact.evidence, fact.value["wait"], *given, *launched_with(case)),
+            fatal=known,
         )
+
+
+def _limit(case: Case) -> str:
+    """How long the others wait."""
+    given = _little_time(case)
+    if given is not None:
+        few = f"{given[0]:.0f} to {given[-1]:.0f}" if given[0] != given[-1] else f"{given[0]:.0f}"
+        return f"the {few} seconds that the process group is given"
+    if case.all("code.hf_trainer"):
+        return "the default time-out (30 minutes with this trainer)"
+    return "the default time-out (10 minutes with NCCL, 30 with gloo)"
+
+
+def _little_time(case: Case) -> list[float] | None:
+    """The seconds that the job itself gives its process group, where none is more than the shortest default."""
+    told = [case.number("distributed.timeout_seconds"), (case.number("distributed.timeout_minutes") or 0) * 60 or None]
+    given = [one for one in told if one is not None]
+    for limit in case.all("code.group_limit"):
+        found = setting(case, limit.value["key"]) if limit.value["key"] else None
+        number = found.value if found is not None else None
+        given += [number * limit.value["unit"]] if isinstance(number, (int, float)) else limit.value["seconds"]
+        if not isinstance(number, (int, float)) and not limit.value["seconds"]:
+            return None
+    return sorted(given) if given and max(given) <= SHORTEST else None
 
 
 def _soon_read(case: Case, work: list[str]) -> int | None:
@@ -174,7 +198,10 @@ LONGER = Fix(
 
 def fix(case: Case) -> Iterator[Fix]:
     """More time for the process group; where a recording shows the rank that the others wait for, that would only hide it."""
-    edits = edits_of(case.all("code.group_start")) if case.all("code.long_first") and _default_time(case) else ()
+    waits = case.all("code.long_first")
+    edits = edits_of(case.all("code.group_start")) if waits and _default_time(case) else ()
+    if waits and _little_time(case) is not None:
+        edits = edits_of(case.all("code.group_limit"))
     if edits:
         why = "two hours for the first rank's work; better still, do it before the process group starts"
         yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)

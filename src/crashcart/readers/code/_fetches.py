@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from crashcart.readers.code._callers import statement_of
 from crashcart.readers.code._guards import ends
+from crashcart.readers.code._renames import renamed
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["How", "fetches", "hub_name", "is_cached", "is_long", "whole"]
+__all__ = ["How", "block_after", "builds", "fetches", "hub_name", "is_cached", "is_long", "whole"]
 
 How = Literal["hub", "write", "build"]
 HUB = ("load_dataset", "snapshot_download", "hf_hub_download", "from_pretrained", "load_dataset_builder", "torch.hub.load")
@@ -78,7 +79,7 @@ def _built_once(callers: Callers, source: Source, branch: ast.If) -> bool:
     if path := _asked_for(branch.test, missing=True):
         return _writes(callers, source, branch.body, path)
     if path := _asked_for(branch.test, missing=False):
-        rest = branch.orelse or (_after(branch) if ends(branch.body) else [])
+        rest = branch.orelse or (block_after(branch) if ends(branch.body) else [])
         return _writes(callers, source, rest, path)
     return False
 
@@ -96,10 +97,10 @@ def whole(node: ast.Call | ast.If) -> tuple[ast.stmt, ast.stmt]:
             return at, at
         for one in _before(at) if isinstance(at, ast.stmt) else ():
             if isinstance(one, ast.If) and _asked_for(one.test, missing=False) and not one.orelse and ends(one.body):
-                return one, _after(one)[-1]
+                return one, block_after(one)[-1]
         at = parent(at) or node
     if isinstance(node, ast.If) and _asked_for(node.test, missing=False) and not node.orelse:
-        return node, _after(node)[-1]
+        return node, block_after(node)[-1]
     return statement, statement
 
 
@@ -111,7 +112,8 @@ def _before(node: ast.stmt) -> list[ast.stmt]:
     return []
 
 
-def _after(branch: ast.If) -> list[ast.stmt]:
+def block_after(branch: ast.If) -> list[ast.stmt]:
+    """The statements that follow a branch in its block."""
     above = parent(branch)
     for part in ("body", "orelse", "finalbody"):
         block = getattr(above, part, None)
@@ -121,11 +123,16 @@ def _after(branch: ast.If) -> list[ast.stmt]:
 
 
 def _writes(callers: Callers, source: Source, body: list[ast.stmt], path: str) -> bool:
-    """Whether statements write a file of that name, themselves or in a function that they hand it to; not by a rename."""
+    """Whether statements write a file of that name, themselves or in a function that they hand it to.
+
+    One that is renamed when whole is no such thing, where each process has a name of its own for it.
+    """
     calls = [one for part in body for one in ast.walk(part) if isinstance(one, ast.Call)]
     names = [source.called(one.func) for one in calls]
-    if any(name in {"os.replace", "os.rename", "shutil.move"} or name.endswith(".rename") for name in names):
+    if (how := renamed(source, body)) == "own":
         return False
+    if how == "shared":
+        return any(_is_write(call, name) for call, name in zip(calls, names, strict=True))
     for call, name in zip(calls, names, strict=True):
         given = [ast.unparse(one) for one in [*call.args, *(word.value for word in call.keywords)]]
         if path not in given and f"str({path})" not in given and name != f"{path}.open":
@@ -134,7 +141,7 @@ def _writes(callers: Callers, source: Source, body: list[ast.stmt], path: str) -
             return True
         for at, function in callers.meant(source, call):
             inner = [(one, at.called(one.func)) for one in ast.walk(function) if isinstance(one, ast.Call)]
-            if not any(deep in {"os.replace", "os.rename"} for _, deep in inner) and any(_is_write(*one) for one in inner):
+            if renamed(at, [function]) != "own" and any(_is_write(*one) for one in inner):
                 return True
     return False
 
@@ -195,6 +202,13 @@ def is_cached(name: str) -> bool:
         os.path.join(os.environ.get("HF_DATASETS_CACHE") or os.path.join(home, "datasets"), name.replace("/", "___"))
     )
     return any(os.path.isdir(one) for one in tries)
+
+
+def builds(function: ast.AST, source: Source) -> bool:
+    """Whether a function makes a file unless it is there already: work that somebody wants to do only once."""
+    calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
+    asks = any(isinstance(one.func, ast.Attribute) and one.func.attr in EXISTS for one in calls)
+    return asks and any(_is_write(one, source.called(one.func)) for one in calls)
 
 
 def is_long(call: ast.Call, source: Source) -> bool:

@@ -14,9 +14,10 @@ from crashcart.model import Edit, Span
 from crashcart.readers.code._blocks import missing_imports, wrapped
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
-from crashcart.readers.code._fetches import fetches, hub_name, is_cached, is_long, whole
+from crashcart.readers.code._fetches import block_after, builds, fetches, hub_name, is_cached, is_long, whole
 from crashcart.readers.code._guards import side_at, side_of
 from crashcart.readers.code._reach import WAITS, all_come
+from crashcart.readers.code._renames import renamed
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
         "how": how,
         "name": name,
         "if_address": _if_address(node),
+        "renamed": isinstance(node, ast.If) and renamed(source, [node, *block_after(node)]) == "shared",
         "cached": is_cached(name) if name else None,
         "setting": _setting(node) if how == "hub" and not name else "",
         "edits": _one_at_a_time(source, first, last),
@@ -116,9 +118,10 @@ def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
         for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
             meant = callers.meant(source, call)
             calls = [(at, one) for at, function in meant for one in ast.walk(function) if isinstance(one, ast.Call)]
-            if is_long(call, source) or any(is_long(one, at) for at, one in calls):
+            named = is_long(call, source) or any(is_long(one, at) for at, one in calls)
+            if named or any(builds(function, at) for at, function in meant):
                 inside = [at.called(one.func) for at, one in calls]
-                value = {"work": name_of(call.func), "inside": inside, "wait": source.evidence(wait)}
+                value = {"work": name_of(call.func), "inside": inside, "wait": source.evidence(wait), "named": named}
                 yield source.fact("code.long_first", value, call)
                 break
 

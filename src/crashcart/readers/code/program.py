@@ -33,7 +33,7 @@ _OF_INTEREST = re.compile(
     r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
     r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|httpx|smtplib|ftplib|subprocess|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
     r"|json\.dump|create_connection|DATA_|DATASET_|HDF5|hdf5|dataset_dir|data_dir|data_root|data_path"
-    r"|num_workers|batch|chunk|RANK|environ|getenv"
+    r"|num_workers|batch|chunk|RANK|environ|getenv|\blr\b|learning_rate|\bepochs\b|timeout"
 )
 
 

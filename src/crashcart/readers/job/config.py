@@ -34,6 +34,7 @@ Found = tuple[str, Any, "tuple[int, int] | None"]
 LIMIT_VALUES = 20_000
 HIDDEN = "[redacted]"
 SPACE = re.compile(r"[ \t\r\n]*")
+PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
 MERGE = "tag:yaml.org,2002:merge"
 # Not values of the file but what is odd about it: more than one document, a key that stands twice.
 DOCUMENTS, DUPLICATE = "(documents)", "(duplicate)"
@@ -124,7 +125,13 @@ def _yaml(text: str) -> Iterator[Found]:
         if number:
             yield DOCUMENTS, number + 1, (root.start_mark.index + shift,) * 2
         for path, value, place in _yaml_node(root, ""):
-            yield path, value, (place[0] + shift, place[1] + shift) if place else None
+            yield path, value, _value_place(text, place[0] + shift, place[1] + shift) if place else None
+
+
+def _value_place(text: str, start: int, end: int) -> tuple[int, int]:
+    """Where a value itself stands: behind the anchor or the tag with which it begins (``lr: &lr 1e-4``)."""
+    before = PROPERTIES.match(text, start, end)
+    return (before.end() if before else start), end
 
 
 def _yaml_problem(error: Exception) -> str:
