@@ -180,7 +180,7 @@ def canonical(spelling: str, *, path: str = "") -> str | None:
             continue
         return None if name == "output.path" and not NO_OUTPUT.isdisjoint(parents) else _for_loader(name, parents)
     made = _put_together(last)
-    return _for_loader(made, parents) if made else None
+    return _for_loader(made, parents) if made else _in_a_section(nearest, last)
 
 
 @lru_cache(maxsize=1024)
@@ -198,6 +198,15 @@ def _put_together(last: str) -> str | None:
         ("train.batch_size", "bsz"),
     )
     return next((name for name, words in alone if re.fullmatch(words, last)), None)
+
+
+@lru_cache(maxsize=1024)
+def _in_a_section(above: str, last: str) -> str | None:
+    """``every.checkpoint`` and ``checkpoint.every``: the two words stand in a section and below it."""
+    for family, work in WORK[1:]:
+        if re.fullmatch(rf"(?:every|intervals?|periods?){work}(?:steps)?|{work}every(?:steps|nsteps)?", above + last):
+            return f"{family}.period"
+    return None
 
 
 def learn(names: dict[str, str]) -> None:

@@ -75,6 +75,14 @@ def test_every_name_knows_itself_and_every_listed_spelling() -> None:
             assert canonical(spelling) == name, spelling
 
 
+def test_work_and_period_in_a_section_and_below_it() -> None:
+    assert canonical("every.checkpoint") == "save.period"
+    assert canonical("train.intervals.eval") == "eval.period"
+    assert canonical("sampling.every_steps") == "sample.period"
+    assert canonical("every.cow") is None
+    assert canonical("checkpoint.path") is None
+
+
 def test_no_spelling_means_two_things() -> None:
     pairs = {(_squeeze(entry.partition("=")[0]), name) for name in SPELLINGS for entry in _entries(name)}
     counted = Counter(spelling for spelling, _ in pairs)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Function, Source
 
-__all__ = ["file_names", "given_to", "varies"]
+__all__ = ["file_names", "given_to", "opened", "varies"]
 
 UNKNOWN = "{}"
 COUNTS = re.compile(r"step|epoch|iter|update|round|(?:^|_)ep(?:$|_)|strftime|timestamp|(?:^|_)now(?:$|_)", re.IGNORECASE)
@@ -38,22 +38,71 @@ def file_names(callers: Callers, source: Source, node: ast.expr, depth: int = _D
     if isinstance(node, ast.BinOp):
         return _of_sum(node, callers, source, depth)
     if isinstance(node, ast.Call):
-        name = name_of(node.func).split(".")[-1]
-        if name in {"join", "joinpath"} and node.args and not isinstance(node.args[-1], ast.Starred):
-            return file_names(callers, source, node.args[-1], depth)
-        if name in {"str", "Path", "PurePath", "expanduser", "abspath", "fspath"} and node.args:
-            return file_names(callers, source, node.args[-1], depth)
-        if name == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
-            return {str(node.func.value.value).rsplit("/", 1)[-1]}
-        return {UNKNOWN}
+        return _of_call(node, callers, source, depth)
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and depth:
         return _followed(callers, source, node, depth)
     return {UNKNOWN}
 
 
+def _of_call(node: ast.Call, callers: Callers, source: Source, depth: int) -> set[str]:
+    name = name_of(node.func).split(".")[-1]
+    if name in {"join", "joinpath"} and node.args and not isinstance(node.args[-1], ast.Starred):
+        return file_names(callers, source, node.args[-1], depth)
+    if name in {"str", "Path", "PurePath", "expanduser", "abspath", "fspath"} and node.args:
+        return file_names(callers, source, node.args[-1], depth)
+    if name in {"with_suffix", "with_name"} and len(node.args) == 1:
+        return _renamed(callers, source, node, depth)
+    if name == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+        return {str(node.func.value.value).rsplit("/", 1)[-1]}
+    answers = _answers(callers, source, node, depth)
+    return {one for at, value in answers for one in file_names(callers, at, value, depth - 1)} or {UNKNOWN}
+
+
+def opened(node: ast.expr | None) -> tuple[ast.expr | None, ast.With | None]:
+    """The path behind a file that a ``with`` opens, and the ``with``, where it opens nothing else; anything else as it is."""
+    if not isinstance(node, ast.Name):
+        return node, None
+    for above in (one for one in parents(node) if isinstance(one, ast.With)):
+        for item in above.items:
+            call = item.context_expr
+            if (
+                name_of(item.optional_vars or node) != node.id
+                or item.optional_vars is None
+                or not isinstance(call, ast.Call)
+            ):
+                continue
+            if name_of(call.func) == "open" and call.args:
+                return call.args[0], above if len(above.items) == 1 else None
+            if isinstance(call.func, ast.Attribute) and call.func.attr == "open":
+                return call.func.value, None
+    return node, None
+
+
+def _renamed(callers: Callers, source: Source, node: ast.Call, depth: int) -> set[str]:
+    """``path.with_suffix(".tmp")`` and ``path.with_name("last.pt")``."""
+    new = file_names(callers, source, node.args[0], depth)
+    if not isinstance(node.func, ast.Attribute) or node.func.attr == "with_name":
+        return new
+    old = file_names(callers, source, node.func.value, depth)
+    return {one.rpartition(".")[0] + end if "." in one else one + end for one in old for end in new}
+
+
+def _answers(callers: Callers, source: Source, node: ast.expr, depth: int) -> list[tuple[Source, ast.expr]]:
+    """What a function of the program answers with, where it only puts a path together: ``def state_file(): return out / "a.pt"``."""
+    meant = callers.meant(source, node) if depth else []
+    found: list[tuple[Source, ast.expr]] = []
+    for at, function in meant if len(meant) == 1 else ():
+        found += [(at, one.value) for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+    return found
+
+
 def varies(callers: Callers, source: Source, node: ast.expr, depth: int = _DEPTH) -> bool:
     """Whether any part of a path counts steps or epochs, so that each save has a file, or a folder, of its own."""
     for one in ast.walk(node):
+        if isinstance(one, ast.Call) and any(
+            varies(callers, at, value, depth - 1) for at, value in _answers(callers, source, one, depth)
+        ):
+            return True
         if not isinstance(one, (ast.Name, ast.Attribute)) or isinstance(getattr(one, "parent", None), ast.Attribute):
             continue
         if COUNTS.search(name_of(one).split(".")[-1]):
@@ -97,18 +146,50 @@ def _followed(callers: Callers, source: Source, node: ast.expr, depth: int) -> s
         handed = _handed(callers, source, function, node.id)
         if handed:
             return {one for at, value in handed for one in file_names(callers, at, value, depth - 1)}
+    if isinstance(node, ast.Attribute) and (answers := _answers(callers, source, node, depth)):
+        return {one for at, value in answers for one in file_names(callers, at, value, depth - 1)}  # a property
     return {f"<{name.split('.')[-1]}>"} if name else {UNKNOWN}
 
 
 def given_to(source: Source, name: str, function: Function | None) -> list[ast.expr]:
     """What a name is assigned: in its own function, for an attribute or a name of the file anywhere in it."""
     found = []
-    for one in source.nodes(ast.Assign):
-        if any(name_of(target) == name and not isinstance(target, ast.Subscript) for target in one.targets):
-            home = function_of(one)
-            if home is function or home is None or "." in name:
-                found.append(one.value)
+    for one, value in _given(source).get(name, ()):
+        home = function_of(one)
+        if home is function or home is None or "." in name:
+            found.append(value)
     return found
+
+
+def _given(source: Source) -> dict[str, list[tuple[ast.AST, ast.expr]]]:
+    """Every name of a file with what it is assigned, in the order in which it is written; found once."""
+    known: dict[str, list[tuple[ast.AST, ast.expr]]] | None = getattr(source, "_names_given", None)
+    if known is None:
+        known = {}
+        for one in source.nodes(ast.Assign):
+            for target in one.targets:
+                for name, value in _paired(target, one.value):
+                    known.setdefault(name, []).append((one, value))
+        for noted in source.nodes(ast.AnnAssign):
+            if noted.value is not None and not isinstance(noted.target, ast.Subscript):
+                known.setdefault(name_of(noted.target), []).append((noted, noted.value))
+        for inline in source.nodes(ast.NamedExpr):
+            known.setdefault(inline.target.id, []).append((inline, inline.value))
+        source._names_given = known  # type: ignore[attr-defined]  # noqa: SLF001 - kept as long as the file
+    return known
+
+
+def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """A name with its value; of ``self.path, self.chunk = path, chunk`` each with its own."""
+    if isinstance(target, (ast.Tuple, ast.List)):
+        same = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+        for one, given in (
+            zip(target.elts, value.elts, strict=True) if same and isinstance(value, (ast.Tuple, ast.List)) else ()
+        ):
+            if not isinstance(one, ast.Starred) and not isinstance(given, ast.Starred):
+                yield from _paired(one, given)
+    elif isinstance(target, (ast.Name, ast.Attribute)) and (name := name_of(target)):
+        yield name, value
 
 
 def _gone_through(source: Source, name: ast.Name) -> Iterator[ast.expr]:

@@ -16,7 +16,7 @@ from crashcart.model import Edit
 from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._library import handed_to
-from crashcart.readers.code._paths import file_names, given_to, varies
+from crashcart.readers.code._paths import file_names, given_to, opened, varies
 from crashcart.readers.code._reach import all_come
 from crashcart.readers.code.source import keyword, name_of, parents
 
@@ -46,7 +46,7 @@ def look(program: Program) -> Iterator[Fact]:
     several = program.imports("torch.distributed", "accelerate", "deepspeed", "torch.multiprocessing")
     for source in program.sources:
         for call in source.calls("torch.save"):
-            path = keyword(call, "f", 1)
+            path, held = opened(keyword(call, "f", 1))
             if path is None or _renamed(source, call, path) or varies(callers, source, path):
                 continue
             names = {name for name in file_names(callers, source, path) if _fixed(name)} or _from_settings(source, path)
@@ -60,7 +60,7 @@ def look(program: Program) -> Iterator[Fact]:
             )
             if names and read is not None:
                 everyone = several and all_come(callers, source, call)
-                edits = () if library else _edits(source, call, path, everyone=everyone)
+                edits = () if library else _edits(callers, source, call, path, everyone=everyone, held=held)
                 handed = () if edits or everyone else _handed(source, call)
                 value = {
                     "name": min(names),
@@ -76,7 +76,7 @@ def _reads(program: Program, callers: Callers) -> Iterator[tuple[set[str], Evide
     """What a program loads to go on: the names of the files, and whether they are known by name."""
     for source in program.sources:
         for call in source.calls("torch.load"):
-            path = keyword(call, "f", 0)
+            path, _ = opened(keyword(call, "f", 0))
             if path is None:
                 continue
             names = {name for name in file_names(callers, source, path) if name != "{}"}
@@ -165,17 +165,18 @@ def _handed(source: Source, call: ast.Call) -> tuple[Edit, ...]:
     return handed_to(source, call, "save_atomic") if plain else ()
 
 
-def _edits(source: Source, call: ast.Call, path: ast.expr, *, everyone: bool) -> tuple[Edit, ...]:
+def _edits(
+    callers: Callers, source: Source, call: ast.Call, path: ast.expr, *, everyone: bool, held: ast.With | None
+) -> tuple[Edit, ...]:
     """Written beside it and put in its place; with a name of its own for each process where all write."""
     statement = statement_of(call)
     calls = [name_of(one.func).split(".")[-1] for one in ast.walk(path) if isinstance(one, ast.Call)]
-    plain = (
-        isinstance(statement, ast.Expr) and statement.value is call and own_lines(source, statement) and set(calls) <= PURE
-    )
-    if not plain or "\n" in source.written(path):
+    plain = isinstance(statement, ast.Expr) and statement.value is call and own_lines(source, held or statement)
+    if not plain or not _pure(callers, source, path) or "\n" in source.written(path):
         return ()
     text = source.written(path)
-    indent = indent_of(source, statement.lineno)
+    whole = held or statement
+    indent = indent_of(source, whole.lineno)
     joined = isinstance(path, TEXTUAL) or calls[:1] in (["join"], ["str"], ["format"])
     ending = 'f".{os.getpid()}.tmp"' if everyone else '".tmp"'
     if isinstance(path, ast.Name):
@@ -183,8 +184,21 @@ def _edits(source: Source, call: ast.Call, path: ast.expr, *, everyone: bool) ->
     else:
         beside = f"{text} + {ending}" if joined else f"str({text}) + {ending}"
     lines = [f"\n{indent}os.replace({beside}, {text})"]
-    start = source.span(statement)
+    start = source.span(whole)
     imports = "".join(f"{line}\n{indent}" for line in missing_imports(source, "os"))
     at = source.span(path)
     new = imports + source.text[start.start : at.start] + beside + source.text[at.end : start.end] + "".join(lines)
     return (Edit(start, new),)
+
+
+def _pure(callers: Callers, source: Source, path: ast.expr) -> bool:
+    """Whether a path can be written twice: only names are put together, also by a function that does nothing else."""
+    for one in ast.walk(path):
+        if not isinstance(one, ast.Call) or name_of(one.func).split(".")[-1] in PURE:
+            continue
+        meant = callers.meant(source, one)
+        if len(meant) != 1 or not all(isinstance(part, (ast.Return, ast.Expr)) for part in meant[0][1].body):
+            return False
+        if any(isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call) for inner in meant[0][1].body):
+            return False
+    return True
