@@ -52,7 +52,7 @@ class Case:
 
     ``before`` is True for a job that has not been started: then a decisive sign says that it *will* die of a cause, a strong
     one that it *can*, a weak one is a note. ``seen`` holds what was found in many places (code, data, machine), by name;
-    ``ignored`` the places where the user wants a cause to be silent.
+    ``ignored`` the places where the user wants a cause to be silent; ``derived`` what several causes work out of the rest.
     """
 
     log: Log = field(default_factory=Log)
@@ -67,6 +67,7 @@ class Case:
     before: bool = False
     seen: dict[str, list[Fact]] = field(default_factory=dict)
     ignored: dict[str, frozenset[str]] = field(default_factory=dict)
+    derived: dict[str, Any] = field(default_factory=dict)
 
     def all(self, name: str) -> list[Fact]:
         """Every fact of that name that code, data or machine gave."""

@@ -50,7 +50,10 @@ class Loader:
 
 def loaders(case: Case) -> list[Loader]:
     """Every loader of the program; none where it builds none itself."""
-    return [_resolved(case, one) for fact in case.all("code.loader") for one in _each(case, fact)]
+    if "loaders" not in case.derived:
+        case.derived["loaders"] = [_resolved(case, one) for fact in case.all("code.loader") for one in _each(case, fact)]
+    known: list[Loader] = case.derived["loaders"]
+    return known
 
 
 def _each(case: Case, fact: Fact) -> Iterator[Fact]:

@@ -50,8 +50,9 @@ def _asked(test: ast.expr, source: Source) -> Iterator[tuple[Source, Function]]:
     elif isinstance(test, ast.Call) and isinstance(func, ast.expr):
         called = source.called(func)
         imported = words[0] in source.names
+        last = called.split(".")[-2:-1]
         for home in source.neighbours if imported else [source]:
-            if not imported or _is_from(called, home):
+            if not imported or (home.module[-1:] == last and _is_from(called, home)):
                 yield from ((home, one) for one in _functions(home) if one.name == words[-1])
 
 
@@ -68,8 +69,7 @@ def _is_property(function: Function) -> bool:
 def _is_from(called: str, home: Source) -> bool:
     """Whether an imported name comes from a file: its module is called like it."""
     module = called.strip(".").split(".")[:-1]
-    file = home.path.replace("\\", "/").removesuffix(".py").removesuffix("/__init__").split("/")
-    return bool(module) and file[-len(module) :] == module
+    return bool(module) and home.module[-1] == module[-1] and home.module[-len(module) :] == module
 
 
 def _said(body: list[ast.stmt]) -> ast.expr | None:

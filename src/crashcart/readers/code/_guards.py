@@ -110,7 +110,16 @@ def ends(body: list[ast.stmt]) -> bool:
 
 
 def side_of(test: ast.expr, source: Source, depth: int = FOLLOWED) -> Known | None:
-    """On whose side a test is true, and whether it is true for all of them."""
+    """On whose side a test is true, and whether it is true for all of them; kept with the node, since every rule on ranks asks."""
+    known: Known | str | None = getattr(test, "crashcart_side", "")
+    if isinstance(known, str):
+        known = _side_of(test, source, depth)
+        if depth == FOLLOWED:
+            test.crashcart_side = known  # type: ignore[attr-defined]
+    return known
+
+
+def _side_of(test: ast.expr, source: Source, depth: int) -> Known | None:
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         known = side_of(test.operand, source, depth)
         if known is not None:

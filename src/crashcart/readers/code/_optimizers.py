@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.readers.code.source import inside, name_of, parent
@@ -25,7 +26,7 @@ NUMBERS = {"lr", "weight_decay", "eps", "momentum", "alpha", "rho", "betas", "ma
 
 def options_of(source: Source, spread: set[str]) -> Iterator[tuple[str, ast.expr]]:
     """The numbers in dicts of options: ``{"params": ..., "lr": x}``, and those that are ``spread`` into an optimizer."""
-    dicts: list[ast.Dict | ast.Call] = [*source.nodes(ast.Dict), *source.nodes(ast.Call)]
+    dicts: list[ast.Dict | ast.Call] = [*source.nodes(ast.Dict), *source.calls("dict")]
     for options in dicts:
         given = dict(named(options))
         if (isinstance(options, ast.Dict) and "params" in given) or spread & known_by(options):
@@ -39,7 +40,12 @@ def is_optimizer(source: Source, call: ast.Call) -> bool:
         return source.called(made.args[0]).endswith("optim")
     if isinstance(made, ast.Subscript):
         return bool(re.search(r"(?i)optim", name_of(made)))
-    return bool(OPTIMIZER.search(source.called(made)))
+    return _names_one(source.called(made))
+
+
+@lru_cache(maxsize=4096)
+def _names_one(name: str) -> bool:
+    return OPTIMIZER.search(name) is not None
 
 
 def spread_names(program: Program) -> set[str]:

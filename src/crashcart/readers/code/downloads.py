@@ -37,15 +37,16 @@ def look(program: Program) -> Iterator[Fact]:
     if not program.imports("torch", "accelerate", "lightning", "pytorch_lightning", "transformers", "deepspeed"):
         return
     callers = callers_of(program)
+    found = [(source, list(fetches(callers, source))) for source in program.sources]
     guarded = {
         name_of(node.func).split(".")[-1]
-        for source in program.sources
-        for node, _ in fetches(callers, source)
+        for source, own in found
+        for node, _ in own
         if isinstance(node, ast.Call) and side_at(node, source) == "first"
     }
     answered = {function_of(call) for source, call, _ in collectives(program) if side_at(call, source) == "others"}
-    for source in program.sources:
-        for node, how in fetches(callers, source):
+    for source, own in found:
+        for node, how in own:
             named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
             if named not in guarded and function_of(node) not in answered and all_come(callers, source, node):
                 yield _fetched(source, node, how)

@@ -38,13 +38,13 @@ def look(program: Program) -> Iterator[Fact]:
     """``code.setting_converted``: the key, or ``*`` for all of them, and by what."""
     for reading in readings_of(program):
         source = reading.source
-        for call in source.nodes(ast.Call):
-            if not call.args:
-                continue
-            if source.called(call.func) in CONVERTING:
+        typed = TYPED.search(source.text) is not None
+        for call in source.calls(*CONVERTING):
+            if call.args and source.called(call.func) in CONVERTING:
                 for key in _keys(reading, call):
                     yield source.fact("code.setting_converted", {"key": key, "by": name_of(call.func)}, call)
-            elif TYPED.search(source.text) and CALLED_TYPE.search(name_of(call.func)):
+        for call in source.nodes(ast.Call) if typed else ():
+            if call.args and source.called(call.func) not in CONVERTING and CALLED_TYPE.search(name_of(call.func)):
                 yield source.fact("code.setting_converted", {"key": EVERY, "by": "float"}, call)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.readers.code._optimizers import NUMBERS, is_optimizer, options_of, spread_names
@@ -78,8 +79,15 @@ class _Uses:
         return any("environ" in name_of(one) or "getenv" in name_of(one) for one in values)
 
 
-def numbers_in(source: Source, spread: set[str]) -> Iterator[Numeric]:
+def numbers_in(source: Source, spread: set[str]) -> list[Numeric]:
     """Expressions that must be numbers, what for, and whether only a whole one will do; ``spread``: see `spread_names`."""
+    known: list[Numeric] | None = getattr(source, "numbers", None)
+    if known is None:
+        known = source.numbers = list(_numbers_in(source, spread))  # type: ignore[attr-defined]
+    return known
+
+
+def _numbers_in(source: Source, spread: set[str]) -> Iterator[Numeric]:
     for call in source.nodes(ast.Call):
         yield from _call(source, call, source.called(call.func))
     yield from ((value, "the optimizer", False) for _, value in options_of(source, spread))
@@ -109,11 +117,26 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.JoinedStr) or bool(TEXTS.search(name_of(node)))
 
 
+@lru_cache(maxsize=4096)
+def _takes_numbers(name: str) -> bool:
+    """Whether a call of that name may be one of those below."""
+    return bool(
+        ARGUMENTS.search(name)
+        or SCHEDULE.search(name)
+        or name in {"range", "torch.tensor", "abs", "round"}
+        or name.endswith(("itertools.islice", "DataLoader"))
+        or name.startswith(("torch.nn.", "nn.", "math."))
+    )
+
+
 def _call(source: Source, call: ast.Call, name: str) -> Iterator[Numeric]:
     if is_optimizer(source, call):
         yield from ((one.value, "the optimizer", False) for one in call.keywords if one.arg in NUMBERS)
         if len(call.args) > 1 and keyword(call, "lr") is None:
             yield call.args[1], "the optimizer", False
+    elif not _takes_numbers(name):
+        if any(one.arg == "lr" for one in call.keywords) and any("param" in name_of(one).lower() for one in call.args):
+            yield from ((one.value, "the optimizer", False) for one in call.keywords if one.arg in NUMBERS)
     elif ARGUMENTS.search(name):
         yield from ((one.value, "the trainer", False) for one in call.keywords if one.arg in TRAINING)
     elif SCHEDULE.search(name):
@@ -133,5 +156,3 @@ def _call(source: Source, call: ast.Call, name: str) -> Iterator[Numeric]:
         )
     elif name.startswith("math.") or name in {"torch.tensor", "abs", "round"}:
         yield from ((one, "arithmetic", False) for one in call.args[:1])
-    elif any(one.arg == "lr" for one in call.keywords) and any("param" in name_of(one).lower() for one in call.args):
-        yield from ((one.value, "the optimizer", False) for one in call.keywords if one.arg in NUMBERS)

@@ -46,6 +46,7 @@ class Source:
         self._kinds: dict[type, list[Any]] = {}
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self.neighbours: list[Source] = [self]  # the files of its program
+        self.module = path.replace("\\", "/").removesuffix(".py").removesuffix("/__init__").split("/")
         self._starts = [0]
         for line in text.splitlines(keepends=True) if not _NO_ENDS.search(text) else _ENDS.findall(text):
             self._starts.append(self._starts[-1] + len(line))
@@ -73,7 +74,9 @@ class Source:
                 waiting += children
 
     def nodes(self, *kinds: type[Node]) -> list[Node]:
-        """Every node of these kinds."""
+        """Every node of these kinds; the list is ours and not to be changed."""
+        if len(kinds) == 1:
+            return self._kinds.get(kinds[0]) or []
         return [node for kind in kinds for node in self._kinds.get(kind, ())]
 
     def _imported(self) -> dict[str, str]:
@@ -89,10 +92,14 @@ class Source:
         return names
 
     def called(self, node: ast.expr) -> str:
-        """What an expression is called, imports followed; empty where it has no name."""
-        name = name_of(node)
-        first, dot, rest = name.partition(".")
-        return f"{self.names[first]}{dot}{rest}" if first in self.names else name
+        """What an expression is called, imports followed; empty where it has no name. Kept with the node, as its name is."""
+        known: str | None = getattr(node, "crashcart_called", None)
+        if known is None:
+            name = name_of(node)
+            first, dot, rest = name.partition(".")
+            known = f"{self.names[first]}{dot}{rest}" if first in self.names else name
+            node.crashcart_called = known  # type: ignore[attr-defined]
+        return known
 
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """The calls whose name, imports followed, is one of these or ends with ``.`` and one of these."""
