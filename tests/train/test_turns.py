@@ -146,7 +146,16 @@ def test_a_rank_0_that_is_killed_with_the_store_ends_the_waiting() -> None:
     ranks: list[dict[str, object]] = [{"RANK": rank, "LOCAL_RANK": rank} for rank in range(2)]
     ended = by_hand("killed", ranks, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), SCOPE="job", VICTIM=0)
     assert [code for code, _text in ended] == [-9, 1]
-    assert "has ended. Look at the end of its log." in ended[1][1]
+    assert "FirstRankError: Rank 0 (pid " in ended[1][1]
+    assert "was killed or crashed while it prepared" in ended[1][1]
+    assert float(ended[1][1].partition("waited ")[2].split()[0]) < 6
+
+
+def test_a_rank_0_that_ends_without_any_call_is_told() -> None:
+    """`if rank: load_once(...)`: torchrun lets the others run, and they would wait for ever."""
+    code, text = torchrun("passes_by", 2)
+    assert code != 0
+    assert "FirstRankError: Rank 0 ended without coming to rank_zero_first('passes_by')" in text
 
 
 @pytest.fixture

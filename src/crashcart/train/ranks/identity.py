@@ -11,7 +11,7 @@ from typing import Any
 
 from crashcart.record import record
 
-__all__ = ["Here", "age", "alive", "here", "machine", "signature"]
+__all__ = ["Here", "age", "alive", "here", "machine", "process_of", "signature"]
 
 # Launchers and what they call rank, world size and local rank; torch's own names first.
 SPELLINGS = (
@@ -77,6 +77,23 @@ def alive(process: dict[str, Any]) -> bool | None:
     if process.get("machine") != machine() or process.get("space") != _space() or not _space():
         return None
     return process.get("start") is not None and _start(process["pid"]) == process["start"]
+
+
+def process_of(rank: int) -> dict[str, Any] | None:
+    """The signature of a rank that the same torchrun has started on this machine, by the variables it was given; the oldest such.
+
+    Its own workers have them too, and a program may have overwritten them: that one is not found says nothing.
+    """
+    wanted = {f"{name}={os.environ.get(name)}" for name in ("TORCHELASTIC_RUN_ID", "MASTER_PORT")} | {f"RANK={rank}"}
+    if "TORCHELASTIC_RUN_ID" not in os.environ or not os.path.isdir("/proc/self"):
+        return None
+    found = [
+        (start, int(pid))
+        for pid in os.listdir("/proc")
+        if pid.isdecimal() and wanted <= set(_text(f"/proc/{pid}/environ").split("\0"))
+        if (start := _start(int(pid))) is not None
+    ]
+    return {"machine": machine(), "space": _space(), "pid": min(found)[1], "start": min(found)[0]} if found else None
 
 
 def age() -> float | None:

@@ -23,11 +23,16 @@ __all__ = ["Board", "BoardGone", "FolderBoard", "StoreBoard", "bounded", "host_h
 T = TypeVar("T")
 ANSWER_SECONDS = 20.0  # a store that is up answers within milliseconds
 RECONNECT_SECONDS = 10.0
+REFUSED_SECONDS = 1.0  # a network may be down for a while, but who refuses has ended
 FIRST_CONTACT_SECONDS = 1800.0  # as long as torch lets a group take to form
 
 
 class BoardGone(RuntimeError):  # noqa: N818 - a state of the world; the caller makes the sentence
     """Nobody keeps the notes any more."""
+
+
+class NobodyListens(OSError):  # noqa: N818 - a state of the world, as above
+    """The machine answers, and the one that kept the store has ended."""
 
 
 class Board(Protocol):
@@ -78,7 +83,7 @@ class StoreBoard:
         self.address = address
         self._connect = connect
         self._store: Any = None
-        self._met = False
+        self._met = self._gone = False
         self._exiting = False
         self._lock = threading.Lock()
 
@@ -100,23 +105,24 @@ class StoreBoard:
 
     def _ask(self, question: Callable[[Any], T]) -> T:
         with self._lock:
-            patience = 0.0 if self._exiting else RECONNECT_SECONDS if self._met else FIRST_CONTACT_SECONDS
-            deadline = time.monotonic() + patience
+            patience = RECONNECT_SECONDS if self._met else FIRST_CONTACT_SECONDS
+            deadline = time.monotonic() + (0.0 if self._exiting or self._gone else patience)
             while True:
                 try:
                     return self._ask_once(question, deadline - time.monotonic())
                 except (RuntimeError, OSError, ValueError) as error:  # noqa: PERF203 - one try of many
                     self._store = None
-                    if time.monotonic() >= deadline:
+                    if time.monotonic() >= deadline or (self._met and isinstance(error, NobodyListens)):
+                        self._gone = True
                         raise BoardGone(f"the store at {self.address} is gone ({_first_line(error)})") from None
                     time.sleep(0.5)
 
     def _ask_once(self, question: Callable[[Any], T], patience: float) -> T:
         if self._store is None:
-            self._store = self._connect(patience)
+            self._store = self._connect(min(patience, REFUSED_SECONDS) if self._met else patience)
         store = self._store
         answer = question(store) if self._exiting else bounded(lambda: question(store), ANSWER_SECONDS)
-        self._met = True
+        self._met, self._gone = True, False
         return answer
 
 
@@ -136,10 +142,14 @@ def client(host: str, port: int) -> Callable[[float], Any]:
     def connect(patience: float) -> Any:  # noqa: ANN401 - torch has no stubs for stores
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # made in C++
 
-        deadline = time.monotonic() + max(patience, 1.0)
-        while not serves(host, port):  # torch would fill the log with each of its tries
+        deadline = time.monotonic() + patience
+        while True:  # torch would fill the log with each of its tries
+            failure = _knock(host, port)
+            if failure is None:
+                break
             if time.monotonic() >= deadline:
-                raise OSError(f"nobody listens at {host}:{port}")
+                refused = isinstance(failure, ConnectionRefusedError)
+                raise (NobodyListens if refused else OSError)(f"nobody listens at {host}:{port}") from None
             time.sleep(0.2)
         limit = timedelta(seconds=ANSWER_SECONDS / 2)
         store = bounded(lambda: TCPStore(host, port, is_master=False, timeout=limit, wait_for_workers=False), ANSWER_SECONDS)
@@ -150,11 +160,15 @@ def client(host: str, port: int) -> Callable[[float], Any]:
 
 def serves(host: str, port: int) -> bool:
     """Whether somebody takes connections there."""
+    return _knock(host, port) is None
+
+
+def _knock(host: str, port: int) -> OSError | None:
     try:
         socket.create_connection((host, port), timeout=5.0).close()
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error
+    return None
 
 
 def host_here(host: str, port: int) -> Any:  # noqa: ANN401 - torch has no stubs for stores

@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from crashcart.train.ranks.identity import age, alive, machine, signature
+from crashcart.train.ranks.identity import age, alive, machine, process_of, signature
 from crashcart.train.ranks.noticeboard import BoardGone
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def wait(met: Meeting, key: str, name: str, limit: float | None, silence: float)
                 return
         except BoardGone as error:
             raise FirstRankError(
-                f"Rank {met.rank} waited for {watch.who} in rank_zero_first({name!r}), but {error}: the process that kept it, "
+                watch.killed()
+                or f"Rank {met.rank} waited for {watch.who} in rank_zero_first({name!r}), but {error}: the process that kept it, "
                 "the launcher or rank 0, has ended. Look at the end of its log."
             ) from None
         waited = time.monotonic() - begin
@@ -79,6 +80,7 @@ class _Watch:
         self.met, self.key, self.name, self.silence = met, key, name, silence
         self.who = "the first rank of this machine" if met.first_rank is None else f"rank {met.first_rank}"
         self.begun: dict[str, Any] | None = None
+        self.process: dict[str, Any] | None = None
         self.beat: bytes | None = None
         self.beat_seen = time.monotonic()
 
@@ -135,19 +137,32 @@ class _Watch:
         beat = self.met.board.read(f"{self.key}/beat")
         if beat != self.beat:
             self.beat, self.beat_seen = beat, time.monotonic()
-        lives = alive(self.begun)
         silent = time.monotonic() - self.beat_seen
-        if lives or (lives is None and silent <= self.silence):
+        if alive(self.begun) is None and silent > self.silence:
+            return self._ended(self.begun, f"has given no sign of life for {silent:.0f} s")
+        return self.killed()
+
+    def killed(self) -> str | None:
+        """That the first rank died at its work, where its process can be seen from here."""
+        if self.begun is None or alive(self.begun) is not False:
             return None
-        how = "was killed or crashed" if lives is False else f"has given no sign of life for {silent:.0f} s"
+        return self._ended(self.begun, "was killed or crashed")
+
+    def _ended(self, begun: dict[str, Any], how: str) -> str:
         return (
-            f"{self.who.capitalize()} (pid {self.begun['pid']} on {self.begun['machine'].split()[0]}) {how} while it prepared "
+            f"{self.who.capitalize()} (pid {begun['pid']} on {begun['machine'].split()[0]}) {how} while it prepared "
             f"in rank_zero_first({self.name!r}): look at the end of its log."
         )
 
     def _gone_by(self) -> str | None:
-        """A first rank that has taken part before and has ended will not come to this call."""
-        last = None if self.met.first_rank is None else self._now(f"rank {self.met.first_rank}")
+        """A first rank that has ended will not come to this call; one that never took part is known by its process, if at all."""
+        if self.met.first_rank is None:
+            return None
+        last = self._now(f"rank {self.met.first_rank}")
+        if last is None:
+            if self.process is None:
+                self.process = process_of(self.met.first_rank) or {}
+            last = {**self.process, "left": False} if self.process else None
         if last is None or not (last["left"] or alive(last) is False):
             return None
         return (
