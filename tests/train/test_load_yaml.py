@@ -24,6 +24,8 @@ from crashcart.train import YamlError, load_yaml
 # What PyYAML gets wrong, and what is right; all else must be as PyYAML has it.
 MENDED = {
     "1e-4": 1e-4,
+    "0_17": 17,
+    "0_8": 8,
     "5e-5": 5e-5,
     "2E-5": 2e-5,
     "-1e-4": -1e-4,
@@ -314,6 +316,8 @@ def test_all_problems_are_told_at_once() -> None:
         "<text>:3:1:",
     ]
     assert caught.value.line == 1
+    with pytest.raises(YamlError, match=r"\n\.\.\. and \d+ more$"):
+        load_yaml("".join(f"k{number}: 1\n" for number in range(11)), schema=Config)
 
 
 def test_a_pydantic_model_is_filled() -> None:
@@ -326,10 +330,23 @@ def test_a_pydantic_model_is_filled() -> None:
     config = load_yaml(text, schema=outer)
     assert (config.inner.lr, config.inner.name, config.by_name["a"].lr) == (1e-4, "sgd", 2.0)
     with pytest.raises(YamlError) as caught:
-        load_yaml("steps: x\ninner:\n  lr: 1\n  nmae: 3\nmany:\n- {lr: 1}\n- {lr: 1, x: 2}\n", schema=outer)
+        load_yaml("steps: x\ninner:\n  lr: 1\n  knid: 3\nmany:\n- {lr: 1}\n- {lr: 1, x: 2}\n", schema=outer)
     told = [line for line in str(caught.value).splitlines() if line.startswith("<text>")]
     assert [line.split(": ")[0] for line in told] == ["<text>:1:8", "<text>:4:3", "<text>:7:11"]
-    assert "inner.nmae: there is no such setting; did you mean name?" in told[1]
+    assert "inner.knid: there is no such setting; did you mean kind?" in told[1]
+
+
+def test_a_field_with_another_spelling_is_not_left_out_in_silence() -> None:
+    """By its own name pydantic does not see it, and takes the default."""
+    pydantic = pytest.importorskip("pydantic")
+    strict: Any = pydantic.create_model("Strict", rate=(float, pydantic.Field(0.1, alias="lr")), epochs=(int, 3))
+    assert strict.model_validate({"rate": 5.0}).rate == 0.1
+    with pytest.raises(YamlError, match=r"rate: there is no such setting; known are lr, epochs"):
+        load_yaml("rate: 5\n", schema=strict)
+    both: Any = pydantic.create_model(
+        "Both", __config__={"populate_by_name": True}, rate=(float, pydantic.Field(0.1, alias="lr"))
+    )
+    assert [load_yaml(text, schema=both).rate for text in ("rate: 5\n", "lr: 6\n")] == [5.0, 6.0]
 
 
 def test_a_model_of_pydantic_1() -> None:

@@ -79,7 +79,7 @@ def _filled(given: Source, root: Any, value: object, schema: type[Any]) -> objec
     told.sort(key=lambda error: (error.line, error.column))
     if len(told) == 1:
         raise told[0]
-    more = "\n".join(map(str, told[1:_TOLD])) + ("\n..." if len(told) > _TOLD else "")
+    more = "\n".join(map(str, told[1:_TOLD])) + (f"\n... and {len(told) - _TOLD} more" if len(told) > _TOLD else "")
     first = told[0]
     raise YamlError(first.reason, first.file, first.line, first.column, first.text, more)
 

@@ -11,6 +11,10 @@ from crashcart.train.config.schemas import Path, Report, unknown_key
 __all__ = ["fill", "is_model"]
 
 
+# How models say that a field with an alias may also be given by its own name; else pydantic leaves that key out in silence.
+_BY_NAME = ("populate_by_name", "validate_by_name", "allow_population_by_field_name")
+
+
 def is_model(schema: object) -> bool:
     """Whether it is one; pydantic is not loaded for the question."""
     bases = [getattr(sys.modules.get(name), "BaseModel", None) for name in ("pydantic", "pydantic.v1")]
@@ -46,12 +50,16 @@ def _look_for_unknown(value: Any, schema: Any, path: Path, problems: list[tuple[
     if not isinstance(value, dict):
         return
     settings = getattr(schema, "model_config", None) or vars(getattr(schema, "Config", object))
-    fields = _fields(schema)
-    named = {alias: annotation for name, (aliases, annotation) in fields.items() for alias in (name, *aliases)}
+    by_name = any(settings.get(name) for name in _BY_NAME)
+    named = {
+        spelling: annotation
+        for name, (aliases, annotation) in _fields(schema).items()
+        for spelling in ((*aliases, name) if by_name or not aliases else aliases)
+    }
     for key, item in value.items():
         if key not in named:
             if settings.get("extra") not in ("allow", "Extra.allow") and not _takes_anything(schema):
-                problems.append(((*path, key), unknown_key(key, fields)))
+                problems.append(((*path, key), unknown_key(key, named)))
             continue
         inner = list(_models_in(named[key]))
         if len(inner) == 1:

@@ -26,7 +26,7 @@ _WORDS: dict[str, object] = {
     **{sign + word: float(sign + "inf") for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")},
 }
 _FIRST = frozenset("-+.0123456789")
-_INT = re.compile(r"[-+]?(?:[0-9]+|[1-9][0-9_]*)")
+_INT = re.compile(r"[-+]?[0-9][0-9_]*")
 _BASED = re.compile(r"[-+]?0(?:o[0-7][0-7_]*|x_*[0-9a-fA-F][0-9a-fA-F_]*|b_*[01][01_]*)")
 # YAML 1.2, and what PyYAML takes besides.
 _FLOAT = re.compile(
@@ -38,7 +38,7 @@ _TIME = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt]|[ \t]+)[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]*)?"
     r"(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::[0-9]{2})?))?"
 )
-_OCTAL = re.compile(r"[-+]?0[0-7]*[1-7][0-7]*")
+_OCTAL = re.compile(r"[-+]?0[0-7_]*[1-7][0-7_]*")
 _MEANT = {
     "none": "null",
     "nan": ".nan",
@@ -72,9 +72,11 @@ def note_on(text: str) -> str | None:
     meant = _MEANT.get(text.lower())
     if meant:
         return f"{text} is a string in YAML; write {meant}, or quotes around it if you mean the word."
-    if _OCTAL.fullmatch(text) and int(text, 10) != int(text, 8):
+    digits = text.replace("_", "")
+    if _OCTAL.fullmatch(text) and int(digits, 10) != int(digits, 8):
         return (
-            f"{text} is read as {int(text, 10)}; PyYAML reads {int(text, 8)}. Write 0o{text.lstrip('-+0')} for the latter."
+            f"{text} is read as {int(digits, 10)}; PyYAML reads {int(digits, 8)}. "
+            f"Write 0o{digits.lstrip('-+0')} for the latter."
         )
     if _FLOAT.fullmatch(text) and math.isinf(float(text.replace("_", ""))):
         return f"{text} is larger than any float and stays a string; put it in quotes, or write .inf."
