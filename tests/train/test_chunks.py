@@ -280,3 +280,15 @@ def test_a_batch_that_cannot_be_split_raises_on_every_rank(tmp_path: Path) -> No
     assert (first, second) == (3, 3)
     assert "rank 1 could not split its batch" in said
     assert "x has 2, y has 3" in also
+
+
+def test_a_single_number_of_any_kind_goes_whole_into_each_part() -> None:
+    singles = {
+        "zero": np.array(3),
+        "scalar": np.float32(2),
+        "tensor": torch.tensor(1.0),
+        "date": np.datetime64("2026-01-01"),
+    }
+    parts = [part for part, _ in chunks({"x": torch.arange(4), **singles}, 2)]
+    assert [part["x"].tolist() for part in parts] == [[0, 1], [2, 3]]
+    assert all(part[name] is singles[name] for part in parts for name in singles)

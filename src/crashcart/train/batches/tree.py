@@ -97,6 +97,8 @@ def refusal(node: Any) -> str | None:  # noqa: ANN401 - any node
         return f"is a {type(node).__name__}, whose nodes and edges belong together: split the list of graphs before batching"
     if kind_of(node) != "single" or isinstance(node, (str, bytes, bytearray, torch.Size, type)):
         return None
+    if getattr(node, "shape", None) == ():  # numpy's array of a single number
+        return None
     holds = any(isinstance(value, torch.Tensor) and value.dim() for value in getattr(node, "__dict__", {}).values())
     if holds or hasattr(type(node), "__len__"):
         return f"is a {type(node).__name__}, which cannot be cut: use a dict, list or dataclass"
