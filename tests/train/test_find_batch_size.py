@@ -114,6 +114,16 @@ def test_other_errors_and_wrong_settings() -> None:
         Job(lambda n: n).find(restore=[3])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes before Python 3.11")
+def test_a_step_that_takes_no_single_sample_is_told_where_to_begin() -> None:
+    model = torch.nn.BatchNorm1d(4)
+    with pytest.raises(ValueError, match="more than 1 value per channel") as caught:
+        find_batch_size(lambda samples: model(torch.ones(samples, 4)))
+    assert getattr(caught.value, "__notes__", None) == [
+        "find_batch_size began with a step of 1 sample; where it takes more, say lowest=2"
+    ]
+
+
 def test_one_thing_to_restore_needs_no_list() -> None:
     model = nn.Linear(2, 2)
     before = model.weight.detach().clone()

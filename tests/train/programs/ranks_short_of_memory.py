@@ -33,6 +33,18 @@ distributed.all_gather_object(both, (int(found), sizes))
 assert both[0] == both[1], both
 assert found == 50, found
 
+
+def less_than_said(samples: int) -> None:
+    sizes.append(samples)
+    if rank == 1 and samples > 20:
+        raise MemoryError
+
+
+try:
+    find_batch_size(less_than_said, measure=measure, limit=100_000, margin=0)
+except RuntimeError as error:
+    print("no answer:", error)  # noqa: T201 - read by the test
+
 calls: list[int] = []
 batch = torch.arange(7 + rank)
 

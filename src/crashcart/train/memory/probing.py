@@ -53,12 +53,15 @@ class Probes:
         wrong = failure is not None and not is_out_of_memory(failure)
         rows = self._of_all([wrong, failure is not None])
         if wrong and failure is not None:
-            raise failure
+            raise _with_a_hint(failure, samples)
         for rank, (broken, _) in enumerate(rows):
             if broken:
                 raise RuntimeError(f"rank {rank} failed in a step of {samples} samples; its own log tells why")
         if failure is not None:
             self.last_words = let_go(failure)
+        elif any(full for _, full in rows):
+            short = [str(rank) for rank, (_, full) in enumerate(rows) if full]
+            self.last_words = f"on rank {', '.join(short)}, with {samples} samples"
         del failure
         clear_gradients(self._things)
         if any(full for _, full in rows):
@@ -108,6 +111,13 @@ class Probes:
 
     def _of_all(self, numbers: list[float]) -> list[list[float]]:
         return numbers_of_all(numbers, self._group) if self._together else [list(numbers)]
+
+
+def _with_a_hint(failure: Exception, samples: int) -> Exception:
+    """Batch norm refuses a single sample, and nobody else knows that the search began with one."""
+    if samples == 1 and hasattr(failure, "add_note"):  # Python 3.11
+        failure.add_note("find_batch_size began with a step of 1 sample; where it takes more, say lowest=2")
+    return failure
 
 
 def size_told(size: float) -> str:
