@@ -133,6 +133,131 @@ ASKED = HANDED.replace(
             for start in np.arange(room):
 """,
 )
+REGISTRY = """
+DATASETS = {}
+
+
+def register(cls):
+    DATASETS[cls.__name__.lower()] = cls
+    return cls
+
+
+@register
+class Chunks(Dataset):
+    def __init__(self, root, horizon):
+        self.root, self.horizon = root, horizon
+        lengths = {p: self.steps(p) for p in sorted(glob.glob(root + "/*.hdf5"))}
+        self.index = [(p, t) for p, n in lengths.items() for t in range(n - horizon + 1)]
+
+    @staticmethod
+    def steps(path):
+        with h5py.File(path, "r") as file:
+            return len(file["action"])
+
+    def __len__(self):
+        return len(self.index)
+
+    def __getitem__(self, at):
+        return at
+
+
+@dataclass
+class RunConfig:
+    data_root: str = "episodes"
+    horizon: int = 64
+    kind: str = "chunks"
+
+
+def build(kind, **given):
+    return DATASETS[kind](**given)
+
+
+run = RunConfig()
+loader = DataLoader(build(run.kind, root=run.data_root, horizon=run.horizon), shuffle=True)
+"""
+TWO_PARTS = """
+@dataclass
+class Settings:
+    data_root: str = "episodes"
+    obs_horizon: int = 2
+    pred_horizon: int = 62
+
+
+class Windows(Dataset):
+    def __init__(self, root, obs_horizon, pred_horizon):
+        self.oh, self.ph = obs_horizon, pred_horizon
+        self.starts = [0]
+        for path in sorted(glob.glob(root + "/*.hdf5")):
+            with h5py.File(path, "r") as file:
+                steps = file["action"].shape[0]
+            usable = max(steps - self.oh - self.ph + 1, 0)
+            self.starts.append(self.starts[-1] + usable)
+
+    def __len__(self):
+        return self.starts[-1]
+
+    def __getitem__(self, at):
+        return at
+
+
+p = Settings()
+loader = DataLoader(Windows(p.data_root, p.obs_horizon, p.pred_horizon), shuffle=True)
+"""
+ONLY_LONG = HANDED.replace(
+    """            for start in np.arange(0, n - self.window + 1):
+                self.items.append((path, start))
+""",
+    """            if n >= self.window:
+                self.items.extend((path, start) for start in range(n))
+""",
+)
+FILTERED = HANDED.replace(
+    """        for path in sorted(glob.glob(os.path.join(root, "*.hdf5"))):
+            with h5py.File(path, "r") as file:
+                n = file["action"].shape[0]
+            for start in np.arange(0, n - self.window + 1):
+                self.items.append((path, start))
+""",
+    """        for path in sorted(glob.glob(os.path.join(root, "*.hdf5"))):
+            with h5py.File(path, "r") as file:
+                self.items.append((path, file["action"].shape[0]))
+        self.items = [(path, length) for path, length in self.items if length >= self.window]
+""",
+)
+ARRAY = HANDED.replace(
+    """            for start in np.arange(0, n - self.window + 1):
+                self.items.append((path, start))
+""",
+    """            self.items.append(n)
+        lengths = np.asarray(self.items)
+        self.ends = np.cumsum(np.maximum(lengths - self.window + 1, 0))
+""",
+).replace("np.cumsum(np.maximum(lengths - self.window + 1, 0))", "np.maximum(lengths - self.window + 1, 0)")
+STRIDED = HANDED.replace("np.arange(0, n - self.window + 1)", "range((n - self.window) // 4 + 1)")
+CLAMPED = """
+DATA_DIR = "episodes"
+
+
+class Clamped(Dataset):
+    def __init__(self, root, chunk_size):
+        self.paths, self.chunk_size = sorted(glob.glob(root + "/*.hdf5")), chunk_size
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, at):
+        with h5py.File(self.paths[at], "r") as file:
+            n = file["action"].shape[0]
+            last = max(0, n - self.chunk_size)
+            start = min(np.random.randint(n), last)
+            action = file["action"][start : start + self.chunk_size]
+            if len(action) >= self.chunk_size:
+                return torch.from_numpy(action)
+        return torch.from_numpy(np.pad(action, ((0, self.chunk_size - len(action)), (0, 0)), mode="edge"))
+
+
+loader = DataLoader(Clamped(DATA_DIR, 64), batch_size=2)
+"""
 PADDED = """
 DATA_DIR = "episodes"
 
@@ -194,9 +319,14 @@ def told(program: str, cause: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "program",
-    [CONSTANT, FUNCTION, CUMULATIVE, HANDED, NAMED, ASKED],
-    ids=["constant", "function", "dataclass", "handed", "named", "asked"],
-)
+    [
+        CONSTANT, FUNCTION, CUMULATIVE, HANDED, NAMED, ASKED, REGISTRY, TWO_PARTS, ONLY_LONG, FILTERED, ARRAY, STRIDED,
+    ],
+    ids=[
+        "constant", "function", "dataclass", "handed", "named", "asked", "registry", "two-parts", "only-long", "filtered", "array",
+        "strided",
+    ],
+)  # fmt: skip
 def test_short_episodes_are_seen_however_they_are_left_out(program: str) -> None:
     episodes(20, 30, 40)
     assert told(program, "data/empty-or-short") == ["will"]
@@ -206,10 +336,11 @@ def test_short_episodes_are_seen_however_they_are_left_out(program: str) -> None
     assert not told(program, "data/empty-or-short")
 
 
-def test_a_program_that_pads_loses_nothing() -> None:
+@pytest.mark.parametrize("program", [PADDED, CLAMPED], ids=["padded", "clamped"])
+def test_a_program_that_pads_loses_nothing(program: str) -> None:
     episodes(20, 30, 40)
-    assert not told(PADDED, "data/empty-or-short")
-    assert not told(PADDED, "data/shape")
+    assert not told(program, "data/empty-or-short")
+    assert not told(program, "data/shape")
 
 
 def test_episodes_that_are_stacked_must_have_one_length() -> None:

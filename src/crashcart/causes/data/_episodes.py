@@ -6,7 +6,7 @@ only code which is seen to leave them out is told of.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._joined import setting
 from crashcart.model import Sign
@@ -46,28 +46,39 @@ def shortened(case: Case) -> Iterator[Short]:
 
 
 def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
-    given = fact.value["chunk"]
-    known = setting(case, given["key"]) if given.get("key") else None
-    chunk = known.value if known is not None else given.get("value")
-    if not isinstance(chunk, int) or isinstance(chunk, bool) or chunk < 1:
+    parts = [_number(case, given) for given in (fact.value["chunk"], *fact.value["also"])]
+    if any(number is None or number < 1 for number, _ in parts):
         return None
+    largest = max(range(len(parts)), key=lambda at: parts[at][0] or 0)
+    chunk, (number, known) = sum(number or 0 for number, _ in parts), parts[largest]
     lengths, more = episodes.value["lengths"], fact.value["more"]
     lost = sum(length - chunk + more <= 0 for length in lengths)
     if not lost:
         return None
-    name = known.spelling.lstrip("-") if known is not None else "the chunk"
+    settings = [one for _, one in parts if one is not None]
+    name = " + ".join(one.spelling.lstrip("-") for one in settings) if settings else "the chunk"
     count = len(lengths)
     of = f"{count:,} episodes" if episodes.value["whole"] else f"{count:,} episodes that were looked at"
     samples = sum(max(0, length - chunk + more) for length in lengths)
     remain = f"{samples:,} samples remain of the others" if fact.value["windows"] else f"{count - lost:,} remain"
-    wanted = f"{name} ({chunk})" if known is not None or fact.value["windows"] else f"{chunk} steps"
-    items = (fact.evidence, episodes.evidence, *((known.evidence,) if known is not None else (episodes.value["named"],)))
-    room = lengths[0] - 1 + more
+    wanted = f"{name} ({chunk})" if settings or fact.value["windows"] else f"{chunk} steps"
+    told_by = [one.evidence for one in settings] or [episodes.value["named"]]
+    items = (fact.evidence, episodes.evidence, *dict.fromkeys(told_by))
+    room = lengths[0] - 1 + more - (chunk - (number or 0))
     if lost == count:
         told = f"all {of} are shorter than {name} ({chunk}; the longest has {lengths[-1]} steps) and give no sample: the data set is empty"
-        sign = Sign("decisive" if episodes.value["whole"] else "strong", told, items)
+        guessed = any(given.get("by_name") for given in (fact.value["chunk"], *fact.value["also"]))
+        told += ", when it is built with that setting" if guessed else ""
+        sign = Sign("decisive" if episodes.value["whole"] and not guessed else "strong", told, items)
     else:
         told = f"{lost:,} of {of} are shorter than {wanted} and give no sample; {remain}"
         sign = Sign("strong" if lost >= _NOTICEABLE * count else "weak", told, items, fatal=False)
-    span = known.span if known is not None else given.get("span")
-    return Short(sign, name, chunk, max(1, room), lost, count, span)
+    span = known.span if known is not None else (fact.value["chunk"], *fact.value["also"])[largest].get("span")
+    return Short(sign, known.spelling.lstrip("-") if known is not None else "the chunk", chunk, room, lost, count, span)
+
+
+def _number(case: Case, given: dict[str, Any]) -> tuple[int | None, Fact | None]:
+    """A part of what an episode must have room for, and the setting that gives it."""
+    known = setting(case, given["key"]) if given.get("key") else None
+    value = known.value if known is not None else given.get("value")
+    return (value if isinstance(value, int) and not isinstance(value, bool) else None), known

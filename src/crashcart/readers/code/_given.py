@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from crashcart.readers.code._callers import callers_of, function_of
+from crashcart.readers.code._callers import callers_of, function_of, last_name
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import inside, keyword, name_of
+from crashcart.readers.code.source import inside, keyword, name_of, parent
 
 if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
@@ -34,6 +34,7 @@ class Giving:
         self.program = program
         self.callers = callers_of(program)
         self.readings = {reading.source.path: reading for reading in readings_of(program)}
+        self._handed: dict[str, list[tuple[Source, ast.expr]]] | None = None
 
     def of(self, source: Source, node: ast.expr | None, site: Site | None = None, depth: int = _DEPTH) -> Given:
         """What a node is, where the function around it was called from ``site``."""
@@ -79,7 +80,36 @@ class Giving:
                 return self.of(site[0], handed, None, depth - 1)
         if function is not None and (default := default_of(function, node.id)) is not None and site is not None:
             return self.of(source, default, None, depth - 1)
-        return self.key(source, node)
+        return self.key(source, node) or self.unseen(function, node.id, depth)
+
+    def unseen(self, function: Function | None, name: str, depth: int) -> Given:
+        """A parameter of a class that nothing builds by its name: a registry or a config does.
+
+        What some call hands over under that name is it, where all say the same; else, where it must be given, the setting of
+        that name.
+        """
+        owner = parent(function) if function is not None and function.name == "__init__" else None
+        if function is None or not isinstance(owner, ast.ClassDef) or self.callers.built(owner.name):
+            return {}
+        if name not in [one.arg for one in (*function.args.args, *function.args.kwonlyargs)]:
+            return {}
+        every = [self.of(at, value, None, depth - 1) for at, value in self.handed.get(name, ())]
+        found = [{key: one[key] for key in ("key", "value") if key in one} for one in every]
+        if found and found[0] and all(one == found[0] for one in found):
+            return every[0]
+        return {"key": name, "by_name": True} if default_of(function, name) is None and not found else {}
+
+    @property
+    def handed(self) -> dict[str, list[tuple[Source, ast.expr]]]:
+        """What calls of things that are not the program's own classes hand over by a name; found once."""
+        if self._handed is None:
+            self._handed = {}
+            for source in self.program.sources:
+                for call in source.nodes(ast.Call):
+                    if not self.callers.built(last_name(call.func)):
+                        for word in call.keywords:
+                            self._handed.setdefault(word.arg or "", []).append((source, word.value))
+        return self._handed
 
 
 def argument(function: Function, call: ast.Call, name: str) -> ast.expr | None:

@@ -19,6 +19,7 @@ __all__ = ["Reading", "assignments", "readings_of"]
 SETTINGS = re.compile(
     r"(?i)(?:^|[._])(?:c|cfg|conf|config|args?|opts?|options?|hparams?|hps?|params?|settings?|flags|hyper\w*|hyp)(?:$|[._])|(?:cfg|conf|config|args|params|opts)(?:$|\.)"
 )
+CONFIG_CLASSES = {"BaseModel", "BaseSettings", "dataclass", "Struct", "TypedDict"}
 
 # What is made of settings and gives them as attributes.
 HOLDERS = re.compile(
@@ -31,13 +32,29 @@ def readings_of(program: Program) -> list[Reading]:
     """Every file of the program, with what is passed between its functions; made once for all rules."""
     known: list[Reading] | None = getattr(program, "_settings_readings", None)
     if known is None:
-        known = [Reading(source) for source in program.sources]
+        fields = _config_fields(program)
+        known = [Reading(source, fields) for source in program.sources]
         functions = _own_functions(known)
         for _ in range(2):
             for reading in known:
                 reading.pass_on(functions)
         program._settings_readings = known  # type: ignore[attr-defined]  # noqa: SLF001 - kept as long as the program
     return known
+
+
+def _config_fields(program: Program) -> frozenset[str]:
+    """The fields of the program's own config classes: ``s.data.horizon`` reads a setting, whatever ``s`` is called."""
+    found: set[str] = set()
+    for source in program.sources:
+        for owner in source.nodes(ast.ClassDef):
+            said = [name_of(one.func if isinstance(one, ast.Call) else one) for one in (*owner.decorator_list, *owner.bases)]
+            if any(one.rpartition(".")[2] in CONFIG_CLASSES for one in said):
+                found |= {
+                    one.target.id
+                    for one in owner.body
+                    if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                }
+    return frozenset(found)
 
 
 def _own_functions(known: list[Reading]) -> dict[str, tuple[Reading, Function]]:
@@ -55,8 +72,9 @@ def _own_functions(known: list[Reading]) -> dict[str, tuple[Reading, Function]]:
 class Reading:
     """One file: which names and attributes stand for which setting."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, fields: frozenset[str] = frozenset()) -> None:
         self.source = source
+        self.config_fields = fields
         self.attributes: dict[str, str] = {}
         self.names: dict[tuple[ast.AST, str], str] = {}
         self.values: dict[tuple[ast.AST, str], list[ast.expr]] = {}
@@ -109,7 +127,7 @@ class Reading:
             owner = inside(node, ast.ClassDef)
             own = node.attr if owner is not None and node.attr in self.fields[owner] else ""
             return self.attributes.get(node.attr, own)
-        if SETTINGS.search(written) or self.key(node.value):
+        if SETTINGS.search(written) or self.key(node.value) or node.attr in self.config_fields:
             return node.attr
         return node.attr if isinstance(node.value, ast.Name) and self.holds_settings(node.value) else ""
 

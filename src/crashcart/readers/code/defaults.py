@@ -4,7 +4,8 @@
     @dataclass class TrainArgs: batch_size: int = 8               HfArgumentParser(TrainArgs), tyro.cli, draccus, simple_parsing
     BATCH_SIZE = 8                                                config = {"batch_size": 8, "lr": 1e-4}
 
-A dataclass counts only where a parser of settings is given it: most dataclasses of a program are no settings.
+A dataclass counts only where a parser of settings is given it, or where it is called a config and made with nothing but what a
+file says (``Config()``, ``Config(**values)``): most dataclasses of a program are no settings.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ PARSERS = (
 WRAPPERS = {"draccus.wrap", "pyrallis.wrap", "parser.wrap", "simple_parsing.wrap"}
 NUMBERS = {"int": int, "float": float}
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:cfg|config|conf|hparams|params|settings|hyperparameters)")
-CONFIG_CLASS = re.compile(r"(?:Config|Settings?|Options?|Args|Arguments|HParams|Params|Hyper\w*|Cfg)$")
+OWN_CONFIG = re.compile(r"\w*(?:Config|Cfg|Args|Arguments|Settings?|H?Params|Hyper\w*|Options?)")
+RECORDS = {"dataclass", "BaseModel", "BaseSettings", "define", "Struct"}
 UNKNOWN = object()
 DEEPEST = 4
 
@@ -49,7 +51,7 @@ def look(program: Program) -> Iterator[Fact]:
         yield from _click(source)
         if source.path == program.entry:
             yield from _constants(source)
-    for name in _config_classes(program):
+    for name in dict.fromkeys((*_config_classes(program), *_made_as_they_are(program, classes))):
         if name in classes:
             yield from _fields(*classes[name], classes, "")
 
@@ -104,16 +106,8 @@ def _constants(source: Source) -> Iterator[Fact]:
 
 
 def _config_classes(program: Program) -> Iterator[str]:
-    """The classes that hold settings: a parser is given one, or the program makes one that is called so and fills it later."""
-    data = {
-        node.name
-        for source in program.sources
-        for node in source.nodes(ast.ClassDef)
-        if CONFIG_CLASS.search(node.name) and any("dataclass" in name_of(one) for one in node.decorator_list)
-    }
+    """The classes that a parser of settings is given."""
     for source in program.sources:
-        yield from (name for call in source.calls(*data) if not call.args and not call.keywords
-                    for name in [name_of(call.func).rpartition(".")[2]])  # fmt: skip
         for call in source.calls(*PARSERS):
             for given in (*call.args, *(one.value for one in call.keywords)):
                 inner = given.elts if isinstance(given, (ast.Tuple, ast.List)) else [given]
@@ -121,6 +115,21 @@ def _config_classes(program: Program) -> Iterator[str]:
         for function in source.nodes(ast.FunctionDef):
             if any(source.called(one) in WRAPPERS for one in function.decorator_list):
                 yield from (name_of(one.annotation) for one in function.args.args if one.annotation is not None)
+
+
+def _made_as_they_are(program: Program, classes: dict[str, tuple[Source, ast.ClassDef]]) -> Iterator[str]:
+    """Config classes of which the program makes one, with no value of its own; not those that are fields of another."""
+    made: dict[str, list[ast.Call]] = {}
+    names = [name for name in classes if OWN_CONFIG.fullmatch(name)]
+    for call in (call for source in program.sources for call in source.calls(*names)):
+        made.setdefault(name_of(call.func).rpartition(".")[2], []).append(call)
+    inner = {name_of(one.annotation) for _, node in classes.values() for one in node.body if isinstance(one, ast.AnnAssign)}
+    for name, calls in made.items():
+        node = classes[name][1]
+        said = [name_of(one.func if isinstance(one, ast.Call) else one) for one in (*node.decorator_list, *node.bases)]
+        plain = all(not call.args and all(word.arg is None for word in call.keywords) for call in calls)
+        if plain and name not in inner and any(one.rpartition(".")[2] in RECORDS for one in said):
+            yield name
 
 
 def _fields(
