@@ -22,11 +22,11 @@ class Steps(Dataset):
         self.path = path
 
     def __len__(self):
-        return 100
+        return 10_000
 
     def __getitem__(self, at):
         with h5py.File(self.path, "r") as file:
-            return torch.from_numpy(file["images"][at])
+            return torch.from_numpy(file["images"][at % 100])
 
 
 cfg = yaml.safe_load(open("cfg.yaml"))
@@ -66,6 +66,68 @@ def test_near_the_limit_it_is_a_condition_and_far_below_nothing() -> None:
     assert near[0][0] == "can"
     far = told("#SBATCH --mem=64G\ntorchrun --nproc_per_node 4 train.py", "host-memory/oom-kill")
     assert [level for level, _ in far] == ["note"]  # 32 worker processes
+
+
+def test_no_more_than_the_set_has_can_be_ahead() -> None:
+    Path("train.py").write_text(PROGRAM.replace("10_000", "100"))
+    assert not told("#SBATCH --mem=300M\npython train.py", "host-memory/oom-kill")
+
+
+SECTION = """
+import h5py
+import torch
+import yaml
+from torch.utils.data import DataLoader, Dataset
+
+
+class Steps(Dataset):
+    def __init__(self, path, cameras):
+        self.path, self.cameras = path, cameras
+
+    def __len__(self):
+        return 10_000
+
+    def __getitem__(self, at):
+        with h5py.File(self.path, "r") as file:
+            group = file[f"episode_{at % 2}"]
+            images = [torch.from_numpy(group["images"][camera][at % 50]) for camera in self.cameras]
+        return torch.stack(images).float() {scaled}
+
+
+def loader_for(data, **options):
+    return DataLoader(data, shuffle=True, **options)
+
+
+cfg = yaml.safe_load(open("cfg.yaml"))
+for batch in {loader}:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        'DataLoader(Steps(cfg["data_path"], cfg["cameras"]), **cfg["loader"])',
+        'DataLoader(Steps(cfg["data_path"], cfg["cameras"]), **dict(cfg["loader"]))',
+        'loader_for(Steps(cfg["data_path"], cfg["cameras"]), **cfg["loader"])',
+        'loader_for(Steps(cfg["data_path"], cfg["cameras"]), batch_size=16, num_workers=8, prefetch_factor=4)',
+    ],
+)
+@pytest.mark.parametrize(("scaled", "level"), [("/ 255", ["will"]), ("* 2", [])])
+def test_options_of_a_section_and_tables_named_later(loader: str, scaled: str, level: list[str]) -> None:
+    """2 of 3 cameras, 8 workers x 4 batches x 16 samples x 96 KiB are 48 MiB, and four times as much as floats."""
+    with h5py.File("frames.h5", "w") as file:
+        for camera in ("left", "right", "top"):
+            for episode in range(2):
+                file.create_dataset(f"episode_{episode}/images/{camera}", (50, 128, 128, 3), "uint8")
+    Path("train.py").write_text(SECTION.replace("{loader}", loader).replace("{scaled}", scaled))
+    options = "  batch_size: 16\n  num_workers: 8\n  prefetch_factor: 4\n"
+    Path("cfg.yaml").write_text(f"data_path: frames.h5\ncameras: [left, right]\nloader:\n{options}")
+    said = told("#SBATCH --mem=170M\npython train.py", "host-memory/oom-kill")
+    assert [one for one, _ in said if one == "will"] == level
+    if level:
+        assert "8 workers x 4 batches ahead x 16 samples" in said[0][1]
+        assert "192 MiB in all" in said[0][1]
 
 
 def test_what_is_not_known_is_not_summed() -> None:
@@ -119,6 +181,33 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 
+def read(path, mode="r"):
+    with h5py.File(path, mode) as file:
+        return {"x": file["images"][()], "n": len(file["images"])}
+
+
+def read_tables(path):
+    with h5py.File(path, "r") as file:
+        return {name: table[()] for name, table in file.items()}
+
+
+def read_names(path):
+    with h5py.File(path, "r") as file:
+        return {name: file[name][:] for name in file.keys()}
+
+
+def read_all(paths):
+    found = {}
+    for one in paths:
+        found[one] = read(one)
+    return found
+
+
+def count(path):
+    with h5py.File(path, "r") as file:
+        return len(file["images"][()])
+
+
 class Held(Dataset):
     def __init__(self, path="frames.h5"):
         {body}
@@ -141,6 +230,15 @@ for batch in DataLoader(Held("frames.h5")):
             "x = []\n        for one in [path]:\n            v = h5py.File(one)['images'][()]\n            x.append(v)\n        self.x = np.stack(x)",
             "will",
         ),
+        ("self.x = {one: read(one) for one in [path]}", "will"),
+        ("self.x = list(map(read, [path]))", "will"),
+        ("self.x = [read_tables(one) for one in [path]]", "will"),
+        ("self.x = [read_names(one) for one in [path]]", "will"),
+        ("self.x = read_all([path])", "will"),
+        ("self.x = np.concatenate([np.array(h5py.File(one)['images']) for one in [path]])", "will"),
+        ("self.x = {one: count(one) for one in [path]}", ""),
+        ("self.x = {one: read(one)['n'] for one in [path]}", ""),
+        ("x = [read(one) for one in [path]]\n        self.n = len(x)", ""),
         (
             "x = []\n        for one in [path]:\n            x.append(h5py.File(one)['images'][()])\n        self.mean = np.mean(x)",
             "",
@@ -156,3 +254,15 @@ def test_data_counts_where_it_stays_in_memory(body: str, level: str) -> None:
     Path("train.py").write_text(KEPT.replace("{body}", body))
     said = [one for one, _ in told("#SBATCH --mem=5M\npython train.py", "host-memory/oom-kill") if one != "note"]
     assert said == ([level] if level else [])
+
+
+def test_a_comprehension_is_made_to_read_on_use() -> None:
+    from crashcart.model import HARMLESS
+    from crashcart.repair import repairs, write
+
+    Path("train.py").write_text(KEPT.replace("{body}", "self.x = {one: read(one, 'r') for one in [path]}"))
+    script = "#SBATCH --mem=5M\npython train.py"
+    assert told(script, "host-memory/oom-kill")
+    write(repairs(crashcart.check("train.sh").findings, HARMLESS))
+    assert "self.x = ReadOnUse(read, {one: (one, 'r') for one in [path]})" in Path("train.py").read_text()
+    assert not [one for one, _ in told(script, "host-memory/oom-kill") if one != "note"]

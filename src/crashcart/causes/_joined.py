@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 
 NEARNESS = {"flag": 3, "environment": 3, "file": 2, "default": 1}
 
-__all__ = ["edits_of", "launched_with", "names_of", "number_of", "ranks", "setting", "sharded", "single", "spread_weights"]
+__all__ = [
+    "NEARNESS",
+    "edits_of",
+    "launched_with",
+    "names_of",
+    "number_of",
+    "plain",
+    "ranks",
+    "setting",
+    "sharded",
+    "single",
+    "spread_weights",
+]
 
 
 def ranks(case: Case) -> int | None:
@@ -33,8 +45,8 @@ def setting(case: Case, name: str) -> Fact | None:
 
     A flag counts before a file, a file before the default in the code.
     """
-    wanted = _plain(name)
-    every = [fact for fact in case.facts.values() if wanted and _plain(fact.spelling.split(".")[-1]) == wanted]
+    wanted = plain(name)
+    every = [fact for fact in case.facts.values() if wanted and plain(fact.spelling.split(".")[-1]) == wanted]
     nearest = max((NEARNESS.get(fact.origin, 0) for fact in every), default=0)
     found = [fact for fact in every if NEARNESS.get(fact.origin, 0) == nearest]
     return found[0] if found and all(fact.value == found[0].value for fact in found) else None
@@ -111,9 +123,10 @@ def _meet(a: Span, b: Span) -> bool:
 
 def _precision(word: str) -> str:
     """One word for each way to write a precision."""
-    plain = _plain(word.rsplit(".", maxsplit=1)[-1].split("-", maxsplit=1)[0])
-    return {"fp16": "float16", "half": "float16", "16": "float16", "bf16": "bfloat16"}.get(plain, plain)
+    bare = plain(word.rsplit(".", maxsplit=1)[-1].split("-", maxsplit=1)[0])
+    return {"fp16": "float16", "half": "float16", "16": "float16", "bf16": "bfloat16"}.get(bare, bare)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A setting's name without dashes, underscores and capitals."""
     return name.lower().lstrip("-").replace("-", "").replace("_", "")

@@ -67,7 +67,8 @@ def loaded(case: Case) -> Iterator[Sign]:
         spawned = any(one.started_by in {"spawn", "forkserver"} for one in loaders(case))
         copies = here * (1 + sum(one.workers or 0 for one in loaders(case))) if spawned else here
         least, most = size[0] * copies, size[1] * copies
-        told = f"{fact.value['class']} reads all of its data into memory, {gib(size[0])} x {copies} processes = {gib(least)}, and the job may use {gib(room.value)}"
+        each = f"{gib(size[0])} x {copies} processes = " if copies > 1 else ""
+        told = f"the data set {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
         if least > SPLIT * room.value:
             yield Sign("decisive", told, (fact.evidence, room.evidence))
         elif least > NEAR * room.value or (most > OVER * room.value and least > NEAR / 2 * room.value):
@@ -80,7 +81,7 @@ def caches(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.sample_cache"):
         own = [one for one in loaders(case) if one.fact.value["data"] in {fact.value["class"], ""}]
         size = next((found for one in own if (found := sample(case, one)) is not None), None)
-        name = f"{fact.value['class']}.{fact.value['attribute']} keeps every sample that was read and lets none go"
+        name = f"the data set's {fact.value['class']}.{fact.value['attribute']} keeps every sample that was read and lets none go"
         stay = any(one.persistent and one.workers for one in own)
         copies = here * max([one.workers or 1 for one in own], default=1) if stay else here
         kept = f"each of {copies} processes holds" if copies > 1 else "it holds"

@@ -7,9 +7,11 @@ sample takes; images of 8 bits that become 32-bit floats take four times as much
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from crashcart.causes._joined import ranks
+from crashcart.causes._length import lengths, share
 from crashcart.causes._loaders import loaders
 from crashcart.causes.data._tables import fits
 from crashcart.causes.host_memory._recorded import gib
@@ -52,6 +54,7 @@ class Ahead:
     ranks: int
     least: float
     most: float
+    bounded: bool = False
 
     @property
     def words(self) -> str:
@@ -61,7 +64,8 @@ class Ahead:
         workers = f"{one.workers} workers x {one.prefetch} batches ahead x " if one.workers else ""
         of = f"{self.ranks} rank{'s' if self.ranks > 1 else ''}"
         cut = f", with {gib(self.sample.read)} in each process from which a sample is cut" if self.sample.read else ""
-        return f"{workers}{one.batch} samples of at least {size} x {of}{cut}: {gib(self.least)} in all"
+        ends = ", no more than the set has," if self.bounded else ""
+        return f"{workers}{one.batch} samples of at least {size} x {of}{cut}:{ends} {gib(self.least)} in all"
 
 
 def limit(case: Case) -> Fact | None:
@@ -87,6 +91,7 @@ def sample(case: Case, loader: Loader) -> Sample | None:
     """The size of a sample of a loader, where the files tell."""
     reads = case.all("code.sample_read")
     own = [one for one in reads if one.value["class"] == loader.fact.value["data"]] or reads
+    widened = any(one.value["class"] in {loader.fact.value["data"], own[0].value["class"]} for one in case.all("code.widened")) if own else False  # fmt: skip
     for fact in case.all("data.tables"):
         least = most = read = 0.0
         count, firm = 0, False
@@ -97,14 +102,17 @@ def sample(case: Case, loader: Loader) -> Sample | None:
             forms = {one.value["form"] for one in own if fits(one.value["key"], name)}
             if known["kind"] == "hdf5" and forms:
                 part = size / max(1, rows)
-                least += size if "all" in forms else part
+                byte = _is_byte(known["tables"])
+                taken = size if "all" in forms else part
+                sure = _is_meant(case, own, name, fact.value["tables"]) and not (byte and case.all("code.made_smaller"))
+                least += (taken * (FLOAT if byte and widened else 1)) if sure else 0
                 most += FLOAT * (size if forms - {"step"} else part)
-                read += size if "whole" in forms else 0
+                read += size if "whole" in forms and sure else 0
                 firm = True
             elif known["kind"] in {"image", "array"} and not name:
                 least += size
                 most += size * wide
-        if least and count:
+        if (least or most) and count:
             files = next(
                 (one.value["files"] for one in case.all("data.held") if one.value["path"] == fact.value["path"]), count
             )
@@ -114,23 +122,64 @@ def sample(case: Case, loader: Loader) -> Sample | None:
     return None
 
 
+def _is_byte(tables: list[tuple[list[int], int]]) -> bool:
+    """Whether a table holds pictures of 8 bits."""
+    shape, size = tables[0]
+    return len(shape) > 2 and size == prod(shape)
+
+
+def _is_meant(case: Case, reads: list[Fact], table: str, tables: dict[str, object]) -> bool:
+    """Whether the code reads this table for sure: its name is written out, or it is one of a list of names of the job.
+
+    Of several that a name put in later may mean, the first stands for all where no such list is known.
+    """
+    if any("#" not in one.value["key"] and fits(one.value["key"], table) for one in reads):
+        return True
+    keys = [one.value["key"] for one in reads if fits(one.value["key"], table)]
+    alike = [name for name in tables if any(fits(key, name) for key in keys)]
+    last = {name.rpartition("/")[2] for name in alike}
+    facts = (*case.facts.values(), *case.all("code.names_listed"))
+    lists = [
+        set(fact.value) for fact in facts if isinstance(fact.value, list) and all(isinstance(one, str) for one in fact.value)
+    ]
+    chosen = next((one & last for one in lists if one and one <= last), None)
+    if chosen is None:
+        return table == alike[0]
+    return table.rpartition("/")[2] in chosen
+
+
 def _mean(tables: list[tuple[list[int], int]]) -> tuple[float, float]:
     rows = [shape[0] if shape else 1 for shape, _ in tables]
     return sum(rows) / len(rows), sum(size for _, size in tables) / len(tables)
 
 
 def ahead(case: Case) -> Iterator[Ahead]:
-    """What each loader holds, where all factors are known."""
+    """What each loader holds, where all factors are known; no more than all samples there are."""
     here = ranks_here(case)
     for loader in loaders(case):
         size = sample(case, loader)
         if size is None or here is None or loader.ahead is None or not loader.batch:
             continue
+        most = _samples(case, loader)
         count = loader.ahead * loader.batch * here
-        if size.single:
-            count = min(count, size.files)  # there are no more samples than files
+        few = min(count, most * here) if most is not None else count
+        few = min(few, size.files) if size.single else few  # there are no more samples than files
         reading = size.read * max(1, loader.workers or 0) * here
-        yield Ahead(loader, size, here, count * size.least + reading, count * size.most + reading)
+        yield Ahead(loader, size, here, few * size.least + reading, few * size.most + reading, few < count)
+
+
+def _samples(case: Case, loader: Loader) -> int | None:
+    """The samples that a rank can have at most: the length of the set, else the rows of all files."""
+    known = next(lengths(case, loader), None)
+    if known is not None:
+        return share(case, loader, known.count) or known.count
+    rows = [
+        sum(shape[0] for shape, _ in one["tables"] if shape)
+        for fact in case.all("data.tables")
+        for one in fact.value["tables"].values()
+        if one["kind"] == "hdf5"
+    ]
+    return max(rows, default=None)
 
 
 def held(case: Case, fact: Fact) -> tuple[float, float] | None:
@@ -138,7 +187,10 @@ def held(case: Case, fact: Fact) -> tuple[float, float] | None:
     for known in case.all("data.tables"):
         size = 0.0
         for name, one in known.value["tables"].items():
-            wanted = any(fits(key, name) for key in fact.value["keys"]) if fact.value["keys"] else fact.value["files"]
+            every = "*" in fact.value["keys"]
+            wanted = every or (
+                any(fits(key, name) for key in fact.value["keys"]) if fact.value["keys"] else fact.value["files"]
+            )
             if wanted and one["kind"] in ({"hdf5"} if fact.value["keys"] else {"array", "arrays", "image"}):
                 size += _mean(one["tables"])[1] * _files(case, known)
         if size:

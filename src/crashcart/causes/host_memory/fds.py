@@ -99,7 +99,7 @@ def in_data(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.handle"):
         if fact.value["many"] and room is not None and len(held) == 1:
             count = held[0].value["kinds"]["hdf5"]
-            told = f"{fact.value['class']} opens its files all at once, {count:,} lie in {held[0].value['path']}, and a process may have {room.value:,} open"
+            told = f"the data set {fact.value['class']} opens its files all at once, {count:,} lie in {held[0].value['path']}, and a process may have {room.value:,} open"
             if count > room.value:
                 yield Sign("decisive", told, (fact.evidence, held[0].evidence, room.evidence))
             elif count > _NEARLY * room.value:

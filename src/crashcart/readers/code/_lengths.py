@@ -49,9 +49,9 @@ def length_of(program: Program, giving: Giving, source: Source, node: ast.expr |
     return {}
 
 
-def sampler_of(source: Source, call: ast.Call) -> str:
+def sampler_of(source: Source, call: ast.Call, *, complete: bool) -> str:
     """The class of the sampler that a loader is given; empty for none, ``?`` where it cannot be told."""
-    if keyword(call, "batch_sampler", 4) is not None or any(one.arg is None for one in call.keywords):
+    if keyword(call, "batch_sampler", 4) is not None or not complete:
         return "?"
     node = keyword(call, "sampler", 3)
     if node is None or (isinstance(node, ast.Constant) and node.value is None):

@@ -12,9 +12,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._callers import callers_of
 from crashcart.readers.code._edits import alone, line_before
-from crashcart.readers.code._held import held_whole
+from crashcart.readers.code._held import LOOPS, held_whole
 from crashcart.readers.code._on_use import read_on_use
+from crashcart.readers.code._on_use_each import each_on_use
 from crashcart.readers.code._sample_code import begun, data_sets, followed
 from crashcart.readers.code.samples import ITEMS
 from crashcart.readers.code.source import name_of, parents
@@ -35,6 +37,8 @@ _DICT = 3  # a dict is larger than a tuple by about so many entries
 def look(program: Program) -> Iterator[Fact]:
     """The facts above, each once."""
     seen: set[ast.AST] = set()
+    told: set[tuple[str, str]] = set()
+    callers = callers_of(program)
     for source, owner in data_sets(program):
         items = followed(program, source, owner, *ITEMS)
         for at, function in items:
@@ -51,10 +55,11 @@ def look(program: Program) -> Iterator[Fact]:
                     seen.add(node)
                     yield at.fact("code.object_index", {"class": owner.name, "parts": parts}, node)
             for loop in ast.walk(function):
-                kept = held_whole(at, loop) if isinstance(loop, (ast.For, ast.ListComp)) and loop not in seen else None
-                if kept is not None and isinstance(loop, (ast.For, ast.ListComp)):
+                kept = held_whole(callers, at, loop) if isinstance(loop, LOOPS) and loop not in seen else None
+                if kept is not None and isinstance(loop, LOOPS) and (owner.name, str(kept)) not in told:
                     seen |= {loop, *ast.walk(loop)}
-                    edits = read_on_use(at, owner, function, loop)
+                    told.add((owner.name, str(kept)))  # also by the function that an outer loop calls
+                    edits = read_on_use(at, owner, function, loop) or (each_on_use(at, owner, loop) if at is source else ())
                     yield at.fact("code.held_whole", {**kept, "class": owner.name, "edits": edits}, loop)
 
 

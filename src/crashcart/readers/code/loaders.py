@@ -12,11 +12,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._callers import callers_of, function_of, last_name, statement_of
-from crashcart.readers.code._constants import constant
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._lengths import length_of, sampler_of
-from crashcart.readers.code._parts_of_settings import path_of
 from crashcart.readers.code._paths import given_to
+from crashcart.readers.code._spread import spread
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
 
 if TYPE_CHECKING:
@@ -82,68 +81,24 @@ def _is_hook(call: ast.Call) -> bool:
 
 
 def _described(program: Program, giving: Giving, source: Source, call: ast.Call, site: Site | None) -> dict[str, Any]:
-    spread, complete = _spread(program, source, call)
-    part = _part(source, call, site) if not complete else ""
+    adds = spread(giving, source, call, site)
+    added, complete = adds.given, adds.complete
     found: dict[str, Any] = {}
     for name, (argument, position, default) in ARGUMENTS.items():
         node = keyword(call, argument, position)
-        at, given = (source, node) if node is not None else spread.get(argument, (source, None))
-        rest = {"value": default} if complete else {"part": part, "argument": argument, "default": default} if part else {}
+        at, given = (source, node) if node is not None else added.get(argument, (source, None))
+        rest: dict[str, Any] = {"value": default} if complete and not adds.parts else {}
+        if complete and len(adds.parts) == 1:
+            rest = {"part": adds.parts[0], "argument": argument, "default": default}
         found[name] = giving.of(at, given, site) if given is not None else rest
     data = keyword(call, "dataset", 0)
     found["data"] = _made_of(program, source, data, site)
     found["length"] = length_of(program, giving, source, data, site)
-    found["sampler"] = sampler_of(source, call)
+    found["sampler"] = sampler_of(source, call, complete=complete)
     found["for"] = _kind(call, data, site)
-    found["worker_init"] = keyword(call, "worker_init_fn", 10) is not None or "worker_init_fn" in spread or not complete
-    found["collate"] = keyword(call, "collate_fn", 6) is not None or "collate_fn" in spread or not complete
+    found["worker_init"] = keyword(call, "worker_init_fn", 10) is not None or "worker_init_fn" in added or not complete
+    found["collate"] = keyword(call, "collate_fn", 6) is not None or "collate_fn" in added or not complete
     found["sampled"] = any(keyword(call, one) is not None for one in ("sampler", "batch_sampler")) or not complete
-    return found
-
-
-def _spread(program: Program, source: Source, call: ast.Call) -> tuple[dict[str, tuple[Source, ast.expr]], bool]:
-    """What ``**options`` adds, each with the file in which it stands, and whether that is all known."""
-    found: dict[str, tuple[Source, ast.expr]] = {}
-    complete = True
-    for one in (word.value for word in call.keywords if word.arg is None):
-        given = given_to(source, one.id, function_of(one)) if isinstance(one, ast.Name) else [one]
-        at, options = constant(program, source, one) or (source, given[0] if len(given) == 1 else None)
-        pairs = _pairs(options)
-        complete = complete and pairs is not None
-        found |= {name: (at, value) for name, value in (pairs or {}).items()}
-        if isinstance(one, ast.Name) and pairs is not None:
-            found |= {name: (source, value) for name, value in _added(source, one).items()}
-    return found, complete
-
-
-def _part(source: Source, call: ast.Call, site: Site | None) -> str:
-    """The part of the settings that is all of what ``**`` adds."""
-    added = [word.value for word in call.keywords if word.arg is None]
-    return path_of(source, added[0], site) if len(added) == 1 else ""
-
-
-def _pairs(node: ast.expr | None) -> dict[str, ast.expr] | None:
-    """``{"num_workers": 4}`` and ``dict(num_workers=4)``."""
-    if isinstance(node, ast.Dict):
-        pairs = zip(node.keys, node.values, strict=True)
-        return {str(key.value): value for key, value in pairs if isinstance(key, ast.Constant)}
-    if isinstance(node, ast.Call) and name_of(node.func) == "dict":
-        return {word.arg: word.value for word in node.keywords if word.arg}
-    return None
-
-
-def _added(source: Source, options: ast.Name) -> dict[str, ast.expr]:
-    """What a function puts into its options later: ``options.update(pin_memory=True)``, ``options["num_workers"] = 4``."""
-    found: dict[str, ast.expr] = {}
-    function = function_of(options)
-    for node in ast.walk(function or source.tree):
-        if isinstance(node, ast.Call) and name_of(node.func) == f"{options.id}.update":
-            found |= {word.arg: word.value for word in node.keywords if word.arg}
-            found |= _pairs(node.args[0] if node.args else None) or {}
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            into, key = node.targets[0].value, node.targets[0].slice
-            if isinstance(into, ast.Name) and into.id == options.id and isinstance(key, ast.Constant):
-                found[str(key.value)] = node.value
     return found
 
 

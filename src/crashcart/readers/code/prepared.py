@@ -16,6 +16,11 @@ CALLS = {
         "pad_sequence", "thumbnail", "create_transform", "letterbox", "imresize", "AutoImageProcessor", "from_pretrained", "LongestMaxSize",
         "SmallestMaxSize", "PadIfNeeded", "A.Resize", "grid_sample", "Pad", "resize_image",
     ),
+    "code.made_smaller": (
+        "resize", "Resize", "RandomResizedCrop", "CenterCrop", "RandomCrop", "center_crop", "resized_crop", "interpolate", "thumbnail",
+        "create_transform", "letterbox", "imresize", "LongestMaxSize", "SmallestMaxSize", "A.Resize", "grid_sample", "resize_image",
+        "downsample", "pyrDown", "avg_pool2d",
+    ),
     "code.cleans_nan": ("nan_to_num", "nan_to_num_", "isnan", "isfinite", "nanmean", "nanstd", "dropna", "fillna", "isinf"),
     "code.folder_classes": ("ImageFolder", "DatasetFolder"),
     "code.fetch": (
@@ -26,7 +31,7 @@ CALLS = {
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.resized``, ``code.cleans_nan``, ``code.folder_classes``, ``code.fetch``: each at its first place."""
+    """``code.resized``, ``code.made_smaller``, ``code.cleans_nan``, ``code.folder_classes``, ``code.fetch``: each at its first place."""
     for name, calls in CALLS.items():
         found = ((source, call) for source in program.sources for call in source.calls(*calls))
         for source, call in found:

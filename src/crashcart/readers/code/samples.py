@@ -2,6 +2,9 @@
 
 root["/observations/images/top"][t]           one step of a table            code.sample_read
 root["/action"][()]                           the whole of it
+root["images"][camera][t]                     one step of a table whose name is put in later
+image / 255, ToTensor()                       8-bit values become floats     code.widened
+["left", "right"]                             names that may be put in       code.names_listed
 try: ... except OSError: ...                  a bad file is got over         code.reading_guarded
 """
 
@@ -18,10 +21,12 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
     from crashcart.readers.code.program import Program
-    from crashcart.readers.code.source import Function
+    from crashcart.readers.code.source import Function, Source
 
 ITEMS = ("__getitem__", "__iter__", "get_item", "sample", "get_sample", "load_episode", "parse_hdf5_file")
 WHOLE = {"__getitem__", "__iter__"}
+BYTE = 255
+WIDEN = {"ToTensor", "to_tensor", "convert_image_dtype", "to_dtype"}
 COMPREHENSIONS = (ast.DictComp, ast.ListComp, ast.GeneratorExp, ast.SetComp)
 
 
@@ -32,14 +37,19 @@ def look(program: Program) -> Iterator[Fact]:
         items = followed(program, source, owner, *ITEMS)
         for at, function in items:
             for node in ast.walk(function):
-                if isinstance(node, ast.Subscript) and node not in seen and (read := read_of(node)):
+                if isinstance(node, ast.Subscript) and node not in seen and (read := read_of(node) or _named_later(node)):
                     seen.add(node)
                     if read["form"] == "whole" and _goes_out(function, node):
                         read["form"] = "all"
                     yield at.fact("code.sample_read", {**read, "class": owner.name}, node)
+                elif isinstance(node, (ast.BinOp, ast.Call)) and node not in seen and _widens(at, node):
+                    seen.add(node)
+                    yield at.fact("code.widened", {"class": owner.name}, node)
                 elif isinstance(node, ast.Try) and node not in seen and _opens(node):
                     seen.add(node)
                     yield at.fact("code.reading_guarded", {"class": owner.name}, node)
+    if seen:
+        yield from _listed(program)
 
 
 def read_of(node: ast.Subscript) -> dict[str, str] | None:
@@ -57,6 +67,45 @@ def read_of(node: ast.Subscript) -> dict[str, str] | None:
     if isinstance(form, ast.Constant) and form.value is Ellipsis:
         return {"key": key, "form": "whole"}
     return {"key": key, "form": "step"}
+
+
+def _named_later(node: ast.Subscript) -> dict[str, str] | None:
+    """``root["images"][camera][t]``: a part of a table below a group; whether there is a group, the file says."""
+    inner = node.value
+    if (
+        not isinstance(inner, ast.Subscript)
+        or not isinstance(inner.slice, ast.Name)
+        or not isinstance(inner.value, ast.Subscript)
+    ):
+        return None
+    if (group := key_of(inner.value)) is None or key_of(node) is not None:
+        return None
+    whole = isinstance(node.slice, ast.Slice) and node.slice.lower is None and node.slice.upper is None
+    whole = whole or (isinstance(node.slice, ast.Tuple) and not node.slice.elts)
+    form = "whole" if whole else "slice" if isinstance(node.slice, (ast.Slice, ast.Tuple)) else "step"
+    return {"key": f"{group}/#", "form": form}
+
+
+def _widens(source: Source, node: ast.BinOp | ast.Call) -> bool:
+    """Whether 8-bit values are brought between 0 and 1."""
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div) and _is_byte(node.right)
+    last = source.called(node.func).rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+    return last in WIDEN or (last in {"div", "div_"} and bool(node.args) and _is_byte(node.args[0]))
+
+
+def _is_byte(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == BYTE
+
+
+def _listed(program: Program) -> Iterator[Fact]:
+    """Lists of names that the code itself holds."""
+    for source in program.sources:
+        nodes: list[ast.List | ast.Tuple] = [*source.nodes(ast.List), *source.nodes(ast.Tuple)]
+        for node in nodes:
+            names = [one.value for one in node.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            if names and len(names) == len(node.elts):
+                yield source.fact("code.names_listed", names, node)
 
 
 def _goes_out(function: Function, node: ast.Subscript) -> bool:

@@ -41,7 +41,11 @@ def look(program: Program) -> Iterator[Fact]:
     for source in program.sources:
         for call in source.calls("DataLoader"):
             shuffle, data = keyword(call, "shuffle", 2), keyword(call, "dataset", 0)
-            plain = isinstance(shuffle, ast.Constant) and shuffle.value is True and sampler_of(source, call) == ""
+            plain = (
+                isinstance(shuffle, ast.Constant)
+                and shuffle.value is True
+                and sampler_of(source, call, complete=all(one.arg for one in call.keywords)) == ""
+            )
             if not plain or data is None or _knows_ranks(program, source, call, data):
                 continue
             yield source.fact("code.undivided", {"edits": _edits(source, call, data)}, call)
