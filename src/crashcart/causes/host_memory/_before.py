@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from crashcart.causes.host_memory._foreseen import Ahead
     from crashcart.model import Fact
 
-__all__ = ["caches", "counted", "indexes", "loaded", "prefetched", "smaller"]
+__all__ = ["caches", "counted", "grown", "indexes", "loaded", "prefetched", "smaller"]
 
 OVER, NEAR, FAR, ROOM = 1.1, 0.7, 0.35, 0.3
 SPLIT = 2.5  # a part of the files may be for evaluation, or for nobody
@@ -98,6 +98,21 @@ def caches(case: Case) -> Iterator[Sign]:
             yield Sign("strong", f"{total}; it runs out when the samples take {gib(most)} over all processes", places)
         else:
             yield Sign("weak", total, places, fatal=False)
+
+
+def grown(case: Case) -> Iterator[Sign]:
+    """Lists that get longer with every sample: for ever in the training process and in workers that stay, else for an epoch."""
+    for fact in case.all("code.grows"):
+        every = loaders(case)
+        told, stay = case.facts.get("loader.persistent"), [one for one in every if one.persistent and one.workers]
+        lasting = bool(stay) or (told is not None and told.value is True) or any(one.workers == 0 for one in every)
+        told_so = f"{fact.value['holder']} in {fact.value['class']} gets longer with every sample and nothing takes any out"
+        until = (
+            "it grows through all epochs, until memory runs out when the run is long enough"
+            if lasting
+            else "each worker holds what it has seen until it ends, and memory runs out when that is more than there is"
+        )
+        yield Sign("strong", f"{told_so}: {until}", (fact.evidence, *(item for one in stay[:1] for item in one.evidence)))
 
 
 def indexes(case: Case) -> Iterator[Sign]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
 from crashcart.causes._joined import edits_of
-from crashcart.causes.host_memory._before import caches, indexes
+from crashcart.causes.host_memory._before import caches, grown, indexes
 from crashcart.causes.host_memory._kills import ends
 from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
 from crashcart.deaths import first, order
@@ -156,12 +156,17 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def in_code(case: Case) -> Iterator[Sign]:
     """Before the start: a cache of samples that only grows, an index that every worker copies."""
+    yield from grown(case)
     yield from caches(case)
     yield from indexes(case)
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """A bound for the cache where there is one; else words."""
+    grows = edits_of(case.all("code.grows"))
+    if grows:
+        why = "the batches are the same; what is computed of all that was kept must be summed up as it comes instead"
+        yield Fix("Keep only the last few", "exact", why, edits=grows)
     edits = edits_of(case.all("code.sample_cache"))
     if edits:
         yield Fix("Let the cache hold a few samples only", "exact", "the oldest go; every sample is the same", edits=edits)

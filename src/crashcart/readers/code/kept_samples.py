@@ -1,6 +1,7 @@
 """What a data set keeps of its samples: caches that only grow, and sets that are read into memory as a whole.
 
     self.cache[index] = sample              in __getitem__, with nothing that takes any out     code.sample_cache
+    @functools.cache def load(path): ...    called for a sample                                 the same
     for path in paths: self.data.append(file["x"][()])                       in __init__        code.held_whole
     self.index.append((path, start))        in a loop of __init__: one object for each step     code.object_index
 
@@ -12,23 +13,38 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.model import Edit
 from crashcart.readers.code._callers import callers_of
 from crashcart.readers.code._edits import alone, line_before
 from crashcart.readers.code._held import LOOPS, held_whole
+from crashcart.readers.code._lazily import imported
 from crashcart.readers.code._on_use import read_on_use
 from crashcart.readers.code._on_use_each import each_on_use
 from crashcart.readers.code._sample_code import begun, data_sets, followed
 from crashcart.readers.code.samples import ITEMS
-from crashcart.readers.code.source import name_of, parents
+from crashcart.readers.code.source import keyword, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.model import Edit, Fact
+    from crashcart.model import Fact
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
 TAKES_OUT = {"pop", "popitem", "clear", "popleft", "move_to_end"}
+OPENS = {"File", "open", "open_file"}
+LOADS = {
+    "load",
+    "imread",
+    "read_image",
+    "read_parquet",
+    "read_csv",
+    "loadtxt",
+    "fromfile",
+    "loads",
+    "decode_jpeg",
+    "VideoReader",
+}
 KEPT = 4
 _NESTED = 2  # a loop over files, and one over steps
 _DICT = 3  # a dict is larger than a tuple by about so many entries
@@ -42,6 +58,12 @@ def look(program: Program) -> Iterator[Fact]:
     for source, owner in data_sets(program):
         items = followed(program, source, owner, *ITEMS)
         for at, function in items:
+            if function not in seen and (decorator := _remembers(at, function)) is not None and _reads(function):
+                seen.add(function)
+                edits = (Edit(at.span(decorator), _few(at, decorator)),)
+                yield at.fact(
+                    "code.sample_cache", {"class": owner.name, "attribute": function.name, "edits": edits}, decorator
+                )
             for node in ast.walk(function):
                 if isinstance(node, ast.Assign) and node not in seen and (name := _cached(owner, function, node)):
                     seen.add(node)
@@ -61,6 +83,36 @@ def look(program: Program) -> Iterator[Fact]:
                     told.add((owner.name, str(kept)))  # also by the function that an outer loop calls
                     edits = read_on_use(at, owner, function, loop) or (each_on_use(at, owner, loop) if at is source else ())
                     yield at.fact("code.held_whole", {**kept, "class": owner.name, "edits": edits}, loop)
+
+
+def _remembers(source: Source, function: Function) -> ast.expr | None:
+    """The decorator that keeps every answer of a function: ``functools.cache``, ``lru_cache(maxsize=None)``."""
+    for one in function.decorator_list:
+        name = source.called(one.func if isinstance(one, ast.Call) else one)
+        if name == "functools.cache":
+            return one
+        if name == "functools.lru_cache" and isinstance(one, ast.Call):
+            most = keyword(one, "maxsize", 0)
+            if isinstance(most, ast.Constant) and most.value is None:
+                return one
+    return None
+
+
+def _few(source: Source, decorator: ast.expr) -> tuple[Edit, ...]:
+    """The decorator with a bound."""
+    written = source.written(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    module = written.rpartition(".")[0] or "functools"
+    name = written if written == "lru_cache" else f"{module}.lru_cache"
+    needed = imported(source, "functools") if name == "functools.lru_cache" else ()
+    return (Edit(source.span(decorator), f"{name}(maxsize={KEPT})"), *needed)
+
+
+def _reads(function: Function) -> bool:
+    """Whether a function answers with what it read from a file, and not with the open file itself."""
+    calls = {name_of(one.func).rpartition(".")[2] for one in ast.walk(function) if isinstance(one, ast.Call)}
+    answers = [one.value for one in ast.walk(function) if isinstance(one, ast.Return)]
+    handles = any(isinstance(one, ast.Call) and name_of(one.func).rpartition(".")[2] in OPENS for one in answers)
+    return bool(calls & (OPENS | LOADS)) and not handles
 
 
 def _cached(owner: ast.ClassDef, function: Function, node: ast.Assign) -> str:
