@@ -39,6 +39,10 @@ def unwaited(callers: Callers, source: Source, call: ast.Call, kind: Wait) -> Ed
         return (_dropped(source, statement),)
     if kind == "thread" and method in {"wait", "join"}:
         return (Edit(source.span(call), f"{source.written(call)[:-1]}timeout={SECONDS})"),)
+    if kind == "thread" and method == "result":
+        text = _with(source.written(call), f"timeout={SECONDS}")
+        errors = "concurrent.futures.TimeoutError, OSError"
+        return _suppressed(source, _depending(statement), {call: text}, errors, "concurrent.futures")
     if kind == "full" and alone:
         empty = isinstance(call.args[0], ast.Constant) if call.args else True
         text = _with(source.written(call), f"timeout={SECONDS}" if empty else "block=False")

@@ -74,6 +74,7 @@ def waits_of(program: Program) -> Iterator[tuple[Source, ast.Call | ast.While, W
 def _made(program: Program) -> dict[str, str]:
     """The last words of names, and what they hold."""
     kinds: dict[str, str] = {}
+    lists: dict[str, str] = {}
     for source in program.sources:
         for call in source.calls(*MADE):
             above = getattr(call, "parent", None)
@@ -86,7 +87,25 @@ def _made(program: Program) -> dict[str, str]:
             )
             for target in targets:
                 kinds[name_of(target).split(".")[-1]] = MADE[source.called(call.func).split(".")[-1]]
+            if listed := _listed(call):
+                lists[listed] = MADE[source.called(call.func).split(".")[-1]]
+    for source in program.sources:
+        loops: list[ast.For | ast.comprehension] = [*source.nodes(ast.For), *source.nodes(ast.comprehension)]
+        for each in loops:
+            over = name_of(each.iter).split(".")[-1]
+            if over in lists and isinstance(each.target, ast.Name):
+                kinds.setdefault(each.target.id, lists[over])
     return kinds
+
+
+def _listed(call: ast.Call) -> str:
+    """The list that something is put into: ``[Thread(...) for ...]``, ``pending.append(pool.submit(...))``."""
+    above = parent(call)
+    if isinstance(above, ast.Call) and call in above.args and name_of(above.func).endswith(".append"):
+        return name_of(above.func).split(".")[-2]
+    if isinstance(above, (ast.ListComp, ast.List)) and isinstance(holder := parent(above), ast.Assign):
+        return name_of(holder.targets[0]).split(".")[-1]
+    return ""
 
 
 def _bounded(program: Program) -> Iterator[str]:

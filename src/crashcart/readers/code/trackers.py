@@ -13,7 +13,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._callers import HOOKS, callers_of, function_of
+from crashcart.readers.code._callers import HOOKS, callers_of, function_of, last_name
 from crashcart.readers.code._handed import calls_of_handed, is_handed_over
 from crashcart.readers.code._reach import all_come
 from crashcart.readers.code._unwaited import unwaited
@@ -144,7 +144,26 @@ def _tells(source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
     words = [ast.unparse(node.test) if isinstance(node, ast.While) else ast.unparse(node)]
     words += [one.name for one in (function, owner) if one is not None]
     words.append(source.path.rsplit("/", 1)[-1].removesuffix(".py"))
+    if kind in {"thread", "queue"}:
+        words += _behind(source, kind)
     return any(TELLING.search(word.replace("_", " ")) for word in words) or (owner is not None and _sends(source, owner))
+
+
+def _behind(source: Source, kind: Wait) -> Iterator[str]:
+    """What threads and queues of a file are for: what they are made to run, and who takes from a queue to send it."""
+    if kind == "thread":
+        run = [ast.unparse(one) for call in source.calls("Thread", "Process", "submit") for one in _given(call)]
+        yield from ["upload"] if run and all(TELLING.search(one.replace("_", " ")) for one in run) else []
+        return
+    for function in source.nodes(ast.FunctionDef):
+        calls = [one for one in ast.walk(function) if isinstance(one, ast.Call)]
+        takes = any(isinstance(one.func, ast.Attribute) and one.func.attr in {"get", "get_nowait"} for one in calls)
+        if takes and any(source.called(one.func) in WEB or source.called(one.func).startswith(TRACKERS) for one in calls):
+            yield "upload"
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args[:1], *(one.value for one in call.keywords if one.arg == "target")]
 
 
 def _sent(call: ast.Call) -> bool:
@@ -172,13 +191,17 @@ def _fact(callers: Callers, source: Source, node: ast.Call | ast.While, kind: Wa
 
 
 def _edits(callers: Callers, source: Source, call: ast.Call, kind: Wait, waits: list[Waiting]) -> tuple[Edit, ...]:
-    """An end for a wait, and for the others of a class that sends: else the training passes here and stands at its end."""
+    """An end for a wait, and for the others of a class or a thread that sends: else the training passes and stands at its end."""
     found = unwaited(callers, source, call, kind)
     owner = inside(call, ast.ClassDef)
-    if not found or owner is None or kind not in {"queue", "thread", "full"}:
+    if not found or kind not in {"queue", "thread", "full"}:
         return found
-    near = [(at, one, what) for at, one, what in waits if inside(one, ast.ClassDef) is owner and one is not call]
-    for at, one, what in near:
+    run = {last_name(one) for made in source.calls("Thread", "Process", "submit") for one in _given(made)}
+    for at, one, what in waits:
+        function = function_of(one)
+        beside = owner is not None and inside(one, ast.ClassDef) is owner
+        if one is call or not (beside or (at is source and function is not None and function.name in run)):
+            continue
         if isinstance(one, ast.Call) and what in {"server", "thread", "full", "queue"}:
             found += tuple(edit for edit in unwaited(callers, at, one, what) if edit not in found)
     return found
