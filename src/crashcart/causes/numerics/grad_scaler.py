@@ -87,6 +87,9 @@ def _out_of_order(case: Case, fact: Fact) -> Sign:
     if fact.value["what"] == "never_updated":
         told = "the scaler steps again and again, and nothing ever calls update(): the second step is refused"
         return Sign("decisive" if sure else "strong", told, (fact.evidence,))
+    if fact.value["what"] == "unscaled_again":
+        told = "unscale_ is called twice for one step of the optimizer, with no update() between: the second call is refused"
+        return Sign("decisive" if sure else "strong", told, (fact.evidence,))
     if fact.value["what"] == "clipped_scaled":
         told = "gradients are clipped while they are still multiplied by the loss scale: the limit is as many times smaller than it says"
         return Sign("strong", told, (fact.evidence,), fatal=False)

@@ -15,6 +15,7 @@ from crashcart.readers.code._edits import alone, indent_of, line_after, line_bef
 from crashcart.readers.code._loops import last_name, loop_of, loops_of, receiver, statement, within
 from crashcart.readers.code._operands import operand
 from crashcart.readers.code._scaler import enabled
+from crashcart.readers.code._unscaled_again import blocks_of, unscaled_again, whole_lines
 from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.code._loops import Frame, Loops
     from crashcart.readers.code.program import Program
-    from crashcart.readers.code.source import Source
 
 _CLIPS = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 
@@ -35,7 +35,7 @@ def look(program: Program) -> Iterator[Fact]:
         steps = [call for call in frame.named("step") if loops.is_step(call) and loops.is_scaler(receiver(call))]
         if not steps or "scaler" in (frame.owner.name.lower() if frame.owner is not None else ""):
             continue
-        for seen, call in (*_twice(loops, frame, steps), *_unclipped(loops, frame, steps), *_no_update(loops, frame, steps)):
+        for seen, call in [one for rule in RULES for one in rule(loops, frame, steps)]:
             seen["enabled"] = enabled(loops)
             yield frame.source.fact("code.scaler_order", seen, statement(call))
 
@@ -82,7 +82,7 @@ def _moved(loops: Loops, frame: Frame, call: ast.Call, branch: ast.If) -> tuple[
     """``unscale_``, and the clipping that follows it, moved into the branch; what else stands between stays where it is."""
     source = frame.source
     first = statement(call)
-    block = next((body for body in _blocks(first) if first in body), [])
+    block = next((body for body in blocks_of(first) if first in body), [])
     if branch not in block or block.index(branch) < block.index(first):
         return ()
     between = block[block.index(first) : block.index(branch)]
@@ -95,7 +95,7 @@ def _moved(loops: Loops, frame: Frame, call: ast.Call, branch: ast.If) -> tuple[
     inner = branch.body[0]
     more = indent_of(source, inner)[len(indent_of(source, first)) :]
     at = source.offset(inner.lineno, 0)
-    spans = [_lines(source, one) for one in moved]
+    spans = [whole_lines(source, one) for one in moved]
     text = "".join(
         f"{more}{line}\n" if line.strip() else "\n"
         for span in spans
@@ -104,24 +104,11 @@ def _moved(loops: Loops, frame: Frame, call: ast.Call, branch: ast.If) -> tuple[
     return *(Edit(span, "") for span in spans), Edit(Span(source.path, at, at, inner.lineno), text)
 
 
-def _lines(source: Source, node: ast.stmt) -> Span:
-    """The whole lines of a statement."""
-    last = node.end_lineno or node.lineno
-    end = source.offset(last, 0) + len(source.line(last)) + 1
-    return Span(source.path, source.offset(node.lineno, 0), end, node.lineno)
-
-
 def _tied(makers: list[ast.stmt], users: Sequence[ast.AST]) -> bool:
     """Whether something uses a name that one of these statements sets."""
     made = {name_of(node) for one in makers for node in ast.walk(one) if isinstance(getattr(node, "ctx", None), ast.Store)}
     used = {name_of(node) for one in users for node in ast.walk(one) if isinstance(node, (ast.Name, ast.Attribute))}
     return bool(made & used)
-
-
-def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    above = next(iter(parents(node)))
-    for part in ("body", "orelse", "finalbody"):
-        yield getattr(above, part, [])
 
 
 def _clips(loops: Loops, frame: Frame, node: ast.stmt) -> bool:
@@ -137,7 +124,10 @@ def _is_clip(loops: Loops, frame: Frame, call: ast.Call) -> bool:
 
 def _unclipped(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
     """A clipping of gradients before the scaler's step, with no ``unscale_`` in the function or in what it calls."""
-    if loops.inside(frame, "unscale_") or any(loops.inside(other, "unscale_") for other, _ in loops.callers(frame)):
+    if any(loops.inside(other, "unscale_") for other, _ in loops.callers(frame)):
+        return
+    if loops.inside(frame, "unscale_"):
+        yield from _too_late(loops, frame, steps)
         return
     for clip in [call for call in frame.calls if _is_clip(loops, frame, call)]:
         later = [step for step in steps if step.lineno > clip.lineno and _same_round(step, clip)]
@@ -150,6 +140,29 @@ def _unclipped(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tu
             head = f"for {ast.unparse(each.target)} in {ast.unparse(each.iter)}:"
             lines = [head, f"{step_in(frame.source)}{lines[0]}"]
         edits = (line_before(frame.source, at, *lines),) if alone(frame.source, at) else ()
+        yield {"what": "clipped_scaled", "edits": edits}, clip
+        return
+
+
+def _too_late(loops: Loops, frame: Frame, steps: list[ast.Call]) -> Iterator[tuple[dict[str, Any], ast.Call]]:
+    """A clipping with its ``unscale_`` below it in the same block: the two statements have changed places."""
+    unscales = [call for call in frame.calls if loops.does(frame, call, "unscale_")]
+    for clip in [call for call in frame.calls if _is_clip(loops, frame, call)]:
+        at = statement(clip)
+        block = next((body for body in blocks_of(at) if at in body), [])
+        below = [one for one in unscales if statement(one) in block[block.index(at) + 1 :]] if at in block else []
+        above = [one for one in unscales if one not in below]
+        if not below or above or not any(step.lineno > below[0].lineno for step in steps):
+            continue
+        late = statement(below[0])
+        edits: tuple[Edit, ...] = ()
+        if (
+            isinstance(late, ast.Expr)
+            and alone(frame.source, late)
+            and alone(frame.source, at)
+            and late.lineno == late.end_lineno
+        ):
+            edits = line_before(frame.source, at, frame.source.written(late)), Edit(whole_lines(frame.source, late), "")
         yield {"what": "clipped_scaled", "edits": edits}, clip
         return
 
@@ -185,3 +198,6 @@ def _handed_on(loops: Loops, name: str) -> bool:
             if any(last_name(one) == name for one in given) and not loops.callees(frame, call):
                 return True
     return False
+
+
+RULES = (_twice, unscaled_again, _unclipped, _no_update)
