@@ -53,7 +53,7 @@ NAMES = (
     | FABRIC
     | TRAINER.keys()
     | ENGINE
-    | {"state_dict", "optim_state_dict", "full_optim_state_dict", "log"}
+    | {"state_dict", "optim_state_dict", "full_optim_state_dict", "log", "reduce_boolean_decision"}
 )
 NAMES |= {name.split(".")[-1] for name in SHARDED_STATE}
 
@@ -129,7 +129,9 @@ def _of_lightning(call: ast.Call, last: str, owner: str, above: list[str], *, ou
     if last == "log" and above == ["self"]:
         spread = keyword(call, "sync_dist")
         return isinstance(spread, ast.Constant) and spread.value is True
-    return (last == "barrier" and owner == "strategy") or (last == "save_checkpoint" and owner == "trainer")
+    if owner == "strategy" and last in {"barrier", "broadcast", "reduce", "all_gather", "reduce_boolean_decision"}:
+        return True
+    return (last == "all_gather" and above == ["self"]) or (last == "save_checkpoint" and owner == "trainer")
 
 
 def _engines(program: Program) -> set[str]:

@@ -163,7 +163,10 @@ class Loops:
         """Whether the program can be run as several ranks that train together."""
         names = ("DistributedDataParallel", "DDP", "FullyShardedDataParallel", "FSDP", "fully_shard", "init_process_group",
                  "Fabric", "manual_backward", "prepare_model", "DistributedOptimizer", "MMDistributedDataParallel")  # fmt: skip
-        return any(self._sites.get(name) for name in names) or self.program.imports("accelerate", "deepspeed")
+        if any(self._sites.get(name) for name in names) or self.program.imports("accelerate", "deepspeed"):
+            return True
+        bases = (base for source in self.program.sources for node in source.nodes(ast.ClassDef) for base in node.bases)
+        return self.program.imports("transformers", "trl") and any(last_name(base).endswith("Trainer") for base in bases)
 
 
 _last: list[tuple[Program, Loops]] = []

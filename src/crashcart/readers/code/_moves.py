@@ -92,8 +92,7 @@ def waits_too(source: Source, leaving: ast.If, call: ast.Call) -> tuple[Edit, ..
         not isinstance(last, (ast.Return, ast.Continue))
         or not isinstance(getattr(last, "value", None), (ast.Constant, type(None)))
         or last.lineno == leaving.lineno
-        or call.args
-        or call.keywords
+        or not all(isinstance(one, ast.Constant) for one in (*call.args, *(word.value for word in call.keywords)))
     ):
         return ()
     at = source.offset(last.lineno, 0)
