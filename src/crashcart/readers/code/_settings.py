@@ -34,6 +34,8 @@ def readings_of(program: Program) -> list[Reading]:
     if known is None:
         fields = _config_fields(program)
         known = [Reading(source, fields) for source in program.sources]
+        for reading in known:
+            reading.others = known
         functions = _own_functions(known)
         for _ in range(2):
             for reading in known:
@@ -75,6 +77,7 @@ class Reading:
     def __init__(self, source: Source, fields: frozenset[str] = frozenset()) -> None:
         self.source = source
         self.config_fields = fields
+        self.others: list[Reading] = [self]
         self.attributes: dict[str, str] = {}
         self.names: dict[tuple[ast.AST, str], str] = {}
         self.values: dict[tuple[ast.AST, str], list[ast.expr]] = {}

@@ -85,12 +85,41 @@ def _sizes(reading: Reading) -> Iterator[Fact]:
             and "*" in str(rate)
         ):
             yield source.fact("code.rate", {"tree": rate, "text": source.written(value)}, value)
-        if isinstance(value, (ast.Name, ast.Attribute, ast.Constant)) or not _is_size(name):
+        if isinstance(value, ast.Constant) or not _is_size(name):
             continue
-        tree = _tree(value, reading)
+        if isinstance(value, (ast.Name, ast.Attribute, ast.Call)) and (told_by := _property(value, reading)) is not None:
+            value, source, tree = told_by  # noqa: PLW2901 - the expression behind it
+        elif isinstance(value, (ast.Name, ast.Attribute)):
+            continue
+        else:
+            source, tree = reading.source, _tree(value, reading)
         if tree is not None and _divides(tree):
             told = {"tree": tree, "text": source.written(value), "target": name, "if": _conditional(value)}
             yield source.fact("code.size", told, value)
+
+
+def _property(node: ast.expr, reading: Reading) -> tuple[ast.expr, Source, Tree | None] | None:
+    """``plan.sequences`` and ``plan.sequences()``: the one property or method of that name that only calculates."""
+    name = name_of(node.func if isinstance(node, ast.Call) else node).rpartition(".")
+    if (isinstance(node, ast.Call) and (node.args or node.keywords)) or not name[1]:
+        return None
+    found = [
+        (source, one)
+        for source in reading.source.neighbours
+        for one in source.nodes(ast.FunctionDef)
+        if one.name == name[2] and [each.arg for each in one.args.args] == ["self"]
+    ]
+    if len(found) != 1 or isinstance(node, ast.Call) == any(
+        "property" in name_of(one) for one in found[0][1].decorator_list
+    ):
+        return None
+    source, function = found[0]
+    last = function.body[-1]
+    plain = len([one for one in function.body if not isinstance(one, ast.Expr)]) == 1
+    if not plain or not isinstance(last, ast.Return) or last.value is None:
+        return None
+    own = next((one for one in reading.others if one.source is source), reading)
+    return last.value, source, _tree(last.value, own)
 
 
 def _guards(reading: Reading) -> Iterator[Fact]:

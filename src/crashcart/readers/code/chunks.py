@@ -152,7 +152,7 @@ def _batch(loops: Loops, frame: Frame, node: ast.expr) -> dict[str, Any]:
     """The size of what is cut: a setting of that name, else what the training loader is given."""
     if isinstance(node, ast.Name) and _SIZE.search(node.id):
         found = operand(loops, frame, node)
-        if found["number"] is not None or found["name"] != node.id:
+        if found["number"] is not None or found["name"] not in {node.id, ""} or "of" in found:
             return found
     loaders: list[tuple[bool, dict[str, Any]]] = []
     for other in loops.frames:

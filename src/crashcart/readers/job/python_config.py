@@ -56,7 +56,49 @@ def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
             continue
         found += _values(node.value, target, names, lines)
         names[target] = _constant(node.value, names)
+    for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+        found += _filled(function, dict(names), lines)
     return [*facts, *facts_from(found, text, path)]
+
+
+def _filled(function: ast.FunctionDef, names: dict[str, Any], lines: list[str]) -> Iterator[Found]:
+    """What ``get_config()`` puts into the settings that it gives back: ``config.optim.lr = 1e-4``, as ml_collections has it."""
+    last = function.body[-1]
+    config = last.value.id if isinstance(last, ast.Return) and isinstance(last.value, ast.Name) else ""
+    for node in function.body if config else ():
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target = node.targets[0]
+        words = _words(target)
+        if words[:1] == [config] and words[1:]:
+            yield from _values(node.value, ".".join(words[1:]), names, lines)
+        elif words == [config] and isinstance(node.value, ast.Call):
+            inner = node.value.args[0] if node.value.args else None
+            for key, value in _pairs(inner) if inner is not None else ():
+                yield from _values(value, key, names, lines)
+        elif isinstance(target, ast.Name):
+            names[target.id] = _constant(node.value, names)
+
+
+def _words(node: ast.expr) -> list[str]:
+    """The parts of ``config.optim.lr`` or ``config["optim"]["lr"]``; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and (inner := _words(node.value)):
+        return [*inner, node.attr]
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and (inner := _words(node.value)):
+        return [*inner, str(node.slice.value)]
+    return []
+
+
+def _pairs(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The entries of a dict, written either way."""
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield key.value, value
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        yield from ((one.arg, one.value) for one in node.keywords if one.arg)
 
 
 def _target(node: ast.stmt) -> str | None:
