@@ -60,9 +60,9 @@ def look(program: Program) -> Iterator[Fact]:
         for at, function in items:
             if function not in seen and (decorator := _remembers(at, function)) is not None and _reads(function):
                 seen.add(function)
-                edits = (Edit(at.span(decorator), _few(at, decorator)),)
+                few = _few(at, decorator)
                 yield at.fact(
-                    "code.sample_cache", {"class": owner.name, "attribute": function.name, "edits": edits}, decorator
+                    "code.sample_cache", {"class": owner.name, "attribute": function.name, "edits": few}, decorator
                 )
             for node in ast.walk(function):
                 if isinstance(node, ast.Assign) and node not in seen and (name := _cached(owner, function, node)):
