@@ -174,6 +174,99 @@ def test_more_files_than_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not told("ulimit -n 4096\npython train.py", "host-memory/fds")
 
 
+GATHERED = """
+import functools
+
+import h5py
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+OPEN = {}
+
+
+def opened(path):
+    if path not in OPEN:
+        OPEN[path] = h5py.File(path, "r")
+    return OPEN[path]
+
+
+@functools.lru_cache(maxsize=None)
+def remembered(path):
+    return h5py.File(path, "r")
+
+
+class Pool:
+    def __init__(self):
+        self.files = {}
+
+    def __getitem__(self, path):
+        if path not in self.files:
+            {room}
+            handle = h5py.File(path, "r")
+            self.files[path] = handle
+        return self.files[path]
+
+
+class Steps(Dataset):
+    def __init__(self, folder):
+        self.paths = [f"{folder}/{at}.h5" for at in range(12)]
+        self.pool = Pool()
+
+    def __len__(self):
+        return 1000
+
+    def __getitem__(self, at):
+        return torch.from_numpy({how}["x"][()])
+
+
+DATA_DIR = "episodes"
+for batch in DataLoader(Steps(DATA_DIR), batch_size=2, shuffle=True, num_workers=2, persistent_workers=True):
+    pass
+"""
+BOUND = "while len(self.files) >= 4:\n                self.files.pop(next(iter(self.files))).close()"
+
+
+def _episodes() -> None:
+    Path("episodes").mkdir()
+    for at in range(12):
+        with h5py.File(f"episodes/{at}.h5", "w") as file:
+            file["x"] = np.zeros(2)
+
+
+def _only(how: str, room: str = "pass") -> str:
+    """The program with one of the three ways to keep files open."""
+    text = GATHERED.replace("{how}", how).replace("{room}", room)
+    parts = {"opened": "def opened", "remembered": "@functools", "self.pool": "class Pool"}
+    for name, begin in parts.items():
+        if name not in how:
+            start = text.index(begin)
+            text = text[:start] + text[text.index("\n\n\n", start) + 3 :]
+    return text if "self.pool" in how else text.replace("self.pool = Pool()", "pass")
+
+
+@pytest.mark.parametrize(
+    "how", ["opened(self.paths[at % 12])", "remembered(self.paths[at % 12])", "self.pool[self.paths[at % 12]]"]
+)
+def test_files_that_stay_open_once_they_were_read(how: str) -> None:
+    from crashcart.model import HARMLESS
+    from crashcart.repair import repairs, write
+
+    _episodes()
+    Path("train.py").write_text(_only(how))
+    script = "ulimit -n 10\npython train.py"
+    assert [level for level, _ in told(script, "host-memory/fds")] == ["will"]
+    assert not told("ulimit -n 4096\npython train.py", "host-memory/fds")
+    told(script, "host-memory/fds")
+    write(repairs(crashcart.check("train.sh").findings, HARMLESS))
+    assert not told(script, "host-memory/fds")
+
+
+def test_a_pool_that_closes_the_oldest() -> None:
+    _episodes()
+    Path("train.py").write_text(_only("self.pool[self.paths[at % 12]]", BOUND))
+    assert not told("ulimit -n 10\npython train.py", "host-memory/fds")
+
+
 KEPT = """
 import h5py
 import numpy as np

@@ -101,7 +101,8 @@ def _headline(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() else sentence
+    word = sentence.split(" ", 1)[0]  # FilePool and load_all are names, and stay as they are
+    return sentence[:1].lower() + sentence[1:] if word[1:].isalpha() and word[1:].islower() else sentence
 
 
 def _told(finding: Finding) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of
+from crashcart.causes._loaders import loaders
 from crashcart.deaths import first, order
 from crashcart.flight import clock
 from crashcart.log import evidence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Raised
+    from crashcart.model import Fact
 
 title = "Too many open files: the process is out of file descriptors"
 _WATCHES = r"inotify|watchdog\.observers"
@@ -49,6 +52,7 @@ phrases = (
 )  # fmt: skip
 _RECORDED = Pattern(r"Too many open files|Errno 24\b|items of ancdata|unable to open shared memory object")
 _NEARLY, _FAR = 0.8, 0.5
+USUAL = 1024
 _LIMIT = r"too many open files|errno 24\b|items of ancdata"
 
 
@@ -105,8 +109,46 @@ def in_data(case: Case) -> Iterator[Sign]:
             elif count > _NEARLY * room.value:
                 yield Sign("strong", f"{told}: with libraries and workers that is too many", (fact.evidence, room.evidence))
 
+    yield from _gathered(case, room, held)
 
-fixes = (
+
+def _gathered(case: Case, room: Fact | None, held: list[Fact]) -> Iterator[Sign]:
+    """Files that stay open once they were read: in the end every process that lives on holds all of them."""
+    if len(held) != 1:
+        return
+    count = held[0].value["kinds"]["hdf5"]
+    own = [one for one in loaders(case) if one.workers is not None]
+    lasting = any(not one.workers or one.persistent for one in own)
+    for fact in case.all("code.handles_gathered"):
+        told = f"{fact.value['who']} keeps every file open that it has read, {count:,} lie in {held[0].value['path']}"
+        if room is None:
+            if count > USUAL:
+                told += f", and a process may have {USUAL:,} open where nobody raised the limit"
+                yield Sign(
+                    "strong", f"{told}: when it is not raised there, that is too many", (fact.evidence, held[0].evidence)
+                )
+            continue
+        told += f", and a process may have {room.value:,} open"
+        items = (fact.evidence, held[0].evidence, room.evidence)
+        if count > room.value:
+            sure = lasting and all(one.fact.value["sure"] for one in own)
+            yield Sign(
+                "decisive" if sure else "strong", told + ("" if sure else ", when a process comes to all of them"), items
+            )
+        elif count > _NEARLY * room.value:
+            yield Sign("strong", f"{told}: with libraries and what workers send that is too many", items)
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """The oldest closed where files gather; then the limit."""
+    edits = edits_of(case.all("code.handles_gathered"))
+    if edits:
+        why = "the samples are the same; a file that is needed again is opened again"
+        yield Fix("Keep a few files open, and close the oldest", "exact", why, edits=edits)
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Raise the limit of open files",
         "exact",

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 NAMED = re.compile(r"[\w./-]+\.(?:ya?ml|toml)|[\w./-]*(?:conf|cfg|param)[\w./-]*\.json")
+CONFIG = re.compile(r"c(?:on)?f(?:i)?g|conf|param|setting|opt|exp")
 WRITING = re.compile(
     r"(?i)dump|save|write|copy|rename|remove|unlink|print|log|warn|error|exists|is_?file|endswith|download|upload"
 )
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.config_file``: its name, at the text. ``code.hydra``: path and name, and the flag that gives the name."""
+    """``code.config_file``: its name, at the text. ``code.hydra``: path and name, and the flag that gives the name.
+
+    ``code.config_module``: a module whose name comes from outside is imported: ``cfg = importlib.import_module(sys.argv[1])``.
+    """
     for source in program.sources:
+        for call in source.calls("importlib.import_module", "__import__"):
+            above = getattr(call, "parent", None)
+            names = [name_of(one).lower() for one in above.targets] if isinstance(above, ast.Assign) else []
+            if call.args and not isinstance(call.args[0], ast.Constant) and any(CONFIG.search(name) for name in names):
+                yield source.fact("code.config_module", source.written(call.args[0]), call)
         yield from _hydra(source)
         for text in source.nodes(ast.Constant):
             if isinstance(text.value, str) and NAMED.fullmatch(text.value) and _is_read(text):

@@ -1,6 +1,7 @@
 """Config files that a launch names by a word, and those that a file builds upon, as the program's own code finds them.
 
 python launch.py --config lora_b        open(os.path.join(folder, f"{name}.yaml"))
+python train.py configs.large           importlib.import_module(sys.argv[1])
 defaults: [default]                     for parent in cfg.pop("defaults"): merge(load(parent), cfg)
 """
 
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-__all__ = ["FOLDERS", "by_word", "with_parents"]
+__all__ = ["FOLDERS", "by_module", "by_word", "with_parents"]
 
 FOLDERS = ("config", "configs", "conf", "confs", "cfg", "cfgs")
 WORD = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
+MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 FLAG = re.compile(r"(?i)conf|cfg|^-*exp(?:eriment)?$")
 DEEPEST = 6
 
@@ -37,6 +39,18 @@ def by_word(case: Case, fact: Fact, places: Sequence[str]) -> Iterator[str]:
         if path := _found(str(template.value).replace("{}", fact.value), [*places, own]):
             yield path
             return
+
+
+def by_module(case: Case, facts: Sequence[Fact], places: Sequence[str]) -> Iterator[str]:
+    """The module of settings that the launch names: ``python train.py configs.large``, ``--cfg configs.large``."""
+    if not case.all("code.config_module"):
+        return
+    words = [str(word) for fact in facts if fact.name == "launch.arguments" for word, known in fact.value if known]
+    words += [fact.value for fact in facts if isinstance(fact.value, str) and FLAG.search(fact.spelling or "")]
+    for word in words:
+        if MODULE.fullmatch(word):
+            tries = [os.path.normpath(os.path.join(place, word.replace(".", "/") + ".py")) for place in places]
+            yield from (one for one in tries[:] if os.path.isfile(one))
 
 
 def with_parents(case: Case, path: str, facts: list[Fact], depth: int = DEEPEST) -> tuple[list[Fact], list[str]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.job.config import read_config
-from crashcart.readers.job.config_names import FOLDERS, by_word, with_parents
+from crashcart.readers.job.config_names import FOLDERS, by_module, by_word, with_parents
 from crashcart.readers.job.hydra import NUMBER, composed
 from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
@@ -57,7 +57,7 @@ def read_configs(
     """Read them all, in the order in which the job names them; what cannot be read is told."""
     read = Read()
     hydra = composed(case, facts, places, configs if given else ())
-    listed = [*configs, *_named(case, facts, places, words=not hydra.facts)]
+    listed = [*configs, *_named(case, facts, places, words=not hydra.facts), *by_module(case, facts, places)]
     if not listed and not hydra.facts:
         listed = list(_named(case, defaults, places, words=True)) or list(_in_code(case, places))
     read.facts += hydra.facts

@@ -1,4 +1,4 @@
-"""Python files as configs, read by their tree and never run: mmengine's ``_base_``, nanoGPT's plain assignments.
+"""Python files as configs, read by their tree and never run: mmengine's ``_base_``, plain assignments, ``import *``.
 
     _base_ = ["../_base_/schedule.py"]
     optim_wrapper = dict(type="AmpOptimWrapper", optimizer=dict(type="AdamW", lr=1e-4), accumulative_counts=4)
@@ -46,6 +46,8 @@ def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
     found: list[Found] = []
     facts: list[Fact] = []
     for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and (beside := _imported(path, node)):
+            facts += read_python(beside, (*above, os.path.realpath(path)))
         target = _target(node)
         if target is None or not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
@@ -99,6 +101,20 @@ def _pairs(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 yield key.value, value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
         yield from ((one.arg, one.value) for one in node.keywords if one.arg)
+
+
+def _imported(path: str, node: ast.ImportFrom) -> str:
+    """The file from which a config takes everything: ``from configs.base import *``."""
+    if node.names[0].name != "*":
+        return ""
+    folder = os.path.dirname(path)
+    for _ in range(max(0, node.level - 1)):
+        folder = os.path.dirname(folder)
+    name = (node.module or "").replace(".", "/") + ".py"
+    upwards = [folder] if node.level else [folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder)), ""]
+    tries = [os.path.normpath(os.path.join(one, name)) for one in upwards]
+    found = next((one for one in tries if os.path.isfile(one)), "")
+    return found if found and os.path.realpath(found) != os.path.realpath(path) else ""
 
 
 def _target(node: ast.stmt) -> str | None:

@@ -27,10 +27,15 @@ _KIB = 1024
 
 
 def host_facts(case: Case) -> Iterator[Fact]:
-    """``host.memory_bytes``, ``host.shm_bytes``, ``host.open_files``; nothing for a job that runs elsewhere."""
+    """``host.memory_bytes``, ``host.shm_bytes``, ``host.open_files``; for a job that runs elsewhere only what its script sets."""
+    said = case.all("script.other_commands")
+    texts = "\n".join(str(fact.value) for fact in said)
+    raised = re.search(r"ulimit\s+-S?H?n\s+(\d+|unlimited|hard)", texts)
+    if raised is not None and raised[1].isdigit() and int(raised[1]) > 0:
+        where = _line(said[0].evidence.where.rsplit(":", 1)[0], raised[0]) or said[0].evidence.where
+        yield Fact("host.open_files", int(raised[1]), Evidence("launch", raised[0], where), "flag")
     if not runs_here(case):
         return
-    said = "\n".join(str(fact.value) for fact in case.all("script.other_commands"))
     memory = _memory()
     if memory is not None:
         yield memory
@@ -41,13 +46,21 @@ def host_facts(case: Case) -> Iterator[Fact]:
     if shm is not None and shm.f_blocks:
         size = shm.f_blocks * shm.f_frsize
         yield Fact("host.shm_bytes", size, Evidence("machine", f"{size >> 20} MiB", SHARED), "machine")
-    raised = re.search(r"ulimit\s+-S?n\s+(\d+|unlimited)", said)
-    if raised is None or raised[1].isdigit():
+    if raised is None:
         import resource
 
-        soft = int(raised[1]) if raised is not None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         if soft > 0:
             yield Fact("host.open_files", soft, Evidence("machine", f"ulimit -n: {soft}", "this shell"), "machine")
+
+
+def _line(path: str, text: str) -> str:
+    """Where a script says something."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return next((f"{path}:{number}" for number, line in enumerate(file, 1) if text in line), "")
+    except OSError:
+        return ""
 
 
 def _memory() -> Fact | None:

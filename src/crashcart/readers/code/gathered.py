@@ -1,0 +1,151 @@
+"""Handles that are opened when a sample is asked for and kept for the next time, one for each file, with none ever closed.
+
+    self.open[path] = h5py.File(path, "r")       in a data set, or in a pool of files that one holds
+    OPEN[path] = h5py.File(path, "r")            in the file
+    @functools.cache def opened(path): return h5py.File(path, "r")
+
+Each process holds as many descriptors as it has met files. A pool that lets the oldest go does not.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.model import Edit
+from crashcart.readers.code._callers import statement_of
+from crashcart.readers.code._edits import alone, line_before
+from crashcart.readers.code._lazily import imported
+from crashcart.readers.code._openers import OPENERS, Openers
+from crashcart.readers.code._paths import given_to
+from crashcart.readers.code.grown import TAKES_OUT
+from crashcart.readers.code.source import FUNCTIONS, inside, keyword, name_of, parents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code.program import Program
+    from crashcart.readers.code.source import Function, Source
+
+KEPT = 16
+BEGUN = {"__init__", "__post_init__", "__setstate__"}
+
+
+def look(program: Program) -> Iterator[Fact]:
+    """``code.handles_gathered``: who keeps them, in what, and the lines that let the oldest go."""
+    if not program.imports("h5py", "lmdb", "tables"):
+        return
+    openers = Openers(program)
+    for source in program.sources:
+        for function in source.nodes(ast.FunctionDef):
+            if (decorator := _remembers(source, function)) is not None and _opens(openers, source, function):
+                value = {"who": function.name, "holder": "its answers", "edits": _few(source, decorator)}
+                yield source.fact("code.handles_gathered", value, decorator)
+        for node in source.nodes(ast.Call):
+            if openers.of(source, node) is None or any(isinstance(one, (ast.With, ast.withitem)) for one in parents(node)):
+                continue
+            kept = _kept(source, node)
+            if kept is not None and not _lets_go(source, kept):
+                statement = statement_of(kept)
+                holder = name_of(kept.value)
+                owner = inside(kept, ast.ClassDef)
+                who = owner.name if owner is not None and holder.startswith("self.") else "the program"
+                value = {"who": who, "holder": holder, "edits": _bounded(source, statement, holder)}
+                yield source.fact("code.handles_gathered", value, statement)
+
+
+def _kept(source: Source, opened: ast.Call) -> ast.Subscript | None:
+    """The place in a mapping into which a handle is put, at once or through a name."""
+    function = inside(opened, *FUNCTIONS)
+    statement = statement_of(opened)
+    if function is None or getattr(function, "name", "") in BEGUN or not isinstance(statement, ast.Assign):
+        return None
+    if statement.value is not opened:
+        return None
+    names = [one.id for one in statement.targets if isinstance(one, ast.Name)]
+    later = [
+        target
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in names
+        for target in node.targets
+    ]
+    for target in (*statement.targets, *later):
+        entry = isinstance(target, ast.Subscript) and not isinstance(target.slice, (ast.Constant, ast.Slice))
+        if entry and isinstance(target, ast.Subscript) and _is_store(source, function, name_of(target.value)):
+            return target
+    return None
+
+
+def _is_store(source: Source, function: ast.AST, name: str) -> bool:
+    """Whether a mapping outlives the call: an attribute, or a name of the file, that begins empty."""
+    if name.startswith("self."):
+        given = given_to(source, name, None)
+    elif any(isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store) for one in ast.walk(function)):
+        return False
+    else:
+        given = given_to(source, name, None) if name else []
+    empty = [
+        one
+        for one in given
+        if (isinstance(one, ast.Dict) and not one.keys)
+        or (isinstance(one, ast.Call) and name_of(one.func).rpartition(".")[2] in {"dict", "OrderedDict"} and not one.args)
+    ]
+    return bool(given) and len(empty) == len(given)
+
+
+def _lets_go(source: Source, kept: ast.Subscript) -> bool:
+    """Whether anything takes a handle out again, or counts them."""
+    name = name_of(kept.value)
+    home = inside(kept, ast.ClassDef) if name.startswith("self.") else source.tree
+    for node in ast.walk(home or source.tree):
+        if isinstance(node, ast.Call) and name_of(node.func).rpartition(".") in [(name, ".", one) for one in TAKES_OUT]:
+            return not _at_the_end(node)
+        if isinstance(node, ast.Delete) and any(name_of(one).startswith(name) for one in node.targets):
+            return True
+        if isinstance(node, ast.Compare) and f"len({name})" in ast.unparse(node):
+            return True
+    return False
+
+
+def _at_the_end(node: ast.AST) -> bool:
+    """Whether it is done only when all is over: ``close``, ``__del__``."""
+    function = inside(node, *FUNCTIONS)
+    return getattr(function, "name", "") in {"close", "__del__", "__exit__", "shutdown", "__getstate__"}
+
+
+def _remembers(source: Source, function: Function) -> ast.expr | None:
+    for one in function.decorator_list:
+        name = source.called(one.func if isinstance(one, ast.Call) else one)
+        most = keyword(one, "maxsize", 0) if isinstance(one, ast.Call) else None
+        if name == "functools.cache" or (
+            name == "functools.lru_cache" and isinstance(most, ast.Constant) and most.value is None
+        ):
+            return one
+    return None
+
+
+def _opens(openers: Openers, source: Source, function: Function) -> bool:
+    """Whether a function answers with a file that it opened."""
+    answers = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
+    return bool(answers) and all(
+        isinstance(one, ast.Call) and (source.called(one.func) in OPENERS or openers.of(source, one) is not None)
+        for one in answers
+    )
+
+
+def _few(source: Source, decorator: ast.expr) -> tuple[Edit, ...]:
+    """The decorator with a bound; what goes out of the cache is closed when nobody has it."""
+    written = source.written(decorator.func if isinstance(decorator, ast.Call) else decorator)
+    module = written.rpartition(".")[0] or "functools"
+    name = written if written == "lru_cache" else f"{module}.lru_cache"
+    needed = imported(source, "functools") if name == "functools.lru_cache" else ()
+    return (Edit(source.span(decorator), f"{name}(maxsize={KEPT})"), *needed)
+
+
+def _bounded(source: Source, statement: ast.stmt, holder: str) -> tuple[Edit, ...]:
+    """Lines that close the oldest before another is opened."""
+    if not alone(source, statement):
+        return ()
+    lines = (f"while len({holder}) >= {KEPT}:", f"    {holder}.pop(next(iter({holder}))).close()")
+    return (line_before(source, statement, *lines),)
