@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Experiment, Fix, Sign, Strength
 
-__all__ = ["Cause", "Phrase", "Stack", "against", "causes", "compiled", "decisive", "strong", "weak"]
+__all__ = ["Cause", "Phrase", "Stack", "against", "causes", "compiled", "decisive", "identities", "strong", "weak"]
 
 PARTS = ("in_log", "in_config", "in_code", "in_data", "in_machine", "in_checkpoints", "in_recorder")
 
@@ -155,6 +155,11 @@ def causes() -> tuple[Cause, ...]:
     """Every cause of the knowledge base, found by folder, in the order of their ids."""
     folder = os.path.join(os.path.dirname(__file__), "causes")
     return tuple(Cause(identity, importlib.import_module(name)) for identity, name in _found(folder))
+
+
+def identities() -> list[str]:
+    """The ids of all causes; none is loaded for it."""
+    return [identity for identity, _ in _found(os.path.join(os.path.dirname(__file__), "causes"))]
 
 
 def _found(folder: str) -> Iterator[tuple[str, str]]:

@@ -99,6 +99,8 @@ def _ignored(cause: Cause, sign: Sign, case: Case, silenced: list[Evidence]) -> 
     """Whether the user silenced this cause at this place."""
     family = cause.id.split("/")[0]
     if case.ignored.get("*", frozenset()) & {cause.id, f"{family}/*", family}:
+        told = Evidence("config", f"silenced by [tool.crashcart]: {cause.id}", "pyproject.toml")
+        silenced += [told] if told not in silenced else []
         return True
     for item in sign.evidence:
         if case.ignored.get(item.where, frozenset()) & {cause.id, f"{family}/*", family}:

@@ -72,3 +72,21 @@ def test_what_is_not_understood_is_told(tmp_path: Path) -> None:
 def test_a_broken_file_costs_a_sentence_only(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.crashcart]\nignore = [\n")
     assert "cannot be read as TOML" in own_settings(str(tmp_path)).not_looked[0].why
+
+
+def test_a_silenced_cause_that_is_none_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, '[tool.crashcart]\nignore = ["config/tipe", "config", "data/*"]\n')
+    told = [gap.why for gap in own_settings(str(tmp_path)).not_looked]
+    assert told == ["ignore of [tool.crashcart]: there is no cause 'config/tipe': did you mean 'config/type'?"]
+    project(tmp_path, monkeypatch, '[tool.crashcart]\nignore = "config/type"\n')
+    assert "must be a list" in own_settings(str(tmp_path)).not_looked[0].why
+
+
+def test_a_remark_that_silences_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(tmp_path, monkeypatch, "")
+    (tmp_path / "cfg.yaml").write_text("lr: 1e-4  # crashcart: ignore[config/tipe] known\nx: 1  # crashcart: ignore\n")
+    diagnosis = crashcart.check(command=["python", "train.py"])
+    assert [one.cause for one in diagnosis.findings] == ["config/type"]
+    told = {gap.what: gap.why for gap in diagnosis.not_looked}
+    assert "did you mean 'config/type'?" in told["cfg.yaml:1"]
+    assert "it needs a cause" in told["cfg.yaml:2"]

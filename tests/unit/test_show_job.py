@@ -59,3 +59,23 @@ def test_the_parallel_kind_is_what_the_code_says(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--", "torchrun", "--nproc_per_node=2", name]
         text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         assert f"parallel kind {says}" in {" ".join(line.split()) for line in text.split("\n")}
+
+
+def test_lightning_counts_devices_on_every_node(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text("from lightning.pytorch.cli import LightningCLI\n\nLightningCLI()\n")
+    (tmp_path / "cfg.yaml").write_text("trainer:\n  devices: 8\n  num_nodes: 2\n  precision: bf16\n")
+    command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--json", "--", "python", "main.py", "fit"]
+    for more, ranks in (([], 16), (["--trainer.devices", "4"], 8)):
+        words = [*command, "--config", "cfg.yaml", *more]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout)["job"][0]["settings"]["ranks"]["value"] == ranks
+
+
+def test_an_override_is_shown_as_the_program_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import sys\nimport yaml\ncfg = yaml.safe_load(open('c.yaml'))\nfor word in sys.argv[1:]:\n"
+        "    name, _, raw = word.partition('=')\n    cfg[name] = yaml.safe_load(raw)\n"
+    )
+    command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--json", "--", "python", "train.py", "lr=1e-4"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert json.loads(done.stdout)["job"][0]["settings"]["learning rate"]["value"] == "1e-4"

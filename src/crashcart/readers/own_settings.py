@@ -24,7 +24,7 @@ from crashcart.record import field, record
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["OwnSettings", "own_settings"]
+__all__ = ["OwnSettings", "own_settings", "unknown_cause"]
 
 KNOWN = {"ignore", "exclude", "names"}
 
@@ -71,6 +71,20 @@ def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
+def unknown_cause(name: str) -> str:
+    """What is wrong with the name of a cause or a family that is to be silent; nothing where there is one of that name."""
+    from difflib import get_close_matches
+
+    from crashcart.cause import identities
+
+    every = identities()
+    families = {one.split("/")[0] for one in every}
+    if name in every or name in families or (name.endswith("/*") and name[:-2] in families):
+        return ""
+    close = get_close_matches(name, [*every, *sorted(families)], n=1)
+    return f"there is no cause {name!r}" + (f": did you mean {close[0]!r}?" if close else "")
+
+
 def _odd(table: dict[str, Any], right: dict[str, str]) -> Iterator[str]:
     """What we do not understand, each with what to write."""
     from difflib import get_close_matches
@@ -79,6 +93,12 @@ def _odd(table: dict[str, Any], right: dict[str, str]) -> Iterator[str]:
         if key not in KNOWN:
             close = get_close_matches(key, KNOWN, n=1)
             yield f"[tool.crashcart] knows no {key!r}" + (f": did you mean {close[0]!r}?" if close else "")
+    for key in ("ignore", "exclude"):
+        if key in table and not isinstance(table[key], list):
+            yield f"{key} of [tool.crashcart] must be a list: {key} = [{str(table[key])!r}]".replace("'", '"')
+    for name in _texts(table.get("ignore")):
+        if told := unknown_cause(name):
+            yield f"ignore of [tool.crashcart]: {told}"
     for key, name in (table.get("names") or {}).items() if isinstance(table.get("names"), dict) else ():
         if key not in right:
             close = get_close_matches(str(name), SPELLINGS, n=1)

@@ -38,6 +38,7 @@ from crashcart.readers.project import (
     files_of,
     ignored_in,
     launches,
+    odd_remarks,
     readers_of,
     root_of,
 )
@@ -208,7 +209,9 @@ class _Planning:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
         count_ranks(case, program)
         data_facts(case, program, places, self.looking)
-        case.ignored = ignored_in([*(source.path for source in program.sources), *read.files, name, *named], self.remarks)
+        remarked = [*(source.path for source in program.sources), *read.files, name, *named]
+        case.ignored = ignored_in(remarked, self.remarks)
+        case.not_looked += [NotLooked(where, why) for where, why in odd_remarks(remarked)]
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 

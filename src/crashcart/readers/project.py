@@ -22,6 +22,7 @@ __all__ = [
     "found_in",
     "ignored_in",
     "launches",
+    "odd_remarks",
     "readers_of",
     "root_of",
 ]
@@ -41,6 +42,7 @@ LOADS = re.compile(
     r"|spec_from_file_location|import_module|runpy|exec\("
 )
 IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
+LOST_REMARK = re.compile(r"#\s*crashcart:\s*(?!ignore\[[\w/*,\s-]+\])\S")
 MOST_FILES = 20_000
 
 
@@ -159,6 +161,24 @@ def ignored_in(paths: Iterable[str], known: dict[str, dict[str, frozenset[str]]]
             known[path] = dict(_remarks(path))
         found.update(known[path])
     return found
+
+
+def odd_remarks(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Remarks that silence nothing, each with its place and what is wrong with it."""
+    from crashcart.readers.own_settings import unknown_cause
+
+    for path in dict.fromkeys(paths):
+        text = read_text(path)
+        for number, line in enumerate(text.split("\n") if "crashcart:" in text else (), 1):
+            remark = IGNORE.search(line)
+            if remark is not None:
+                told = [unknown_cause(name.strip()) for name in remark[1].split(",")]
+                yield from ((f"{path}:{number}", f"the remark silences nothing: {one}") for one in told if one)
+            elif LOST_REMARK.search(line):
+                yield (
+                    f"{path}:{number}",
+                    "the remark silences nothing: it needs a cause, # crashcart: ignore[family/cause] reason",
+                )
 
 
 def _remarks(path: str) -> Iterator[tuple[str, frozenset[str]]]:

@@ -42,8 +42,8 @@ def working_in(version: str) -> Iterator[None]:
 
 def _unpack(revision: str, folder: str) -> str:
     """Unpack a revision; where in it we are."""
-    inner = _git("rev-parse", "--show-prefix").decode().strip()
-    top = _git("rev-parse", "--show-toplevel").decode().strip()
+    inner = _git("rev-parse", "--show-prefix", what=revision).decode().strip()
+    top = _git("rev-parse", "--show-toplevel", what=revision).decode().strip()
     found = _git("-C", top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=revision)
     packed = _git("-C", top, "archive", "--format=tar", found.decode().strip())
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:

@@ -89,20 +89,23 @@ def _headline(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     sure = [finding for finding in diagnosis.findings if finding.level == "will"]
     possible = [finding for finding in diagnosis.findings if finding.level == "can"]
     if sure:
-        yield "bold red", wrapped(f"This job will go wrong: {_lower(sure[0].signs[0].says)}.", "")
+        yield "bold red", wrapped(f"This job will go wrong: {_ended(sure[0].signs[0].says)}", "")
     elif possible:
         yield (
             "bold yellow",
-            wrapped(f"Nothing will surely kill this job. It can: {_lower(possible[0].signs[0].says)}.", ""),
+            wrapped(f"Nothing will surely kill this job. It can: {_ended(possible[0].signs[0].says)}", ""),
         )
     else:
         unsure = " Not everything could be read." if diagnosis.not_looked else ""
         yield "bold yellow" if unsure else "bold green", f"Nothing in what was read will kill this job.{unsure}"
 
 
-def _lower(sentence: str) -> str:
+def _ended(sentence: str) -> str:
+    """A sentence after a colon."""
     word = sentence.split(" ", 1)[0]  # FilePool and load_all are names, and stay as they are
-    return sentence[:1].lower() + sentence[1:] if word[1:].isalpha() and word[1:].islower() else sentence
+    plain = word[1:].isalpha() and word[1:].islower() and word != "Hydra"
+    lower = sentence[:1].lower() + sentence[1:] if plain else sentence
+    return lower if lower.endswith(("?", "!")) else f"{lower}."
 
 
 def _told(finding: Finding) -> Iterator[tuple[str, str]]:

@@ -58,6 +58,7 @@ OF_LOADERS = {
     "workers of a loader": ("workers", ""), "prefetch": ("prefetch", ""), "persistent": ("persistent", ""), "pinned": ("pin", ""),
     "drop last": ("drop_last", "train"), "evaluation workers": ("workers", "eval"), "evaluation batch": ("batch", "eval"),
 }  # fmt: skip
+KINDS = {"train.bf16": "bf16", "train.fp16": "fp16", "train.amp": "mixed"}  # switches that stand for a precision
 UNKNOWN = "unknown"
 _LONGEST, _SHORT = 36, 14
 
@@ -83,7 +84,7 @@ def _lines(name: str, case: Case, counted: dict[str, int]) -> Iterator[tuple[str
     for heading, part in _rows(case, counted):
         yield "bold", f"  {heading}"
         for label, row in part:
-            value, origin = (UNKNOWN, "") if row is None else (clean(_shown(row[0])), clean(row[1]))
+            value, origin = (UNKNOWN, "") if row is None else (clean(_shown(row[0], label)), clean(row[1]))
             yield (
                 "" if row else "dim",
                 f"    {label:<22}{value:<{_LONGEST if len(value) > _SHORT else _SHORT}} {origin}".rstrip(),
@@ -91,9 +92,11 @@ def _lines(name: str, case: Case, counted: dict[str, int]) -> Iterator[tuple[str
     yield "", ""
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, label: str) -> str:
     if isinstance(value, tuple):
         return " and ".join(map(str, value))
+    if label == "host memory limit" and isinstance(value, int):
+        return f"{value / 2**30:.4g} GiB"
     text = repr(value) if isinstance(value, str) and (value[:1].isdigit() or value in {"None", "none"}) else str(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
@@ -122,6 +125,8 @@ def _known(case: Case, names: tuple[str, ...]) -> tuple[Any, str] | None:
     fact = next((case.facts[name] for name in names if name in case.facts), None)
     if fact is None and names == ("distributed.kind",):
         return _in_code(case)
+    if fact is not None and fact.name in KINDS and isinstance(fact.value, bool):
+        return (KINDS[fact.name] if fact.value else f"{KINDS[fact.name]} off"), _origin(fact)
     return None if fact is None else (fact.value, _origin(fact))
 
 

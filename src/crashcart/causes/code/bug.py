@@ -123,6 +123,9 @@ def _fault(death: Death) -> str:
 
 
 LOOK = Fix("Look at the innermost frame of your own code", "by-hand", "the traceback above names file and line")
+SYNTAX = Fix(
+    "Correct the line that is no Python", "by-hand", "`python -m py_compile FILE` with the job's own Python names the place"
+)
 QUIET = Fix(
     "Find who ended the process without an exception",
     "by-hand",
@@ -158,6 +161,9 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(case.all("code.unpicklable"))
     if edits:
         yield Fix("Give the lambda a name in the file", "exact", "pickle finds functions by their name", edits=edits)
+    if case.all("code.no_python"):
+        yield SYNTAX
+        return
     leader = first(case)
     if leader is None or leader.raised is not None:
         yield LOOK

@@ -106,6 +106,9 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 def _foreseen(case: Case) -> Iterator[Sign]:
     """Variables that nobody sets, and a pipe that hides how the training ended."""
+    for fact in case.all("script.open_quote"):
+        told = "a quote begins in this line and is never closed: the shell takes the rest of the script for one text and refuses it"
+        yield Sign("decisive", told, (fact.evidence,))
     names = case.facts.get("script.names")
     for fact in case.all("script.unset_variable") if names is not None else ():
         if names is not None and fact.value in names.value:
@@ -122,6 +125,9 @@ def _foreseen(case: Case) -> Iterator[Sign]:
         yield Sign("weak", told, (hidden.evidence,), fatal=False)
 
 
+CARRIAGE = "bash keeps the carriage return of a Windows line end as a part of the last word"
+
+
 def fix(case: Case) -> Iterator[Fix]:
     """Take out what breaks the continuation, where the script is at hand."""
     broken, mending = case.facts.get(BROKEN), case.facts.get("script.mending")
@@ -129,7 +135,16 @@ def fix(case: Case) -> Iterator[Fix]:
         why = "the backslash must be the last character of its line; the command then arrives whole"
         pieces = mending.value if mending is not None else [(broken.span.start, broken.span.end)]
         edits = tuple(Edit(Span(broken.span.file, start, end, broken.span.line), "") for start, end in pieces)
-        yield Fix("Remove what stands after the backslash", "exact", why, edits=edits)
+        ends = "CR" in str(broken.value) and "\\" not in str(broken.value)
+        title = "Give the lines plain ends" if ends else "Remove what stands after the backslash"
+        yield Fix(title, "exact", CARRIAGE if ends else why, edits=edits)
+        return
+    if case.all("script.open_quote"):
+        yield Fix(
+            "Close the quote",
+            "by-hand",
+            "`bash -n` on the script names the line where it gave up; the quote stands before it",
+        )
         return
     yield Fix(
         "Make the command whole",

@@ -26,6 +26,7 @@ def look(program: Program) -> Iterator[Fact]:
     """``code.config_file``: its name, at the text. ``code.hydra``: path and name, and the flag that gives the name.
 
     ``code.config_module``: a module whose name comes from outside is imported: ``cfg = importlib.import_module(sys.argv[1])``.
+    ``code.hydra_store``: configs that are in no file.
     """
     for source in program.sources:
         for call in source.calls("importlib.import_module", "__import__"):
@@ -34,6 +35,8 @@ def look(program: Program) -> Iterator[Fact]:
             if call.args and not isinstance(call.args[0], ast.Constant) and any(CONFIG.search(name) for name in names):
                 yield source.fact("code.config_module", source.written(call.args[0]), call)
         yield from _hydra(source)
+        for call in source.calls("ConfigStore.instance", "hydra.plugins.SearchPathPlugin"):
+            yield source.fact("code.hydra_store", value=True, node=call)
         for text in source.nodes(ast.Constant):
             if isinstance(text.value, str) and NAMED.fullmatch(text.value) and _is_read(text):
                 yield source.fact("code.config_file", text.value, text)
@@ -51,7 +54,7 @@ def _is_read(text: ast.Constant) -> bool:
 def _hydra(source: Source) -> Iterator[Fact]:
     for call in source.calls("hydra.main"):
         path, name = _text(keyword(call, "config_path", 0)), _text(keyword(call, "config_name", 1))
-        yield source.fact("code.hydra", {"path": path if path is not None else ".", "name": name}, call)
+        yield source.fact("code.hydra", {"path": path if path is not None else ".", "name": name, "main": True}, call)
     paths = [keyword(call, "config_path", 0) for call in source.calls("hydra.initialize", "hydra.experimental.initialize")]
     for call in source.calls("hydra.compose", "hydra.experimental.compose"):
         named = keyword(call, "config_name", 0)

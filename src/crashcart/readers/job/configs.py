@@ -60,7 +60,7 @@ def read_configs(
     listed = [*configs, *_named(case, facts, places, words=not hydra.facts), *by_module(case, facts, places)]
     if not listed and not hydra.facts:
         listed = list(_named(case, defaults, places, words=True)) or list(_in_code(case, places))
-    read.facts += hydra.facts
+    read.facts += [*hydra.facts, *hydra.refused]
     read.files += hydra.files
     if not hydra.facts:
         case.not_looked += [gap for fact in facts for gap in _folders(fact, places)]

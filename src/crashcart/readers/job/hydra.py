@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import NotLooked
 from crashcart.readers.job.config import read_config
+from crashcart.readers.job.hydra_refusals import refused
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record, replace
 
@@ -34,10 +35,11 @@ DEEPEST = 12
 
 @record
 class Composed:
-    """The facts of all files, later before earlier, and the files."""
+    """The facts of all files, later before earlier, and the files; and what Hydra would refuse of the command line."""
 
     facts: list[Fact] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    refused: list[Fact] = field(default_factory=list)
 
 
 def composed(case: Case, facts: Sequence[Fact], places: Sequence[str], named: Sequence[str] = ()) -> Composed:
@@ -60,7 +62,10 @@ def composed(case: Case, facts: Sequence[Fact], places: Sequence[str], named: Se
             if folder is not None:
                 name = _meant(folder, named) or name
             if folder is not None and isinstance(name, str):
-                _Composition(case, folder, chosen, done).file(name, "")
+                composition = _Composition(case, folder, chosen, done)
+                composition.file(name, "")
+                if entry.value.get("main") and not case.all("code.hydra_store") and done.facts:
+                    done.refused = list(refused(composition.groups, done.facts, facts, folder, whole=composition.whole))
                 return done
     return done
 
@@ -77,18 +82,22 @@ class _Composition:
     def __init__(self, case: Case, folder: str, chosen: dict[str, Fact], done: Composed) -> None:
         self.case, self.folder, self.chosen, self.done = case, folder, chosen, done
         self.open: list[str] = []
+        self.groups: set[str] = set()
+        self.whole = True
 
     def file(self, name: str, package: str) -> None:
         """One file with its defaults; ``name`` is relative to the folder of all configs."""
         path = os.path.normpath(os.path.join(self.folder, name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"))
         if path in self.open or len(self.open) > DEEPEST:
             self.case.not_looked.append(NotLooked(path, "its defaults lead back to itself"))
+            self.whole = False
             return
         try:
             text = text_of(path)
             own = read_config(path, prefix=self.package(text, package))
         except CommandError as problem:
             self.case.not_looked.append(NotLooked(path, str(problem)))
+            self.whole = False
             return
         self.open.append(path)
         self.done.files.append(path)
@@ -111,8 +120,9 @@ class _Composition:
         group = group.removeprefix("override ").removeprefix("optional ").strip()
         at, _, package = group.partition("@")
         at = at.lstrip("/") if at.startswith("/") or not below else f"{below}/{at}".strip("/")
+        self.groups.add(at)
         chosen = self.chosen.get(at)
-        option = str(chosen.value) if chosen is not None else option
+        option = str(chosen.value).partition(",")[0] if chosen is not None else option  # of a sweep the first
         if option in {"None", "null", "???"}:
             return
         self.file(f"{at}/{option}".strip("/"), package or at.replace("/", "."))

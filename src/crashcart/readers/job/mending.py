@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact
+from crashcart.readers.job.makefile import is_makefile
 from crashcart.readers.job.shell import lex
 from crashcart.record import replace
 
@@ -27,12 +28,17 @@ OUTSIDE = re.compile(
 
 
 def oddities(script: Script) -> Iterator[Fact]:
-    """What must go from a broken script, which variables it uses and never sets, and (to compare with) which it sets.
+    """What must go from a broken script, a quote that is never closed, which variables it uses and never sets, and (to compare with) which it sets.
 
     A script that reads another one first gets its variables there, so then nothing can be said of them.
     """
     if script.broken:
         yield replace(script.broken[0], name="script.mending", value=superfluous(script.text))
+    for span in script.open_quotes[:1] if script.file and not is_makefile(script.file) else ():
+        line = script.text[script.text.rfind("\n", 0, span.start) + 1 :].partition("\n")[0].strip()
+        yield Fact(
+            "script.open_quote", value=True, evidence=Evidence("script", line, f"{script.file}:{span.line}"), origin="file"
+        )
     unset = {
         name: span for name, span in script.unset.items() if not OUTSIDE.fullmatch(name) and not _is_asked(script.text, name)
     }

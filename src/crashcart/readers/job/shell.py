@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Evidence, Fact, Span
 from crashcart.readers.job.script_files import take_in, text_of
 from crashcart.readers.job.words import UNIT, Expander, Word, joined, texts
-from crashcart.record import field, record
+from crashcart.record import field, record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +67,7 @@ class Script:
     exported: dict[str, Word] = field(default_factory=dict)
     broken: list[Fact] = field(default_factory=list)
     unset: dict[str, Span] = field(default_factory=dict)
+    open_quotes: list[Span] = field(default_factory=list)
 
 
 def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Script:
@@ -150,8 +151,12 @@ class _Lexer:
             self.continued(unit.group())
             if dead:
                 self.dead(dead)
+            if unit.group() in {"'", '"'} and unit.group() not in self.text[self.at :]:
+                self.script.open_quotes.append(self.span(unit.start(), unit.end()))
         self.expander.unset.clear()
         words = self.expander.expand(self.text[start : self.at], self.span(start, self.at), split=split)
+        if self.script.open_quotes:  # all that follows is one text for bash, and no command
+            words = [replace(one, known=False) for one in words]
         for name in self.expander.unset:
             self.script.unset.setdefault(name, self.span(start, self.at))
         return words

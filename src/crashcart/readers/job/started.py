@@ -22,7 +22,7 @@ SEVERAL = ("spawn", "start_processes", "notebook_launcher", "Popen", "Trainer", 
 def count_ranks(case: Case, program: Program) -> None:
     """A plain ``python train.py`` is one process, unless the program starts others itself."""
     kind = case.facts.get("launch.kind")
-    if (ranks := _started(case)) is not None:
+    if (ranks := _by_flags(case, program) or _started(case)) is not None:
         case.facts[ranks.name] = ranks
     if kind is None or kind.value != "python" or "launch.processes" in case.facts or not program.sources:
         return
@@ -32,6 +32,20 @@ def count_ranks(case: Case, program: Program) -> None:
     case.facts["launch.processes"] = replace(
         kind, name="launch.processes", value=1, evidence=evidence, origin="default", span=None
     )
+
+
+def _by_flags(case: Case, program: Program) -> Fact | None:
+    """What ``LightningCLI`` starts: the devices of a node times the nodes, each from the command or the config."""
+    kind, each, nodes = (case.facts.get(f"launch.{name}") for name in ("kind", "processes_per_node", "nodes"))
+    if kind is None or kind.value != "python" or each is None or type(each.value) is not int:
+        return None
+    if not any(True for source in program.sources for _ in source.calls("LightningCLI")):
+        return None
+    times = 1 if nodes is None else nodes.value
+    if type(times) is not int:
+        return None
+    span = each.span if times == 1 else None
+    return Fact("launch.processes", each.value * times, each.evidence, each.origin, each.spelling, span)
 
 
 def _started(case: Case) -> Fact | None:
