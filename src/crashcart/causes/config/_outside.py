@@ -65,7 +65,8 @@ def _launched(case: Case, name: str) -> Fact | None:
 
 def _variable(case: Case, read: Fact) -> Iterator[tuple[Fact, Sign]]:
     name, default = read.value["name"], read.value["default"]
-    told = f"the variable {name} is text for the program, and {read.value['how']} needs a number"
+    who = name if name.startswith("sys.argv") else f"the variable {name}"
+    told = f"{who} is text for the program, and {read.value['how']} needs a number"
     launched = _launched(case, name)
     if launched is not None or not isinstance(default, (int, float)):
         yield read, Sign("decisive", told, (read.evidence, *((launched.evidence,) if launched else ())))

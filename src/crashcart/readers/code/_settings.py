@@ -175,7 +175,7 @@ class Reading:
 
 
 def assignments(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Every target with its value: ``a = b``, ``a: float = b``, ``(a := b)``, ``a, b = c, d``."""
+    """Every target with its value: ``a = b``, ``a: float = b``, ``(a := b)``, ``a, b = c, d``, ``for a in b``."""
     for node in source.nodes(ast.Assign):
         for target in node.targets:
             if (
@@ -191,6 +191,10 @@ def assignments(source: Source) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield one.target, one.value
     for named in source.nodes(ast.NamedExpr):
         yield named.target, named.value
+    loops: list[ast.For | ast.comprehension] = [*source.nodes(ast.For), *source.nodes(ast.comprehension)]
+    for loop in loops:  # for rate in cfg["rates"]: each is what the list holds
+        if isinstance(loop.target, ast.Name) and isinstance(loop.iter, (ast.Subscript, ast.Attribute, ast.Name)):
+            yield loop.target, loop.iter
 
 
 def _asked(call: ast.Call) -> str:

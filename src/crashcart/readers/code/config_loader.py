@@ -58,7 +58,7 @@ LOADERS = {
 LASTS = {end.rpartition(".")[2] for end in LOADERS}
 LAYERS = (
     "pydantic", "dacite", "cattrs", "marshmallow", "voluptuous", "cerberus", "typedload", "mashumaro", "dataclass_wizard",
-    "msgspec", "typeguard", "beartype", "jsonschema", "attr", "attrs", "gin", "ml_collections", "fairscale.config",
+    "msgspec", "typeguard", "beartype", "jsonschema", "attr", "attrs", "gin", "fairscale.config",
 )  # fmt: skip
 NUMBERS = {"float", "int"}
 
@@ -120,6 +120,9 @@ def _layers(source: Source) -> Iterator[Fact]:
                 if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and _is_number(one.annotation)
             ]
             yield source.fact("code.typed_layer", names, node)
+    for call in source.nodes(ast.Call):
+        if keyword(call, "default_map") is not None:  # click puts what it holds through the types of its options
+            yield source.fact("code.typed_layer", None, call)
     for call in source.calls("set_defaults"):
         if any(one.arg is None for one in call.keywords):
             yield source.fact("code.typed_layer", sorted(_typed_flags(source)), call)

@@ -39,6 +39,9 @@ def look(program: Program) -> Iterator[Fact]:
     for reading in readings_of(program):
         source = reading.source
         typed = TYPED.search(source.text) is not None
+        for call in source.calls("map"):
+            if len(call.args) > 1 and name_of(call.args[0]) in NUMBERS and (key := reading.plain(call.args[1])):
+                yield source.fact("code.setting_converted", {"key": key, "by": name_of(call.args[0])}, call)
         for call in source.calls(*CONVERTING):
             if call.args and source.called(call.func) in CONVERTING:
                 for key in _keys(reading, call):

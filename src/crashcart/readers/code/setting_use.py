@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.code._optimizers import NUMBERS, is_optimizer, options_of, spread_names
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import keyword, name_of
+from crashcart.readers.code.source import keyword, name_of, parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +32,8 @@ TRAINING = {
 LAYER = {"eps", "p", "dropout", "momentum", "negative_slope", "alpha", "label_smoothing", "margin", "beta"}
 WHOLE = {"batch_size", "num_workers", "prefetch_factor"}
 FORMAT = re.compile(r"[eEfFgGd%]$")
+GROUP = re.compile(r"(?i)(?:^|\.|_)(?:g|pg|group|groups|param_groups?)$")
+SCALE = re.compile(r"(?:^|\.)(?:linspace|logspace|geomspace|arange|clamp|clip)$")
 TEXTS = re.compile(
     r"(?i)(?:^|[._])(?:\w*_)?(?:dir|path|root|folder|fmt|format|template|msg|message|out|output|home|cwd|parent|save_to)$|Path$"
 )
@@ -98,6 +100,7 @@ def _numbers_in(source: Source, spread: set[str]) -> Iterator[Numeric]:
             yield node.right, "a remainder", False
         elif isinstance(node.op, ast.Mult):
             yield from ((one, "a product", False) for one in (node.left, node.right))
+    yield from _changed(source)
     for test in source.nodes(ast.Compare):
         if isinstance(test.ops[0], ORDERED) and not any(_is_text(one) for one in (test.left, *test.comparators)):
             yield from ((one, "a comparison", False) for one in (test.left, *test.comparators))
@@ -106,6 +109,21 @@ def _numbers_in(source: Source, spread: set[str]) -> Iterator[Numeric]:
         parts = spec.values if isinstance(spec, ast.JoinedStr) else []
         if parts and isinstance(parts[-1], ast.Constant) and FORMAT.search(str(parts[-1].value)):
             yield shown.value, "a number in a text", False
+
+
+def _changed(source: Source) -> Iterator[Numeric]:
+    """``rate *= cfg.scale``, ``-cfg.shift``, ``group["lr"] = cfg.lr``."""
+    for node in source.nodes(ast.AugAssign):
+        if isinstance(node.op, (*FAILS, ast.Mult)):
+            yield node.value, "arithmetic", False
+    for one in source.nodes(ast.UnaryOp):
+        if isinstance(one.op, (ast.USub, ast.UAdd)):
+            yield one.operand, "arithmetic", False
+    for target in source.nodes(ast.Subscript):
+        above, name = parent(target), target.slice
+        is_set = isinstance(above, ast.Assign) and isinstance(target.ctx, ast.Store) and isinstance(name, ast.Constant)
+        if is_set and isinstance(name, ast.Constant) and name.value in NUMBERS and GROUP.search(name_of(target.value)):
+            yield above.value, "the optimizer", False  # type: ignore[union-attr]
 
 
 def _is_text(node: ast.expr) -> bool:
@@ -123,7 +141,8 @@ def _takes_numbers(name: str) -> bool:
     return bool(
         ARGUMENTS.search(name)
         or SCHEDULE.search(name)
-        or name in {"range", "torch.tensor", "abs", "round"}
+        or SCALE.search(name)
+        or name in {"range", "torch.tensor", "abs", "round", "min", "max"}
         or name.endswith(("itertools.islice", "DataLoader"))
         or name.startswith(("torch.nn.", "nn.", "math."))
     )
@@ -154,5 +173,14 @@ def _call(source: Source, call: ast.Call, name: str) -> Iterator[Numeric]:
         yield from (
             (one, "a layer", False) for one in (*call.args, *(one.value for one in call.keywords if one.arg in LAYER))
         )
+    else:
+        yield from _calculated(call, name)
+
+
+def _calculated(call: ast.Call, name: str) -> Iterator[Numeric]:
+    if SCALE.search(name):
+        yield from ((one, "arithmetic", False) for one in call.args)
+    elif name in {"min", "max"} and len(call.args) > 1 and not any(_is_text(one) for one in call.args):
+        yield from ((one, "a comparison", False) for one in call.args)
     elif name.startswith("math.") or name in {"torch.tensor", "abs", "round"}:
         yield from ((one, "arithmetic", False) for one in call.args[:1])

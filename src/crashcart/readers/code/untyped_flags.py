@@ -75,6 +75,9 @@ def _from_environment(reading: Reading, node: ast.expr) -> tuple[str, object] | 
     if isinstance(node, ast.Subscript) and reading.source.called(node.value) in {"os.environ", "environ"}:
         name = node.slice
         return (name.value, ...) if isinstance(name, ast.Constant) and isinstance(name.value, str) else None
+    if isinstance(node, ast.Subscript) and reading.source.called(node.value) == "sys.argv":
+        at = node.slice
+        return (f"sys.argv[{at.value}]", ...) if isinstance(at, ast.Constant) and isinstance(at.value, int) else None
     if isinstance(node, ast.Call) and reading.source.called(node.func) in ASKED and node.args:
         name, default = node.args[0], node.args[1] if len(node.args) > 1 else None
         given = default.value if isinstance(default, ast.Constant) else None
