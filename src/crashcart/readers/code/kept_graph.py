@@ -1,7 +1,7 @@
 """Losses that are kept over the steps with the graph that made them: ``losses.append(loss)``, ``total += loss``.
 
 Only what goes backward in the same loop is meant, and only where it is kept in something that lives longer than the loop's
-body and does not go backward itself. ``loss.item()``, ``loss.detach()``, ``float(loss)`` and a name that was set to one of
+body and does not go backward itself; a meter or a log of the program that keeps what it is handed is followed. ``loss.item()``, ``loss.detach()``, ``float(loss)`` and a name that was set to one of
 them before are fine.
 """
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._callers import callers_of
 from crashcart.readers.code._edits import replaced
+from crashcart.readers.code._keepers import handed, stores
 from crashcart.readers.code._loops import last_name, loop_of, loops_of, receiver, within
 from crashcart.readers.code.source import parents
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Edit, Fact
+    from crashcart.readers.code._callers import Callers
     from crashcart.readers.code._loops import Frame, Loops
     from crashcart.readers.code.program import Program
 
@@ -26,18 +29,18 @@ _CUTS = {"item", "detach", "detach_", "float", "tolist", "numpy", "no_grad", "in
 
 def look(program: Program) -> Iterator[Fact]:
     """``code.graph_kept``: what is kept and in what, with the edit that cuts it off."""
-    loops = loops_of(program)
+    loops, callers = loops_of(program), callers_of(program)
     for frame in loops.frames:
         for call in [one for one in frame.calls if loops.is_backward(one)]:
             loop = loop_of(call)
             if loop is not None and any(within(one, loop) and loops.does(frame, one, "step") for one in frame.calls):
-                yield from _kept(loops, frame, call, loop)
+                yield from _kept(callers, loops, frame, call, loop)
 
 
-def _kept(loops: Loops, frame: Frame, backward: ast.Call, loop: ast.stmt) -> Iterator[Fact]:
+def _kept(callers: Callers, loops: Loops, frame: Frame, backward: ast.Call, loop: ast.stmt) -> Iterator[Fact]:
     losses = _sources(frame, _went_backward(backward), loop)
     others = {name for call in frame.calls if loops.is_backward(call) for name in _went_backward(call)}
-    for kept, holder in _uses(frame, loop):
+    for kept, holder in (*_uses(frame, loop), *_handed_over(callers, frame, loop, losses)):
         if not isinstance(kept, ast.Name) or kept.id not in losses or holder in others or holder in losses:
             continue
         if _in_loop(frame, holder, loop) or _cut_off(frame, kept, loop):
@@ -84,6 +87,17 @@ def _uses(frame: Frame, loop: ast.stmt) -> Iterator[tuple[ast.expr, str]]:
             for one, other in ((both.left, both.right), (both.right, both.left)):
                 if ast.unparse(other) == target:
                     yield one, target
+
+
+def _handed_over(callers: Callers, frame: Frame, loop: ast.stmt, losses: set[str]) -> Iterator[tuple[ast.expr, str]]:
+    """What is given to a function of the program that keeps it: ``self.log.update(loss=loss)``, ``meter.update(loss)``."""
+    for call in frame.calls:
+        given = [*call.args, *(word.value for word in call.keywords)]
+        if not within(call, loop) or not any(isinstance(one, ast.Name) and one.id in losses for one in given):
+            continue
+        meant = callers.meant(frame.source, call)
+        for _, function in meant if len(meant) == 1 else ():
+            yield from ((value, holder) for name, value in handed(function, call) for holder in stores(function, name)[:1])
 
 
 def _in_loop(frame: Frame, holder: str, loop: ast.stmt) -> bool:

@@ -34,6 +34,7 @@ _OF_INTEREST = re.compile(
     r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|httpx|smtplib|ftplib|subprocess|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
     r"|json\.dump|create_connection|DATA_|DATASET_|HDF5|hdf5|dataset_dir|data_dir|data_root|data_path"
     r"|num_workers|batch|chunk|RANK|environ|getenv|\blr\b|learning_rate|\bepochs\b|timeout"
+    r"|def (?:update|log|add|record|push|store|append|track)\w*\(self"
 )
 
 
