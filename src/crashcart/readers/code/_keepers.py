@@ -22,21 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["handed", "stores"]
 
 CUTS = {
-    "item",
-    "detach",
-    "detach_",
-    "float",
-    "int",
-    "tolist",
-    "numpy",
-    "cpu",
-    "isnan",
-    "isfinite",
-    "str",
-    "format",
-    "round",
-    "len",
-}
+    "item", "detach", "detach_", "float", "int", "tolist", "numpy", "isnan", "isfinite", "str", "format", "round", "len", "numel", "size",
+    "dim", "nelement", "is_tensor", "isinstance",
+}  # fmt: skip
 ADDS = {"append", "extend", "add", "appendleft"}
 
 
