@@ -36,12 +36,11 @@ from crashcart.readers.project import (
     SCRIPTS,
     entries_of,
     files_of,
-    ignored_in,
     launches,
-    odd_remarks,
     readers_of,
     root_of,
 )
+from crashcart.readers.remarks import Remarks
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class _Planning:
         self.programs: dict[tuple[str, ...], tuple[Program, dict[str, list[Fact]]]] = {}
         self.own = OwnSettings()
         self.root = "."
-        self.remarks: dict[str, dict[str, frozenset[str]]] = {}
+        self.remarks = Remarks()
         self.looking = Looking()
 
     def of(self, asked: Asked) -> list[Plan]:
@@ -210,8 +209,8 @@ class _Planning:
         count_ranks(case, program)
         data_facts(case, program, places, self.looking)
         remarked = [*(source.path for source in program.sources), *read.files, name, *named]
-        case.ignored = ignored_in(remarked, self.remarks)
-        case.not_looked += [NotLooked(where, why) for where, why in odd_remarks(remarked)]
+        case.ignored = self.remarks.silenced(remarked)
+        case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 

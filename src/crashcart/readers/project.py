@@ -20,9 +20,8 @@ __all__ = [
     "entries_of",
     "files_of",
     "found_in",
-    "ignored_in",
     "launches",
-    "odd_remarks",
+    "read_text",
     "readers_of",
     "root_of",
 ]
@@ -41,8 +40,6 @@ LOADS = re.compile(
     r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|LightningCLI|draccus|pyrallis|simple_parsing|HfArgumentParser|Config"
     r"|spec_from_file_location|import_module|runpy|exec\("
 )
-IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
-LOST_REMARK = re.compile(r"#\s*crashcart:\s*(?!ignore\[[\w/*,\s-]+\])\S")
 MOST_FILES = 20_000
 
 
@@ -148,46 +145,6 @@ def found_in(places: Sequence[str], name: str, *, folder: bool = False) -> str |
         if os.path.isdir(path) if folder else os.path.isfile(path):
             return path
     return None
-
-
-def ignored_in(paths: Iterable[str], known: dict[str, dict[str, frozenset[str]]]) -> dict[str, frozenset[str]]:
-    """The places where the user wants causes to be silent: the line of the remark, and the next where it stands alone.
-
-    ``known`` keeps what was read: many jobs share their code.
-    """
-    found: dict[str, frozenset[str]] = {}
-    for path in paths:
-        if path not in known:
-            known[path] = dict(_remarks(path))
-        found.update(known[path])
-    return found
-
-
-def odd_remarks(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Remarks that silence nothing, each with its place and what is wrong with it."""
-    from crashcart.readers.own_settings import unknown_cause
-
-    for path in dict.fromkeys(paths):
-        text = read_text(path)
-        for number, line in enumerate(text.split("\n") if "crashcart:" in text else (), 1):
-            remark = IGNORE.search(line)
-            if remark is not None:
-                told = [unknown_cause(name.strip()) for name in remark[1].split(",")]
-                yield from ((f"{path}:{number}", f"the remark silences nothing: {one}") for one in told if one)
-            elif LOST_REMARK.search(line):
-                yield (
-                    f"{path}:{number}",
-                    "the remark silences nothing: it needs a cause, # crashcart: ignore[family/cause] reason",
-                )
-
-
-def _remarks(path: str) -> Iterator[tuple[str, frozenset[str]]]:
-    text = read_text(path)
-    for number, line in enumerate(text.split("\n") if "crashcart:" in text else (), 1):
-        if remark := IGNORE.search(line):
-            names = frozenset(name.strip() for name in remark[1].split(","))
-            alone = not line[: remark.start()].strip()
-            yield f"{path}:{number + alone}", names
 
 
 def read_text(path: str) -> str:

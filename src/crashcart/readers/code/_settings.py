@@ -34,14 +34,25 @@ def readings_of(program: Program) -> list[Reading]:
     if known is None:
         fields = _config_fields(program)
         known = [Reading(source, fields) for source in program.sources]
+        methods = _methods(program)
         for reading in known:
-            reading.others = known
+            reading.others, reading.methods = known, methods
         functions = _own_functions(known)
         for _ in range(2):
             for reading in known:
                 reading.pass_on(functions)
         program._settings_readings = known  # type: ignore[attr-defined]  # noqa: SLF001 - kept as long as the program
     return known
+
+
+def _methods(program: Program) -> dict[str, list[tuple[Source, ast.FunctionDef]]]:
+    """The methods of all classes that take nothing but their object, by name."""
+    found: dict[str, list[tuple[Source, ast.FunctionDef]]] = {}
+    for source in program.sources:
+        for one in source.nodes(ast.FunctionDef):
+            if len(one.args.args) == 1 and one.args.args[0].arg == "self":
+                found.setdefault(one.name, []).append((source, one))
+    return found
 
 
 def _config_fields(program: Program) -> frozenset[str]:
@@ -78,6 +89,7 @@ class Reading:
         self.source = source
         self.config_fields = fields
         self.others: list[Reading] = [self]
+        self.methods: dict[str, list[tuple[Source, ast.FunctionDef]]] = {}
         self.attributes: dict[str, str] = {}
         self.names: dict[tuple[ast.AST, str], str] = {}
         self.values: dict[tuple[ast.AST, str], list[ast.expr]] = {}

@@ -103,12 +103,7 @@ def _property(node: ast.expr, reading: Reading) -> tuple[ast.expr, Source, Tree 
     name = name_of(node.func if isinstance(node, ast.Call) else node).rpartition(".")
     if (isinstance(node, ast.Call) and (node.args or node.keywords)) or not name[1]:
         return None
-    found = [
-        (source, one)
-        for source in reading.source.neighbours
-        for one in source.nodes(ast.FunctionDef)
-        if one.name == name[2] and [each.arg for each in one.args.args] == ["self"]
-    ]
+    found = reading.methods.get(name[2], [])
     if len(found) != 1 or isinstance(node, ast.Call) == any(
         "property" in name_of(one) for one in found[0][1].decorator_list
     ):
@@ -125,12 +120,12 @@ def _property(node: ast.expr, reading: Reading) -> tuple[ast.expr, Source, Tree 
 def _guards(reading: Reading) -> Iterator[Fact]:
     """``max(1, batch_size)``: a size that can be no smaller than one."""
     for call in reading.source.calls("max", "clip", "maximum", "clamp"):
+        given = (*call.args, *(one.value for one in call.keywords))
+        if not any(isinstance(one, ast.Constant) and one.value == 1 for one in given):
+            continue
         names = {name_of(one).rpartition(".")[2] for one in ast.walk(call) if isinstance(one, (ast.Name, ast.Attribute))}
         names |= {str(one.value) for one in ast.walk(call) if isinstance(one, ast.Constant)}
-        least = any(
-            isinstance(one, ast.Constant) and one.value == 1 for one in (*call.args, *(one.value for one in call.keywords))
-        )
-        if least and any(SIZES.search(name) for name in names):
+        if any(SIZES.search(name) for name in names):
             yield reading.source.fact("code.size_guard", sorted(names), call)
 
 

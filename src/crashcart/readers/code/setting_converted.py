@@ -61,11 +61,11 @@ def _keys(reading: Reading, call: ast.Call) -> Iterator[str]:
         yield key
     elif (name := _variable(first)) is not None:
         yield from _looped(call, name)
-    elif isinstance(first, ast.Name) and name_of(call.func) in NUMBERS:
+    elif isinstance(first, ast.Name) and name_of(call.func) in NUMBERS and "yaml" in reading.source.text:
         function = inside(call, *FUNCTIONS)
         guarded = function is not None and inside(call, ast.Try) is not None
         strings = function is not None and "str" in {one.id for one in ast.walk(function) if isinstance(one, ast.Name)}
-        if (guarded or strings) and "yaml" in reading.source.text:
+        if guarded or strings:
             yield EVERY
 
 
