@@ -348,3 +348,45 @@ def test_episodes_that_are_stacked_must_have_one_length() -> None:
     assert told(STACKED, "data/shape") == ["will"]
     episodes(30, 30, 30)
     assert not told(STACKED, "data/shape")
+
+
+SPLIT = HANDED.replace(
+    """class Windows(Dataset):
+    def __init__(self, root, window):
+        self.window = window
+        self.items = []
+        for path in sorted(glob.glob(os.path.join(root, "*.hdf5"))):
+""",
+    """def parts(root):
+    paths = {listed}
+    cut = {cut}
+    return paths[:cut], paths[cut:]
+
+
+class Windows(Dataset):
+    def __init__(self, paths, window):
+        self.window = window
+        self.items = []
+        for path in paths:
+""",
+).replace(
+    "loader = DataLoader(Windows(DATA_ROOT, window=64), shuffle=True)",
+    "train, val = parts(DATA_ROOT)\nloaders = [DataLoader(Windows(one, window=64)) for one in (train, val)]",
+)
+SORTED = 'sorted(glob.glob(os.path.join(root, "*.hdf5")))'
+
+
+@pytest.mark.parametrize(
+    ("listed", "cut", "level"),
+    [
+        (SORTED, "int(0.8 * len(paths))", ["can"]),
+        (SORTED, "len(paths) * 4 // 5", ["can"]),
+        (SORTED, "len(paths) - 1", ["can"]),
+        (SORTED, "-1", ["can"]),
+        (SORTED, "int(0.2 * len(paths))", ["note"]),
+        ('glob.glob(os.path.join(root, "*.hdf5"))', "int(0.8 * len(paths))", ["note"]),
+    ],
+)
+def test_a_part_that_is_split_off_can_be_empty(listed: str, cut: str, level: list[str]) -> None:
+    episodes(100, 100, 100, 100, 30)
+    assert told(SPLIT.replace("{listed}", listed).replace("{cut}", cut), "data/empty-or-short") == level

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Fact, Span
+    from crashcart.model import Evidence, Fact, Span
 
 __all__ = ["Short", "shortened"]
 
@@ -34,6 +34,7 @@ class Short:
     lost: int
     count: int
     place: Span | None
+    empty: bool  # nothing is left, of all or of a part that is split off
 
 
 def shortened(case: Case) -> Iterator[Short]:
@@ -64,6 +65,7 @@ def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
     wanted = f"{name} ({chunk})" if settings or fact.value["windows"] else f"{chunk} steps"
     told_by = [one.evidence for one in settings] or [episodes.value["named"]]
     items = (fact.evidence, episodes.evidence, *dict.fromkeys(told_by))
+    part: tuple[str, Evidence] | None = None
     room = lengths[0] - 1 + more - (chunk - (number or 0))
     if lost == count:
         told = f"all {of} are shorter than {name} ({chunk}; the longest has {lengths[-1]} steps) and give no sample: the data set is empty"
@@ -72,9 +74,34 @@ def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
         sign = Sign("decisive" if episodes.value["whole"] and not guessed else "strong", told, items)
     else:
         told = f"{lost:,} of {of} are shorter than {wanted} and give no sample; {remain}"
-        sign = Sign("strong" if lost >= _NOTICEABLE * count else "weak", told, items, fatal=False)
+        part = _empty_part(case, episodes, chunk - more)
+        if part is not None:
+            told += f"; {part[0]}"
+            items = (*items, part[1])
+        sign = Sign("strong" if lost >= _NOTICEABLE * count or part is not None else "weak", told, items, fatal=False)
     span = known.span if known is not None else (fact.value["chunk"], *fact.value["also"])[largest].get("span")
-    return Short(sign, known.spelling.lstrip("-") if known is not None else "the chunk", chunk, room, lost, count, span)
+    return Short(
+        sign,
+        known.spelling.lstrip("-") if known is not None else "the chunk",
+        chunk,
+        room,
+        lost,
+        count,
+        span,
+        lost == count or part is not None,
+    )
+
+
+def _empty_part(case: Case, episodes: Fact, least: int) -> tuple[str, Evidence] | None:
+    """A part of the episodes, cut off in the order of their names, of which none is long enough."""
+    lengths = episodes.value["in_order"]
+    for fact in case.all("code.split_in_order") if episodes.value["whole"] else ():
+        at = fact.value.get("count", int(fact.value.get("share", 0) * len(lengths)))
+        at = at + len(lengths) if at < 0 else at
+        for words, part in (("first", lengths[:at]), ("last", lengths[at:])):
+            if part and all(length <= least for length in part):
+                return f"the {words} {len(part)}, which are split off, give none at all: that part is empty", fact.evidence
+    return None
 
 
 def _number(case: Case, given: dict[str, Any]) -> tuple[int | None, Fact | None]:

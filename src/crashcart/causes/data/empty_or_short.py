@@ -220,9 +220,9 @@ def _by_the_trainer(case: Case) -> Iterator[Sign]:
 def fix(case: Case) -> Iterator[Fix]:
     """A chunk that the episodes have room for, where no episode has it now; the last batch kept; else words."""
     for short in shortened(case):
-        if short.place is not None and short.lost == short.count and short.longest > 0:
-            why = "no episode is long enough now; a shorter chunk is another training, padding would be too"
-            title = f"Set {short.name} to {short.longest}, the length that every episode has"
+        if short.place is not None and short.empty and short.longest > 0:
+            why = "too few are long enough now; a shorter chunk is another training, padding would be too"
+            title = f"Set {short.name} to {short.longest}, for which every episode has room"
             yield Fix(title, "changes-training", why, edits=(Edit(short.place, str(short.longest)),))
     if any(True for _ in _dropped_whole(case)):
         places = [one.places["drop_last"] for one in loaders(case) if one.drop_last and "drop_last" in one.places]

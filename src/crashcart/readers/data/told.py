@@ -94,7 +94,14 @@ class _Gathered:
         if self.episodes:
             path, least = min(self.episodes, key=lambda one: one[1])
             lengths = sorted(length for _, length in self.episodes)
-            value = {**base, "lengths": lengths, "files": found.files, "whole": found.looked >= found.kinds.get("hdf5", 0)}
+            order = [length for _, length in sorted(self.episodes, key=lambda one: one[0])]
+            value = {
+                **base,
+                "lengths": lengths,
+                "in_order": order,
+                "files": found.files,
+                "whole": found.looked >= found.kinds.get("hdf5", 0),
+            }
             yield Fact("data.episodes", value, Evidence("data", f"{least} steps", path), "data")
         if self.sizes:
             yield Fact("data.tables", {**base, "tables": self.sizes}, Evidence("data", _counted(found), found.path), "data")
