@@ -234,6 +234,17 @@ ARRAY = HANDED.replace(
 """,
 ).replace("np.cumsum(np.maximum(lengths - self.window + 1, 0))", "np.maximum(lengths - self.window + 1, 0)")
 STRIDED = HANDED.replace("np.arange(0, n - self.window + 1)", "range((n - self.window) // 4 + 1)")
+PIECES = HANDED.replace("np.arange(0, n - self.window + 1)", "range(n // self.window)")
+WHILE = HANDED.replace(
+    """            for start in np.arange(0, n - self.window + 1):
+                self.items.append((path, start))
+""",
+    """            start = 0
+            while start + self.window <= n:
+                self.items.append((path, start))
+                start += 4
+""",
+)
 CLAMPED = """
 DATA_DIR = "episodes"
 
@@ -320,11 +331,12 @@ def told(program: str, cause: str) -> list[str]:
 @pytest.mark.parametrize(
     "program",
     [
-        CONSTANT, FUNCTION, CUMULATIVE, HANDED, NAMED, ASKED, REGISTRY, TWO_PARTS, ONLY_LONG, FILTERED, ARRAY, STRIDED,
+        CONSTANT, FUNCTION, CUMULATIVE, HANDED, NAMED, ASKED, REGISTRY, TWO_PARTS, ONLY_LONG, FILTERED, ARRAY, STRIDED, PIECES,
+        WHILE,
     ],
     ids=[
         "constant", "function", "dataclass", "handed", "named", "asked", "registry", "two-parts", "only-long", "filtered", "array",
-        "strided",
+        "strided", "pieces", "while",
     ],
 )  # fmt: skip
 def test_short_episodes_are_seen_however_they_are_left_out(program: str) -> None:

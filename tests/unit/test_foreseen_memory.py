@@ -359,3 +359,30 @@ def test_a_comprehension_is_made_to_read_on_use() -> None:
     write(repairs(crashcart.check("train.sh").findings, HARMLESS))
     assert "self.x = ReadOnUse(read, {one: (one, 'r') for one in [path]})" in Path("train.py").read_text()
     assert not [one for one, _ in told(script, "host-memory/oom-kill") if one != "note"]
+
+
+TENSORS = """
+import h5py
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def windows(paths):
+    {gathered} = []
+    for path in paths:
+        with h5py.File(path, "r") as file:
+            {gathered}.append(torch.from_numpy(file["images"][:]))
+    return TensorDataset(torch.cat({kept}))
+
+
+DATA_PATH = "frames.h5"
+for batch in DataLoader(windows([DATA_PATH])):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("kept", "level"), [("images", ["will"]), ("[torch.zeros(2)]", [])])
+def test_tensors_of_all_files(kept: str, level: list[str]) -> None:
+    Path("train.py").write_text(TENSORS.replace("{gathered}", "images").replace("{kept}", kept))
+    said = told("#SBATCH --mem=5M\npython train.py", "host-memory/oom-kill")
+    assert [one for one, _ in said if one != "note"] == level

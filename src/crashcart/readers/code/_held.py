@@ -128,6 +128,9 @@ def _given_away(function: ast.AST, name: str) -> bool:
     if not name:
         return False
     for node in ast.walk(function):
+        made_of = node.args if isinstance(node, ast.Call) and name_of(node.func).endswith("TensorDataset") else []
+        if any(isinstance(one, ast.Name) and one.id == name for part in made_of for one in ast.walk(part)):
+            return True
         own = isinstance(node, ast.Assign) and name_of(node.targets[0]).startswith("self.")
         made = isinstance(node, ast.Return) and getattr(function, "name", "") != "__init__" and not _counts(function)
         if own or made:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crashcart.readers.code.source import Function
 
-__all__ = ["handed", "stores"]
+__all__ = ["CUTS", "handed", "stores"]
 
 CUTS = {
     "item", "detach", "detach_", "float", "int", "tolist", "numpy", "isnan", "isfinite", "str", "format", "round", "len", "numel", "size",

@@ -59,6 +59,8 @@ def asked(source: Source, function: Function, node: ast.Compare) -> Room | None:
         return None
     left, operator, right = node.left, type(node.ops[0]), node.comparators[0]
     leaves, keeps = _then(node)
+    if isinstance(getattr(node, "parent", None), ast.While):  # while start + chunk <= n
+        return _goes_on(source, function, node)
     if operator in {ast.Gt, ast.GtE} and leaves:
         left, right, operator = right, left, ast.Lt if operator is ast.Gt else ast.LtE
     elif operator in {ast.Lt, ast.LtE} and keeps:
@@ -75,6 +77,19 @@ def asked(source: Source, function: Function, node: ast.Compare) -> Room | None:
     plain = isinstance(right, ast.Constant) and isinstance(right.value, int) and right.value > 1
     if (plain or _is_chunk(source, function, right)) and _is_length(source, function, left):
         return Room((right,), more, windows=False)
+    return None
+
+
+def _goes_on(source: Source, function: Function, node: ast.Compare) -> Room | None:
+    """``while start + chunk <= n``, with a start of 0: never, where n is smaller."""
+    left, right = node.left, node.comparators[0]
+    if not isinstance(node.ops[0], (ast.Lt, ast.LtE)) or not isinstance(left, ast.BinOp) or not isinstance(left.op, ast.Add):
+        return None
+    for start, chunk in ((left.left, left.right), (left.right, left.left)):
+        given = given_to(source, name_of(start), function) if isinstance(start, ast.Name) else []
+        zero = any(isinstance(one, ast.Constant) and one.value == 0 for one in given)
+        if zero and _is_chunk(source, function, chunk) and _is_length(source, function, right):
+            return Room((chunk,), int(isinstance(node.ops[0], ast.LtE)), windows=False)
     return None
 
 
@@ -148,6 +163,9 @@ def _room(source: Source, function: Function, node: ast.expr) -> Room | None:
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.FloorDiv):  # (n - chunk) // stride + 1
             room = _room(source, function, inner.left)
             return Room(room.chunks, room.more + 1, windows=False) if room is not None else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv):  # n // chunk pieces, side by side
+        whole = _is_chunk(source, function, node.right) and _is_length(source, function, node.left)
+        return Room((node.right,), 1, windows=False) if whole else None
     more = 0
     chunks: list[ast.expr] = []
     lengths: list[ast.expr] = []

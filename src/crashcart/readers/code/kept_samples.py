@@ -14,7 +14,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit
-from crashcart.readers.code._callers import callers_of
+from crashcart.readers.code._callers import callers_of, function_of
 from crashcart.readers.code._edits import alone, line_before
 from crashcart.readers.code._held import LOOPS, held_whole
 from crashcart.readers.code._lazily import imported
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Fact
+    from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
@@ -83,6 +84,19 @@ def look(program: Program) -> Iterator[Fact]:
                     told.add((owner.name, str(kept)))  # also by the function that an outer loop calls
                     edits = read_on_use(at, owner, function, loop) or (each_on_use(at, owner, loop) if at is source else ())
                     yield at.fact("code.held_whole", {**kept, "class": owner.name, "edits": edits}, loop)
+    yield from _in_tensors(program, callers, seen)
+
+
+def _in_tensors(program: Program, callers: Callers, seen: set[ast.AST]) -> Iterator[Fact]:
+    """A function that reads all files and makes a ``TensorDataset`` of them."""
+    for source in program.sources:
+        for call in source.calls("TensorDataset"):
+            function = function_of(call)
+            for loop in ast.walk(function) if function is not None else ():
+                kept = held_whole(callers, source, loop) if isinstance(loop, LOOPS) and loop not in seen else None
+                if kept is not None and isinstance(loop, LOOPS):
+                    seen |= {loop, *ast.walk(loop)}
+                    yield source.fact("code.held_whole", {**kept, "class": "TensorDataset", "edits": ()}, loop)
 
 
 def _remembers(source: Source, function: Function) -> ast.expr | None:
