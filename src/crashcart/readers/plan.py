@@ -28,6 +28,7 @@ from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch, starts, training_targets
 from crashcart.readers.job.started import count_ranks
+from crashcart.readers.job.targets import targets
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
@@ -179,6 +180,7 @@ class _Planning:
         *,
         named: Sequence[str] = (),
         found: bool = False,
+        modules: tuple[str, ...] = (),
     ) -> Plan:
         """One job from the facts of its launch; ``found`` says that nobody named its config, it only lay there."""
         self.progress(name)
@@ -188,7 +190,8 @@ class _Planning:
         places = list(dict.fromkeys([*inner, ".", folder, root]))
         more = python_path(facts, inner or [folder])
         entry = entry_of(facts, [*places, *more])
-        program, seen = self.code([entry] if entry else entries, root, more)
+        program, seen = self.code([entry] if entry else entries, root, more, modules)
+        launched = facts
         facts, given = taken(facts, seen.get("code.from_environment", []))
         case.not_looked += [*self.own.not_looked, *program.not_looked]
         if entry is None and not entries:
@@ -200,6 +203,8 @@ class _Planning:
         defaults = [*_defaults(seen, alone=bool(entry) or len(entries) == 1), *given]
         launch = launch_facts(facts, places)
         read = read_configs(case, facts, defaults, configs, places, given=not found)
+        if not modules and (wanted := targets(read.facts, program, places)):
+            return self.job(name, launched, folder, configs, entries, named=named, found=found, modules=wanted)
         lost = missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
         for fact in [*launch, *facts, *read.facts, *refusals(case, facts), *lost]:
             case.seen.setdefault(fact.name, []).append(fact)
@@ -214,10 +219,12 @@ class _Planning:
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
 
-    def code(self, entries: Sequence[str], root: str, more: Sequence[str]) -> tuple[Program, dict[str, list[Fact]]]:
-        key = (root, *more, "", *entries)
+    def code(
+        self, entries: Sequence[str], root: str, more: Sequence[str], modules: Sequence[str]
+    ) -> tuple[Program, dict[str, list[Fact]]]:
+        key = (root, *more, "", *entries, "", *modules)
         if key not in self.programs:
-            program = read_program(entries, [*more, ".", root])
+            program = read_program(entries, [*more, ".", root], modules)
             left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
             program.sources = (
                 [source for source in program.sources if not source.path.startswith(left_out)]

@@ -1,6 +1,8 @@
 """What text an expression of the code is, as far as the code says it: paths put together from constants and its own place.
 
 DATA_DIR + "/cube"      os.path.join(ROOT, "h5")      Path(__file__).resolve().parent / "data"      os.path.dirname(__file__)
+
+``os.environ.get("DATA", "data")`` is its default, and ``variables_in`` says that somebody may have set another.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.source import name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.readers.code.source import Source
 
-__all__ = ["in_a_folder", "text_of"]
+__all__ = ["in_a_folder", "text_of", "variables_in"]
 
 JOINED = {"join", "Path", "PurePath", "str", "expanduser", "glob", "iglob", "list", "sorted", "joinpath"}
 # What leaves a path the file that it is.
 SAME = {"abspath", "realpath", "normpath", "resolve", "absolute", "fspath", "as_posix", "expanduser"}
+ENVIRONMENT = {"os.environ.get", "os.getenv", "os.environ.setdefault"}
 _DEPTH = 8
 
 
@@ -45,6 +50,17 @@ def text_of(source: Source, node: ast.expr, depth: int = _DEPTH) -> str:
     return _called(source, node, depth) if isinstance(node, ast.Call) else ""
 
 
+def variables_in(source: Source, node: ast.expr, depth: int = _DEPTH) -> Iterator[str]:
+    """The variables of the environment that may put another text in the place of an expression."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call) and source.called(one.func) in ENVIRONMENT:
+            first = one.args[0] if one.args else None
+            yield str(first.value) if isinstance(first, ast.Constant) else ""
+        elif isinstance(one, ast.Name) and depth:
+            given = given_to(source, one.id, None)
+            yield from variables_in(source, given[0], depth - 1) if len(given) == 1 else ()
+
+
 def in_a_folder(source: Source, call: ast.Call) -> bool:
     """``folder.glob("*.h5")``: a pattern that counts from another folder than the one where the program runs."""
     name = source.called(call.func)
@@ -52,6 +68,8 @@ def in_a_folder(source: Source, call: ast.Call) -> bool:
 
 
 def _called(source: Source, call: ast.Call, depth: int) -> str:
+    if source.called(call.func) in ENVIRONMENT:
+        return text_of(source, call.args[1], depth - 1) if len(call.args) > 1 else ""
     of = call.func.value if isinstance(call.func, ast.Attribute) else None
     name = call.func.attr if isinstance(call.func, ast.Attribute) else name_of(call.func)
     if in_a_folder(source, call) or (name == "joinpath" and of is not None):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.names import canonical
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parents
+from crashcart.readers.code.source import FUNCTIONS, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,36 +43,15 @@ DEEPEST = 8
 
 
 def look(program: Program) -> Iterator[Fact]:
-    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.size_guard``; ``code.rate``; ``code.quotient``."""
+    """``code.size`` and ``code.size_check``: the tree, as written, and whether it stands under a condition; ``code.rate``."""
     for reading in readings_of(program):
-        yield from _guards(reading)
         yield from _sizes(reading)
         yield from _checks(reading)
-        yield from _quotients(reading)
 
 
 @cache
 def _is_size(name: str) -> bool:
     return SIZES.search(name) is not None and NO_SIZES.search(name) is None
-
-
-def _quotients(reading: Reading) -> Iterator[Fact]:
-    """``batch_size = self.max_img_per_gpu // image_num``: a size from a setting and a number that is drawn for each batch."""
-    ifs = set(reading.source.nodes(ast.If))
-    for name, value in _named(reading.source):
-        inner = value.args[0] if isinstance(value, ast.Call) and name_of(value.func) == "int" and value.args else value
-        quotient = isinstance(inner, ast.BinOp) and (
-            isinstance(inner.op, ast.FloorDiv) or (inner is not value and isinstance(inner.op, ast.Div))
-        )
-        if quotient and isinstance(inner, ast.BinOp) and _is_size(name):
-            key = reading.key(inner.left) or name_of(inner.left).rpartition(".")[2]
-            if (
-                key
-                and canonical(key)
-                and inside(value, ast.If, *FUNCTIONS) not in ifs
-                and _tree(inner.right, reading) is None
-            ):
-                yield reading.source.fact("code.quotient", {"of": canonical(key), "target": name}, value)
 
 
 def _sizes(reading: Reading) -> Iterator[Fact]:
@@ -115,18 +94,6 @@ def _property(node: ast.expr, reading: Reading) -> tuple[ast.expr, Source, Tree 
         return None
     own = next((one for one in reading.others if one.source is source), reading)
     return last.value, source, _tree(last.value, own)
-
-
-def _guards(reading: Reading) -> Iterator[Fact]:
-    """``max(1, batch_size)``: a size that can be no smaller than one."""
-    for call in reading.source.calls("max", "clip", "maximum", "clamp"):
-        given = (*call.args, *(one.value for one in call.keywords))
-        if not any(isinstance(one, ast.Constant) and one.value == 1 for one in given):
-            continue
-        names = {name_of(one).rpartition(".")[2] for one in ast.walk(call) if isinstance(one, (ast.Name, ast.Attribute))}
-        names |= {str(one.value) for one in ast.walk(call) if isinstance(one, ast.Constant)}
-        if any(SIZES.search(name) for name in names):
-            yield reading.source.fact("code.size_guard", sorted(names), call)
 
 
 def _named(source: Source) -> Iterator[tuple[str, ast.expr]]:

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
-from crashcart.readers.code._texts import in_a_folder, text_of
+from crashcart.readers.code._texts import in_a_folder, text_of, variables_in
 from crashcart.readers.code.source import name_of, parent
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def look(program: Program) -> Iterator[Fact]:
         for name, node, table in _texts(source, sets):
             text = text_of(source, node)
             if text and len(text) < _LONGEST and "\n" not in text and ("/" in text or "." in text or name):
-                value = {"path": text, **_entry(source, table)}
+                value = {"path": text, "variables": list(variables_in(source, node)), **_entry(source, table)}
                 yield Fact("code.data_path", value, source.evidence(node), "code", name or "data", source.span(node))
 
 

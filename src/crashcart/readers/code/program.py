@@ -33,7 +33,7 @@ _OF_INTEREST = re.compile(
     r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
     r"|draccus|tyro|pydantic|dataclass|click|fire|absl|requests|httpx|smtplib|ftplib|subprocess|urlopen|urlretrieve|threading|load_dataset|pickle\.dump|np\.save"
     r"|json\.dump|create_connection|DATA_|DATASET_|HDF5|hdf5|dataset_dir|data_dir|data_root|data_path"
-    r"|num_workers|batch|chunk|RANK|environ|getenv|\blr\b|learning_rate|\bepochs\b|timeout"
+    r"|num_workers|batch|chunk|per_gpu|per_device|RANK|environ|getenv|\blr\b|learning_rate|\bepochs\b|timeout"
     r"|def (?:update|log|add|record|push|store|append|track)\w*\(self"
 )
 
@@ -59,13 +59,15 @@ class Program:
         )
 
 
-def read_program(entries: Iterable[str], roots: Iterable[str] = ()) -> Program:
-    """Read the entry files and, through their imports, everything of their own project."""
+def read_program(entries: Iterable[str], roots: Iterable[str] = (), modules: Iterable[str] = ()) -> Program:
+    """Read the entry files and, through their imports, everything of their own project; also modules that a config names."""
     listed = [os.path.normpath(entry) for entry in entries]
     reading = _Reading([os.path.normpath(root) for root in roots], listed)
     with without_collecting():
         for entry in listed:
             reading.follow(entry)
+        for entry in listed[:1]:
+            reading.follow(entry, modules)
     program = reading.program
     for source in program.sources:
         source.neighbours = program.sources
@@ -94,10 +96,10 @@ class _Reading:
         self.seen: set[str] = set()
         self.modules: dict[tuple[str, str], list[str]] = {}
 
-    def follow(self, entry: str) -> None:
+    def follow(self, entry: str, modules: Iterable[str] = ()) -> None:
         places = list(dict.fromkeys([os.path.dirname(entry) or ".", *self.roots]))
         places += [os.path.join(root, "src") for root in self.roots if os.path.isdir(os.path.join(root, "src"))]
-        waiting = [entry]
+        waiting = [entry, *self.files(((0, name) for name in modules), entry, places)]
         while waiting:
             path = os.path.normpath(waiting.pop(0))
             real = os.path.realpath(path)

@@ -66,6 +66,8 @@ def absent(case: Case, places: Sequence[str]) -> Iterator[Fact]:
     chosen = _chosen(case, facts)
     for fact in facts:
         path = fact.value["path"]
+        if fact.value["variables"]:
+            continue  # who starts the job may have set another
         if fact.value["under"] in chosen and "/" in path and not NO_PATH.search(path) and not any(_existing(path, places)):
             value = {"kind": "data", "path": path, "sure": True, "elsewhere": lies_elsewhere(path)}
             yield Fact("path.missing", value, fact.evidence, fact.origin, fact.spelling, fact.span)
@@ -73,7 +75,8 @@ def absent(case: Case, places: Sequence[str]) -> Iterator[Fact]:
 
 def _constants(case: Case) -> Iterator[tuple[Fact, object]]:
     """What the code names; of a table of tasks only what the job chooses, where it says so."""
-    facts = [fact for fact in case.all("code.data_path") if _may_be(fact)]
+    set_here = {name for fact in case.all("launch.variables") for name in fact.value} | set(os.environ)
+    facts = [fact for fact in case.all("code.data_path") if _may_be(fact) and not set_here & set(fact.value["variables"])]
     chosen = _chosen(case, facts)
     for fact in facts:
         if not chosen or not fact.value["under"] or fact.value["under"] in chosen:
