@@ -41,6 +41,7 @@ LOADS = re.compile(
     r"|spec_from_file_location|import_module|runpy|exec\("
 )
 MOST_FILES = 20_000
+MOST_STARTED = 12
 
 
 def root_of(folder: str) -> str:
@@ -103,12 +104,22 @@ def _is_wanted(name: str, path: str, folder: str, excluded: Collection[str]) -> 
 
 
 def entries_of(files: Iterable[str]) -> Iterator[str]:
-    """Python files that are started and train."""
+    """Python files that are started and train; where none does so itself, those that do in a module of their own."""
+    started: list[str] = []
+    own = False
     for path in files:
         if path.endswith(".py") and not NO_TRAINING.search(path):
             text = read_text(path)
-            if MAIN.search(text) and TRAINS.search(text):
-                yield path
+            if os.path.basename(path) == "__main__.py" or MAIN.search(text):
+                if TRAINS.search(text):
+                    own = True
+                    yield path
+                else:
+                    started.append(path)
+    for path in started[:MOST_STARTED] if not own else ():
+        above = os.path.dirname(os.path.dirname(path)) or "."
+        if _below(path, [".", above], TRAINS):
+            yield path
 
 
 def readers_of(config: str, entries: Iterable[str], roots: Sequence[str]) -> list[str]:
@@ -121,13 +132,14 @@ def readers_of(config: str, entries: Iterable[str], roots: Sequence[str]) -> lis
     named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
     naming = [entry for entry, text in texts.items() if named.search(text) and LOADS.search(text)]
     loading = naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
-    return loading or [entry for entry in texts if len(texts) == 1 or _loads_below(entry, roots)]
+    return loading or [entry for entry in texts if len(texts) == 1 or _below(entry, roots, LOADS)]
 
 
-def _loads_below(entry: str, roots: Sequence[str]) -> bool:
+def _below(entry: str, roots: Sequence[str], what: re.Pattern[str]) -> bool:
+    """Whether a program does something in any of its own files."""
     from crashcart.readers.code.program import read_program
 
-    return any(LOADS.search(source.text) for source in read_program([entry], list(roots)).sources)
+    return any(what.search(source.text) for source in read_program([entry], list(roots)).sources)
 
 
 def launches(path: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._divisors import divisors
 from crashcart.readers.code._edits import alone, line_before, replaced
 from crashcart.readers.code._loops import loop_of, statement, within
 from crashcart.readers.code.source import FUNCTIONS, keyword, parents
@@ -195,6 +196,7 @@ def _callers(loops: Loops, frame: Frame, cut: Cut, index: str) -> Iterator[Edit]
             for one in caller.source.nodes(type(count)):
                 if ast.dump(one) == wanted and within(one, begin):
                     yield replaced(caller.source, one, name)
+            yield from divisors(loops, caller, count)
 
 
 def _samples(frame: Frame, caller: Frame, whole: ast.expr) -> str:
