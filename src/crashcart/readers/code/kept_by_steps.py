@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._edits import replaced
 from crashcart.readers.code._kept_values import cut_off, edits_for, sources, uses, went_backward
 from crashcart.readers.code._loops import last_name, loop_of, loops_of, receiver
 from crashcart.readers.code.source import FUNCTIONS, inside
@@ -41,10 +42,17 @@ def look(program: Program) -> Iterator[Fact]:
 def _kept(program: Program, frame: Frame, names: set[str]) -> Iterator[Fact]:
     losses = sources(frame, names, frame.node)
     for kept, holder in uses(frame, frame.node):
-        if not isinstance(kept, ast.Name) or kept.id not in losses or loop_of(kept) is not None:
+        name = kept.id if isinstance(kept, ast.Name) else next(iter(_name(kept)), "")
+        if name not in losses or loop_of(kept) is not None:
             continue
-        if not cut_off(frame, kept, frame.node) and _grows(program, frame, holder):
-            value = {"kept": kept.id, "holder": holder, "edits": edits_for(frame, kept, frame.node)}
+        if isinstance(kept, ast.Name) and cut_off(frame, kept, frame.node):
+            continue
+        if _grows(program, frame, holder):
+            if isinstance(kept, ast.Name):
+                edits = edits_for(frame, kept, frame.node)
+            else:
+                edits = (replaced(frame.source, kept, f"{frame.source.written(kept)}.detach()"),)
+            value = {"kept": name, "holder": holder, "edits": edits}
             yield frame.source.fact("code.graph_kept", value, kept)
 
 
