@@ -26,7 +26,7 @@ from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,7 @@ phrases = (
 MEGABYTE = 1_000_000
 LITTLE = 200 * MEGABYTE
 SHORTEST = 600
+ENOUGH = 7200
 # Work that no amount of data on this disk says anything about.
 ELSEWHERE = r"(?i)download|fetch|request|url|wget|pretrained|load_dataset|snapshot|hub|eval|valid|test|sampl|generat|infer|(?:^|[._])(?:train|save)\b|compile"
 GUARD = r":(?:(?:local_)?main_process_first|(?:torch_)?distributed_zero_first|rank_zero_first|wait_for_main|zero_first)$"
@@ -196,12 +197,24 @@ LONGER = Fix(
 )
 
 
+def _longer(case: Case) -> tuple[Edit, ...]:
+    """Two hours where the time is said: by the launch or a config before the code."""
+    found: list[Edit] = []
+    for limit in case.all("code.group_limit"):
+        fact = setting(case, limit.value["key"]) if limit.value["key"] else None
+        if fact is not None and fact.span is not None and fact.origin in {"file", "environment"} and limit.value["unit"]:
+            found.append(Edit(fact.span, str(int(ENOUGH / limit.value["unit"]))))
+        else:
+            found += edits_of([limit])
+    return tuple(dict.fromkeys(found))
+
+
 def fix(case: Case) -> Iterator[Fix]:
     """More time for the process group; where a recording shows the rank that the others wait for, that would only hide it."""
     waits = case.all("code.long_first")
     edits = edits_of(case.all("code.group_start")) if waits and _default_time(case) else ()
     if waits and _little_time(case) is not None:
-        edits = edits_of(case.all("code.group_limit"))
+        edits = _longer(case)
     if edits:
         why = "two hours for the first rank's work; better still, do it before the process group starts"
         yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)

@@ -69,6 +69,16 @@ class Callers:
             if isinstance(one, (ast.Name, ast.Attribute)) and last_name(one) in self.functions:
                 self.sites.setdefault(last_name(one), []).append((source, one))
 
+    def made(self, source: Source, call: ast.Call) -> list[tuple[Source, Function]]:
+        """The ``__init__`` that a call of a class runs."""
+        return [
+            (at, one)
+            for at, one in self.functions.get("__init__", ())
+            if isinstance(owner := parent(one), ast.ClassDef)
+            and owner.name == last_name(call.func)
+            and (at is source or owner.name in source.names)
+        ]
+
     def built(self, name: str) -> list[Place]:
         """The places that make an object of a class."""
         return self._built.get(name, [])

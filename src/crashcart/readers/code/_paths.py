@@ -53,7 +53,9 @@ def _of_call(node: ast.Call, callers: Callers, source: Source, depth: int) -> se
     if name in {"with_suffix", "with_name"} and len(node.args) == 1:
         return _renamed(callers, source, node, depth)
     if name == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
-        return {str(node.func.value.value).rsplit("/", 1)[-1]}
+        last = str(node.func.value.value).rsplit("/", 1)[-1]
+        alone = last.count("{") == 1 and len(node.args) == 1 and not node.keywords
+        return {last.replace(UNKNOWN, _word(callers, source, node.args[0], depth)) if alone else last}
     answers = _answers(callers, source, node, depth)
     return {one for at, value in answers for one in file_names(callers, at, value, depth - 1)} or {UNKNOWN}
 
@@ -120,20 +122,34 @@ def varies(callers: Callers, source: Source, node: ast.expr, depth: int = _DEPTH
 
 def _of_text(text: str, node: ast.JoinedStr, callers: Callers, source: Source, depth: int) -> set[str]:
     last = text.rsplit("/", 1)[-1]
-    if last == UNKNOWN and isinstance(node.values[-1], ast.FormattedValue):
-        return file_names(callers, source, node.values[-1].value, depth - 1) if depth else {UNKNOWN}
-    return {last}
+    if not depth or UNKNOWN not in last:
+        return {last}
+    inside = [one for one in node.values if isinstance(one, ast.FormattedValue)][-last.count(UNKNOWN) :]
+    if last == UNKNOWN:
+        return file_names(callers, source, inside[0].value, depth - 1)
+    pieces = last.split(UNKNOWN)
+    words = [_word(callers, source, one.value, depth) if one.format_spec is None else UNKNOWN for one in inside]
+    return {pieces[0] + "".join(word + piece for word, piece in zip(words, pieces[1:], strict=True))}
+
+
+def _word(callers: Callers, source: Source, node: ast.expr, depth: int) -> str:
+    """The one word that a part of a name is, ``{}`` where it may be several or is counted."""
+    found = file_names(callers, source, node, depth - 1) if depth else set()
+    word = next(iter(found)) if len(found) == 1 else UNKNOWN
+    return UNKNOWN if word.isdigit() or "<" in word or "{" in word else word
 
 
 def _of_sum(node: ast.BinOp, callers: Callers, source: Source, depth: int) -> set[str]:
     if isinstance(node.op, ast.Div):
         return file_names(callers, source, node.right, depth)
     if isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
-        return {str(node.left.value).rsplit("/", 1)[-1]}
+        last = str(node.left.value).rsplit("/", 1)[-1]
+        alone = last.count("%") == 1 and not isinstance(node.right, ast.Tuple)
+        return {last.replace("%s", _word(callers, source, node.right, depth)) if alone else last}
     right = file_names(callers, source, node.right, depth)
     if isinstance(node.right, ast.Constant) and "/" in str(node.right.value):
         return right
-    return {UNKNOWN + one for one in right} if isinstance(node.op, ast.Add) else {UNKNOWN}
+    return {_word(callers, source, node.left, depth) + one for one in right} if isinstance(node.op, ast.Add) else {UNKNOWN}
 
 
 def _followed(callers: Callers, source: Source, node: ast.expr, depth: int) -> set[str]:

@@ -44,7 +44,11 @@ def look(program: Program) -> Iterator[Fact]:
         for node, _ in own
         if isinstance(node, ast.Call) and side_at(node, source) == "first"
     }
-    answered = {function_of(call) for source, call, _ in collectives(program) if side_at(call, source) == "others"}
+    answered = {
+        function_of(call)
+        for source, call, _ in collectives(program)
+        if name_of(call.func).split(".")[-1] not in WAITS and side_at(call, source) == "others"
+    }
     for source, own in found:
         for node, how in own:
             named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
@@ -117,7 +121,7 @@ def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
         if wait is None:
             continue
         for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
-            meant = callers.meant(source, call)
+            meant = callers.meant(source, call) + callers.made(source, call)
             calls = [(at, one) for at, function in meant for one in ast.walk(function) if isinstance(one, ast.Call)]
             named = is_long(call, source) or any(is_long(one, at) for at, one in calls)
             if named or any(builds(function, at) for at, function in meant):
