@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.config._sections import squeezed
+from crashcart.causes.config._sections import meets, squeezed
 from crashcart.model import Sign
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _found(case: Case) -> Iterator[tuple[Fact, Sign]]:
 def _flag(case: Case, flag: Fact) -> Iterator[tuple[Fact, Sign]]:
     """A flag without a type that the command gives a number, or whose default is a variable that the launch sets."""
     key, default = squeezed(flag.value["key"]), flag.value["default"]
-    if any(squeezed(one.value["key"]) in {key, "*"} for one in case.all("code.setting_converted")):
+    if any(meets(one.value["key"], key) for one in case.all("code.setting_converted")):
         return
     given = next((one for one in case.facts.values() if one.origin == "flag" and one.spelling in flag.value["names"]), None)
     set_at = _launched(case, flag.value["variable"]) if given is None else None

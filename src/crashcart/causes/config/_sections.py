@@ -8,12 +8,18 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-__all__ = ["key_of", "same_section", "section_of", "squeezed"]
+__all__ = ["key_of", "meets", "same_section", "section_of", "squeezed"]
 
 
 def squeezed(name: str) -> str:
     """A name as names are compared: case, dashes and underscores do not count."""
     return name.replace("_", "").replace("-", "").lower()
+
+
+def meets(told: str, key: str) -> bool:
+    """Whether what the code asks for is this key: ``*_lr`` is what it asks for with ``cfg[f"{name}_lr"]``."""
+    start, star, end = squeezed(told).partition("*")
+    return start == key if not star else len(key) > len(start + end) and key.startswith(start) and key.endswith(end)
 
 
 def key_of(fact: Fact) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
-from crashcart.causes.config._sections import key_of, same_section, section_of, squeezed
+from crashcart.causes.config._sections import key_of, meets, same_section, section_of, squeezed
 from crashcart.causes.config._spelling import ODD, as_number, as_plain
 from crashcart.causes.config._words import as_word
 from crashcart.record import record
@@ -113,6 +113,10 @@ def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
     if loader == "huggingface" and fact.name in NUMERIC:
         return Misread(fact, "decisive", f"{told}: parse_yaml_file checks no types", None, instead)
     if use is not None and loader in TEXT_LOADERS:
+        if "*" in str(use.value.get("key", "")):  # asked for by a name that the code puts together
+            return Misread(
+                fact, "strong", f"{told}, and {use.value['how']} needs a number when it is asked for", use, instead
+            )
         return Misread(fact, "decisive", f"{told}, and {use.value['how']} needs a number", use, instead)
     quoted = glued or not compiled(r".*e.*").fullmatch(
         text.lower()
@@ -130,7 +134,7 @@ def _odd_text(case: Case, fact: Fact) -> Misread | None:
     """``1,000``, ``10%``, ``00:30:00``, ``(0.9, 0.95)``: text in every loader, and deadly where the program calculates with it."""
     text = str(fact.value)
     use = find_use(case, fact) if compiled(ODD).fullmatch(text) else None
-    if use is None or _converted(case, fact) or _typed(case, fact):
+    if use is None or "*" in str(use.value.get("key", "")) or _converted(case, fact) or _typed(case, fact):
         return None
     told = f"{fact.spelling} is the text {text!r} for the program, not a number, and {use.value['how']} needs a number"
     return Misread(fact, "decisive", told, use, as_plain(text))
@@ -161,7 +165,7 @@ def _odd_number(case: Case, fact: Fact) -> Misread | None:
     """A float where only a whole number will do; an octal or a time that was meant as something else."""
     if isinstance(fact.value, float) and fact.value == int_or_none(fact.value):
         use = find_use(case, fact, whole=True)
-        if use is not None and not _converted(case, fact):
+        if use is not None and "*" not in str(use.value.get("key", "")) and not _converted(case, fact):
             told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
             return Misread(fact, "decisive", told, use, str(int(fact.value)))
     if isinstance(fact.value, int) and fact.name in NUMERIC:
@@ -181,7 +185,7 @@ def _read_elsewhere(case: Case, fact: Fact) -> bool:
     """Whether the program calculates with settings of this name, all of them in other sections of the config."""
     key = key_of(fact)
     return find_use(case, fact) is None and any(
-        squeezed(str(use.value.get("key", ""))) == key for use in case.all("code.setting_number")
+        meets(str(use.value.get("key", "")), key) for use in case.all("code.setting_number")
     )
 
 
@@ -191,7 +195,7 @@ def find_use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
     for use in case.all("code.setting_number"):
         if whole and not use.value["whole"]:
             continue
-        if squeezed(str(use.value.get("key", ""))) == key and same_section(case, use, fact):
+        if meets(str(use.value.get("key", "")), key) and same_section(case, use, fact):
             return use
         if "below" in use.value and squeezed(use.value["below"]) == above and key in map(squeezed, use.value["names"]):
             return use
@@ -199,15 +203,13 @@ def find_use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
 
 
 def _conversion(case: Case, fact: Fact) -> Fact | None:
-    return next(
-        (one for one in case.all("code.setting_converted") if squeezed(one.value["key"]) in {key_of(fact), "*"}), None
-    )
+    return next((one for one in case.all("code.setting_converted") if meets(one.value["key"], key_of(fact))), None)
 
 
 def _converted(case: Case, fact: Fact) -> str:
     """What makes a number of this setting first, the most forgiving of several; empty where nothing does."""
     key = key_of(fact)
-    found = {one.value["by"] for one in case.all("code.setting_converted") if squeezed(one.value["key"]) in {key, "*"}}
+    found = {one.value["by"] for one in case.all("code.setting_converted") if meets(one.value["key"], key)}
     return "" if not found else "int" if found == {"int"} else "float"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
-from crashcart.causes.config._sections import key_of, same_section, squeezed
+from crashcart.causes.config._sections import key_of, meets, same_section, squeezed
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -95,7 +95,4 @@ def _uses(case: Case, fact: Fact, name: str) -> list[Fact]:
 def _is_handled(case: Case, fact: Fact) -> bool:
     """Whether the program looks at the kind of the value itself."""
     by = {"isinstance", "eval", "literal_eval", "safe_load", "yaml.safe_load", "ast.literal_eval"}
-    return any(
-        one.value["by"] in by and squeezed(one.value["key"]) in {key_of(fact), "*"}
-        for one in case.all("code.setting_converted")
-    )
+    return any(one.value["by"] in by and meets(one.value["key"], key_of(fact)) for one in case.all("code.setting_converted"))

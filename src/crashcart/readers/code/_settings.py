@@ -28,6 +28,9 @@ HOLDERS = re.compile(
 )
 
 
+_LONG_ENOUGH = 2
+
+
 def readings_of(program: Program) -> list[Reading]:
     """Every file of the program, with what is passed between its functions; made once for all rules."""
     known: list[Reading] | None = getattr(program, "_settings_readings", None)
@@ -121,8 +124,8 @@ class Reading:
 
     def key(self, node: ast.AST) -> str:
         """The setting that an expression reads; empty where it reads none."""
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return node.slice.value
+        if isinstance(node, ast.Subscript):
+            return _spelled(node.slice)
         if isinstance(node, ast.Call):
             return _asked(node)
         if isinstance(node, ast.Attribute):
@@ -215,7 +218,21 @@ def _asked(call: ast.Call) -> str:
         first = call.args[0] if call.args else None
     else:
         first = call.args[1] if name_of(call.func) == "getattr" and len(call.args) > 1 else None
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+    return _spelled(first) if first is not None else ""
+
+
+def _spelled(node: ast.expr) -> str:
+    """A key as it is written; of one that is put together around one part, ``f"{name}_lr"``, what is known: ``*_lr``."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        parts = [str(one.value) if isinstance(one, ast.Constant) else "*" for one in node.values]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        parts = [_spelled(node.left) or "*", _spelled(node.right) or "*"]
+    else:
+        return ""
+    told = "".join(parts)
+    return told if told.count("*") == 1 and len(told) > _LONG_ENOUGH else ""
 
 
 def _fields(source: Source, node: ast.ClassDef) -> Iterator[str]:

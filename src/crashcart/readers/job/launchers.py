@@ -72,6 +72,9 @@ PYTHON = re.compile(r"python[\d.]*")
 PYTHON_VALUES = {"-W", "-X"}
 NOT_TRAINING = {"pip", "venv", "http.server", "tensorboard.main", "json.tool", "zipfile", "pytest", "site"}
 LOCATION = re.compile(r".*\.(?:py|sh)")
+VARIABLE = re.compile(r"\$(?:\w+|\{\w+(?:\[[@*]\])?\})")
+A_PROGRAM = re.compile(r"(?i)script|prog|main|entry|file|train|py|cmd|command|module|exec|runner")
+SOME_OPTIONS = re.compile(r"(?i)arg|opt|extra|flag|launch|dist|accel|torch|ds")
 NUMBER = re.compile(r"-?\.?\d")
 SLURM = {
     "N": "launch.nodes", "nodes": "launch.nodes", "n": "launch.tasks", "ntasks": "launch.tasks",
@@ -158,8 +161,11 @@ def _after_python(rest: list[Word]) -> list[Word]:
 def _options(rest: list[Word], launcher: str, launch: Launch) -> list[Word]:
     """Collect the options that a launcher takes; what remains begins with the first word that is none."""
     at = 0
-    while at < len(rest) and rest[at].text.startswith("-") and rest[at].text != "--":
+    while at < len(rest) and ((rest[at].text.startswith("-") and rest[at].text != "--") or _more_options(rest, at)):
         flag = rest[at]
+        if not flag.text.startswith("-"):
+            at += 1
+            continue
         at += 1
         option = Option(launcher, flag)
         if "=" in flag.text:
@@ -173,6 +179,17 @@ def _options(rest: list[Word], launcher: str, launch: Launch) -> list[Word]:
             at += 2 if option.name == "mca" else 1
         launch.options.append(option)
     return rest[at + 1 :] if at < len(rest) and rest[at].text == "--" else rest[at:]
+
+
+def _more_options(rest: list[Word], at: int) -> bool:
+    """``torchrun $EXTRA train.py``: a variable that is set elsewhere, or not at all, where the program stands behind it."""
+    text = rest[at].text
+    if rest[at].known or not VARIABLE.fullmatch(text) or A_PROGRAM.search(text):
+        return False
+    behind = next((one.text for one in rest[at + 1 :] if not VARIABLE.fullmatch(one.text)), "")
+    if behind.startswith("-"):
+        return bool(SOME_OPTIONS.search(text)) and any(LOCATION.fullmatch(one.text) for one in rest[at + 1 :])
+    return bool(LOCATION.fullmatch(behind) or PYTHON.fullmatch(behind) or behind in LAUNCHERS or behind in WRAPPERS)
 
 
 def _may_be_value(text: str) -> bool:
