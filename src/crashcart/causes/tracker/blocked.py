@@ -150,6 +150,7 @@ COSTS = {
     "server": "a row that the server does not take within 10 s is lost",
     "upload": "the tracker goes on with the upload beside the training, and finishes it when the run is closed",
     "thread": "it waits 10 s at most, and what the thread has not done by then may be undone",
+    "poll": "it asks for 10 s at most, and goes on without the answer",
     "full": "a row for which the queue has no room is lost",
     "queue": "rows still in the queue when the program ends are lost if a daemon thread sends them: wait for it there, "
     "with a time-out",
@@ -215,7 +216,8 @@ def fix(case: Case) -> Iterator[Fix]:
         why = "the training goes on and is the same; " + "; ".join(costs)
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
     kind = case.facts.get("tracker.kind")
-    if not case.before or (kind is not None and kind.value == "wandb") or any(_of_wandb(fact) for fact in waits):
+    told = not waits and kind is not None and kind.value == "wandb"
+    if not case.before or told or any(_of_wandb(fact) for fact in waits):
         yield from fixes
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code._waits import Wait
     from crashcart.readers.code.source import Source
 
-__all__ = ["unwaited"]
+__all__ = ["unpolled", "unwaited"]
 
 Edits = tuple[Edit, ...]
 SECONDS, UPLOAD = 10, 60
@@ -50,6 +50,21 @@ def unwaited(callers: Callers, source: Source, call: ast.Call, kind: Wait) -> Ed
     if kind == "server":
         return _server(callers, source, call)
     return ()
+
+
+def unpolled(source: Source, loop: ast.While) -> Edits:
+    """A loop that asks again and again, with an end."""
+    if not own_lines(source, loop) or "give_up" in source.text:
+        return ()
+    indent = indent_of(source, loop.lineno)
+    heads = [*missing_imports(source, "time"), f"give_up = time.monotonic() + {SECONDS}{WHY}"]
+    start = source.span(loop).start
+    first = Edit(Span(source.path, start, start, loop.lineno), "".join(f"{line}\n{indent}" for line in heads))
+    test, ending = source.written(loop.test), "time.monotonic() < give_up"
+    if not isinstance(loop.test, ast.Constant):
+        loose = isinstance(loop.test, (ast.BoolOp, ast.IfExp, ast.NamedExpr, ast.Lambda)) or "\n" in test
+        ending = f"({test}) and {ending}" if loose else f"{test} and {ending}"
+    return (first, Edit(source.span(loop.test), ending))
 
 
 def _upload(callers: Callers, source: Source, call: ast.Call, *, alone: bool) -> Edits:

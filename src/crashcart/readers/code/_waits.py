@@ -10,16 +10,18 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
-from crashcart.readers.code._web import requests_of
+from crashcart.readers.code._callers import callers_of
+from crashcart.readers.code._web import WEB, requests_of
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-__all__ = ["Wait", "waits_of"]
+__all__ = ["TRACKERS", "Wait", "asks_server", "waits_of"]
 
 Wait = Literal["server", "upload", "thread", "queue", "full", "process", "poll"]
 MADE = {
@@ -37,12 +39,18 @@ UPLOADS = (
 )
 RUN = ("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output")
 ASKS = {
-    "wandb": ("wandb.restore", "use_artifact", "wandb.Api", "wandb.finish", "run.finish"),
+    "wandb": ("wandb.restore", "use_artifact", "wandb.finish", "run.finish"),
     "comet_ml": ("experiment.flush", "experiment.end"),
 }
 SYNC = re.compile(
     r"\b(?:wandb|neptune|clearml|comet|dvclive|aim|hf|huggingface-cli|dvc|git)\b.{0,12}\b(?:sync|upload|push)\b"
     r"|^(?:rsync|scp|rclone|gsutil|azcopy|s5cmd|curl)\b|\baws\b.{0,12}\bs3\b"
+)
+TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.")
+_FEW = 5
+TIMED = re.compile(
+    r"(?<!run)time\(|monotonic|perf_counter|deadline|time_?out|tries|attempt|retr|elapsed|waited|patience|limit|until|give_?up",
+    re.IGNORECASE,
 )
 ASKED = re.compile(
     r"run|artifact|wandb|api|upload|sync|status|state|server|queue|pending|ack|done|ready|flush", re.IGNORECASE
@@ -51,7 +59,7 @@ ASKED = re.compile(
 
 def waits_of(program: Program) -> Iterator[tuple[Source, ast.Call | ast.While, Wait]]:
     """Every wait without an end of a program."""
-    kinds = _made(program)
+    kinds, callers = _made(program), callers_of(program)
     asks = [name for library, names in ASKS.items() if program.imports(library) for name in names]
     yield from ((source, call, "server") for source, call in requests_of(program))
     bounded = set(_bounded(program))
@@ -67,7 +75,7 @@ def waits_of(program: Program) -> Iterator[tuple[Source, ast.Call | ast.While, W
             if keyword(call, "timeout") is None and call.args and SYNC.search(_words(call.args[0])):
                 yield source, call, "process"
         for loop in source.nodes(ast.While):
-            if _polls(source, loop):
+            if _polls(callers, source, loop):
                 yield source, loop, "poll"
 
 
@@ -162,16 +170,40 @@ def _is_done(call: ast.Call) -> bool:
     return False
 
 
-def _polls(source: Source, loop: ast.While) -> bool:
-    """``while not run.synced: time.sleep(1)``: nothing but the flag ends it."""
+def _polls(callers: Callers, source: Source, loop: ast.While) -> bool:
+    """``while not run.synced: time.sleep(1)``: nothing but the answer ends it; nor ``while True`` with a break for it."""
     body = [node for part in loop.body for node in ast.walk(part)]
-    sleeps = any(isinstance(node, ast.Call) and source.called(node.func) in {"time.sleep", "sleep"} for node in body)
-    leaves = any(isinstance(node, (ast.Break, ast.Return, ast.Raise)) for node in body)
-    words = ast.unparse(loop.test)
-    steps = any(isinstance(node, ast.AugAssign) for node in body)
-    timed = re.search(r"time\(|monotonic|deadline|timeout|tries|attempt|retr|<|>", words)
-    endless = isinstance(loop.test, ast.Constant)
-    return sleeps and not leaves and not timed and not steps and not endless and bool(ASKED.search(words))
+    if not any(isinstance(node, ast.Call) and source.called(node.func) in {"time.sleep", "sleep"} for node in body):
+        return False
+    if loop.orelse or any(isinstance(node, (ast.AugAssign, ast.Raise)) for node in body):
+        return False
+    leaves = [node for node in body if isinstance(node, (ast.Break, ast.Return))]
+    if not isinstance(loop.test, ast.Constant):
+        return not leaves and _only_asks(callers, source, loop.test)
+    branches = [parent(one) for one in leaves]
+    small = len(loop.body) <= _FEW and not any(isinstance(node, (ast.For, ast.While)) for node in body)
+    return (
+        small and bool(leaves) and all(isinstance(one, ast.If) and _only_asks(callers, source, one.test) for one in branches)
+    )
+
+
+def _only_asks(callers: Callers, source: Source, test: ast.expr) -> bool:
+    """Whether a test asks for a state and for no time or count; a number that is asked for may be compared."""
+    words = ast.unparse(test)
+    compared = isinstance(test, ast.Compare) and any(isinstance(one, ast.Call) for one in ast.walk(test))
+    timed = TIMED.search(words) or (not compared and re.search(r"[<>]", words))
+    return not timed and (bool(ASKED.search(words)) or asks_server(callers, source, test))
+
+
+def asks_server(callers: Callers, source: Source, node: ast.AST) -> bool:
+    """Whether a function of the program that is called here asks a tracker or another server."""
+    return any(
+        name.startswith(TRACKERS) or name in WEB
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        for at, function in callers.meant(source, call)
+        for name in (at.called(one.func) for one in ast.walk(function) if isinstance(one, ast.Call))
+    )
 
 
 def _words(node: ast.expr) -> str:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from crashcart.readers.code._callers import HOOKS, callers_of, function_of, last_name
 from crashcart.readers.code._handed import calls_of_handed, is_handed_over
 from crashcart.readers.code._reach import all_come
-from crashcart.readers.code._unwaited import unwaited
-from crashcart.readers.code._waits import waits_of
+from crashcart.readers.code._unwaited import unpolled, unwaited
+from crashcart.readers.code._waits import TRACKERS, asks_server, waits_of
 from crashcart.readers.code._web import WEB, goes_nowhere
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent, parents
 from crashcart.record import replace
@@ -49,7 +49,6 @@ TRAINING = {
 }
 EPOCHS = {"epoch", "ep", "step", "global_step", "iteration", "batch_idx"}
 ENDS = re.compile(r"\w*(?:epoch|batch|step)_(?:end|start|begin)")
-TRACKERS = ("wandb.", "mlflow.", "neptune.", "comet_ml.", "clearml.", "swanlab.")
 _DEPTH = 4
 Waiting = tuple["Source", "ast.Call | ast.While", "Wait"]
 
@@ -62,7 +61,7 @@ def look(program: Program) -> Iterator[Fact]:
         if kind == "full" and not _stuck(node, waits):
             continue
         home = _home(program, source, node, _DEPTH)
-        if home is not None and _tells(source, node, kind):
+        if home is not None and _tells(callers, source, node, kind):
             fact = _fact(callers, source, node, kind, waits)
             refused = kind == "upload" and str(fact.value["call"]).endswith(".wait") and not program.imports("neptune")
             yield replace(fact, value={**fact.value, "refused_offline": refused, "sure": callers.certain(source, node)})
@@ -128,7 +127,7 @@ def _trains(loop: ast.For | ast.While) -> bool:
     return bool(calls & TRAINING) or (bool(names & EPOCHS) and bool(calls & {"step", "train", "zero_grad"}))
 
 
-def _tells(source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
+def _tells(callers: Callers, source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
     """Whether it is about telling somebody: what is called, the function, the class or the file are named so."""
     started = isinstance(node, ast.Call) and name_of(node.func).rpartition(".")[2] not in {"wait", "communicate"}
     if kind in {"upload", "full"} or (kind == "process" and started):
@@ -140,8 +139,11 @@ def _tells(source: Source, node: ast.Call | ast.While, kind: Wait) -> bool:
         and goes_nowhere(node, function_of(node) or source.tree)
     ):
         return True
+    if isinstance(node, ast.While) and asks_server(callers, source, node):
+        return True
     function, owner = function_of(node), inside(node, ast.ClassDef)
-    words = [ast.unparse(node.test) if isinstance(node, ast.While) else ast.unparse(node)]
+    constant = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+    words = [ast.unparse(node.test) if isinstance(node, ast.While) and not constant else ast.unparse(node)]
     words += [one.name for one in (function, owner) if one is not None]
     words.append(source.path.rsplit("/", 1)[-1].removesuffix(".py"))
     if kind in {"thread", "queue"}:
@@ -182,10 +184,10 @@ def _sends(source: Source, owner: ast.ClassDef) -> bool:
 def _fact(callers: Callers, source: Source, node: ast.Call | ast.While, kind: Wait, waits: list[Waiting]) -> Fact:
     called = source.called(node.func) if isinstance(node, ast.Call) else ""
     value = {
-        "call": name_of(node.func) if isinstance(node, ast.Call) else "while " + ast.unparse(node.test),
+        "call": name_of(node.func) if isinstance(node, ast.Call) else f"while {ast.unparse(node.test)}",
         "kind": kind,
         "library": called.split(".")[0],
-        "edits": _edits(callers, source, node, kind, waits) if isinstance(node, ast.Call) else (),
+        "edits": _edits(callers, source, node, kind, waits) if isinstance(node, ast.Call) else unpolled(source, node),
     }
     return source.fact("code.tracker_wait", value, node)
 
