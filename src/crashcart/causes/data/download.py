@@ -143,8 +143,9 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
         return "strong" if count is not None else "weak"
     if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
         return None
-    asked = "load_dataset" in seen["what"] or "snapshot_download" in seen["what"]
-    return "strong" if asked and _on_hub(case, fact) and not _of_the_house(case) else "weak"
+    whole = "snapshot_download" in seen["what"]  # asks for every file of it, whoever leads the ranks
+    asked = whole or ("load_dataset" in seen["what"] and not _of_the_house(case))
+    return "strong" if asked and _on_hub(case, fact) else "weak"
 
 
 def _of_the_house(case: Case) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["How", "block_after", "builds", "fetches", "hub_name", "is_cached", "is_long", "whole"]
+__all__ = ["How", "asked_name", "block_after", "builds", "fetches", "hub_name", "is_cached", "is_long", "whole"]
 
 How = Literal["hub", "write", "build"]
 HUB = ("load_dataset", "snapshot_download", "hf_hub_download", "from_pretrained", "load_dataset_builder", "torch.hub.load")
@@ -44,8 +44,11 @@ LONG = re.compile(
 
 def fetches(callers: Callers, source: Source) -> Iterator[tuple[ast.Call | ast.If, How]]:
     """What is fetched or built in a file, and how."""
+    offline = _goes_offline(source)
     for call in source.calls(*HUB):
-        yield call, "hub"
+        local = keyword(call, "local_files_only")
+        if not offline and not (isinstance(local, ast.Constant) and local.value is True):
+            yield call, "hub"
     for call in source.calls(*WRITES):
         yield call, "write"
     for call in source.nodes(ast.Call):
@@ -60,6 +63,18 @@ def fetches(callers: Callers, source: Source) -> Iterator[tuple[ast.Call | ast.I
     for branch in source.nodes(ast.If):
         if _built_once(callers, source, branch):
             yield branch, "build"
+
+
+def _goes_offline(source: Source) -> bool:
+    """``os.environ["HF_HUB_OFFLINE"] = "1"``: nothing is asked for any more."""
+    return any(
+        isinstance(one, ast.Subscript)
+        and isinstance(one.slice, ast.Constant)
+        and one.slice.value in {"HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"}
+        and _words(node.value) in {"1", "true", "True"}
+        for node in source.nodes(ast.Assign)
+        for one in node.targets
+    )
 
 
 def _is_vision(name: str) -> bool:
@@ -166,11 +181,16 @@ def _asked_for(test: ast.expr, *, missing: bool) -> str:
     return ast.unparse(test.args[0]) if test.args else ast.unparse(test.func.value)
 
 
-def hub_name(call: ast.Call) -> str:
-    """The name on a hub that a call gives in words; empty where it is computed, or a path of this machine."""
-    first = call.args[0] if call.args else next(
-        (one.value for one in call.keywords if one.arg in {"path", "repo_id", "pretrained_model_name_or_path"}), None
-    )  # fmt: skip
+def asked_name(call: ast.Call) -> ast.expr | None:
+    """What a call gives as the name on a hub."""
+    if call.args:
+        return call.args[0]
+    names = {"path", "repo_id", "pretrained_model_name_or_path"}
+    return next((one.value for one in call.keywords if one.arg in names), None)
+
+
+def hub_name(first: ast.expr | None) -> str:
+    """The name on a hub that is given in words; empty where it is computed, or a path of this machine."""
     if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
         return ""
     name = first.value

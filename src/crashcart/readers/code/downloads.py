@@ -14,8 +14,10 @@ from crashcart.model import Edit, Span
 from crashcart.readers.code._blocks import missing_imports, wrapped
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
-from crashcart.readers.code._fetches import block_after, builds, fetches, hub_name, is_cached, is_long, whole
+from crashcart.readers.code._fetches import asked_name, block_after, builds, fetches, hub_name, is_cached, is_long, whole
+from crashcart.readers.code._given import argument
 from crashcart.readers.code._guards import side_at, side_of
+from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._reach import WAITS, all_come
 from crashcart.readers.code._renames import renamed
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
@@ -53,15 +55,16 @@ def look(program: Program) -> Iterator[Fact]:
         for node, how in own:
             named = name_of(node.func).split(".")[-1] if isinstance(node, ast.Call) else ""
             if named not in guarded and function_of(node) not in answered and all_come(callers, source, node):
-                yield _fetched(source, node, how)
+                yield _fetched(callers, source, node, how)
         yield from _long_first(source, callers)
         for call in source.calls("init_process_group", "InitProcessGroupKwargs"):
             yield _start(source, call)
 
 
-def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
+def _fetched(callers: Callers, source: Source, node: ast.Call | ast.If, how: How) -> Fact:
     first, last = whole(node)
-    name = hub_name(node) if how == "hub" and isinstance(node, ast.Call) else ""
+    asked = _handed(callers, source, asked_name(node)) if how == "hub" and isinstance(node, ast.Call) else None
+    name = hub_name(asked)
     value = {
         "what": name_of(node.func) if isinstance(node, ast.Call) else "",
         "how": how,
@@ -69,7 +72,7 @@ def _fetched(source: Source, node: ast.Call | ast.If, how: How) -> Fact:
         "if_address": _if_address(node),
         "renamed": isinstance(node, ast.If) and renamed(source, [node, *block_after(node)]) == "shared",
         "cached": is_cached(name) if name else None,
-        "setting": _setting(node) if how == "hub" and not name else "",
+        "setting": _setting(asked) if not name else "",
         "edits": _one_at_a_time(source, first, last),
     }
     return source.fact("code.fetched_by_all", value, node)
@@ -91,9 +94,21 @@ def _if_address(node: ast.AST) -> bool:
     return False
 
 
-def _setting(node: ast.Call | ast.If) -> str:
+def _handed(callers: Callers, source: Source, asked: ast.expr | None, depth: int = 3) -> ast.expr | None:
+    """What the one caller hands over, where a name is a parameter."""
+    function = function_of(asked) if isinstance(asked, ast.Name) else None
+    if function is None or not isinstance(asked, ast.Name) or depth == 0 or given_to(source, asked.id, function):
+        return asked
+    handed = {
+        ast.unparse(value): (at, value)
+        for at, call in callers.calling(source, function)
+        if isinstance(call, ast.Call) and (value := argument(function, call, asked.id)) is not None
+    }
+    return _handed(callers, *next(iter(handed.values())), depth - 1) if len(handed) == 1 else asked
+
+
+def _setting(first: ast.expr | None) -> str:
     """The last word of what a call takes its name from: ``cfg.data.dataset_name``, ``cfg["dataset_name"]``."""
-    first = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if isinstance(first, ast.Subscript) and isinstance(first.slice, ast.Constant):
         return str(first.slice.value)
     return name_of(first).split(".")[-1] if isinstance(first, (ast.Name, ast.Attribute)) else ""
