@@ -35,6 +35,7 @@ _OF_INTEREST = re.compile(
     r"|json\.dump|create_connection|DATA_|DATASET_|HDF5|hdf5|dataset_dir|data_dir|data_root|data_path"
     r"|num_workers|batch|chunk|per_gpu|per_device|RANK|environ|getenv|\blr\b|learning_rate|\bepochs\b|timeout"
     r"|def (?:update|log|add|record|push|store|append|track)\w*\(self"
+    r"|download|huggingface_hub|extractall|unpack_archive|os\.system|queue\.|barrier|is_main|rank_zero"
 )
 
 
