@@ -141,7 +141,7 @@ class _Planning:
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""
-        entries = readers_of(path, entries_of(files_of(self.root, self.own.exclude)), [".", self.root])
+        entries = readers_of(path, list(files_of(self.root, self.own.exclude)), [".", self.root])
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries)
 
     def folder(self, path: str) -> list[Plan]:

@@ -35,6 +35,8 @@ NO_TRAINING = re.compile(r"(?:^|/)(?:tests?|docs?|\.?venv|env|site-packages|thir
 MAIN = re.compile(
     r"^if __name__ ==|^(?:for|while) |^(?:main|train\w*|\w+\.fit)\(|^(?:args|opt\w*|trainer|model) = ", re.MULTILINE
 )
+STARTED = re.compile(r"^if __name__ ==", re.MULTILINE)
+_MOST_STARTED = 20
 TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|\bopt\w*\.step\(|\btrain\w*\(")
 LOADS = re.compile(
     r"yaml|omegaconf|hydra|json\.load|tomllib|jsonargparse|LightningCLI|draccus|pyrallis|simple_parsing|HfArgumentParser|Config"
@@ -122,11 +124,23 @@ def entries_of(files: Iterable[str]) -> Iterator[str]:
             yield path
 
 
-def readers_of(config: str, entries: Iterable[str], roots: Sequence[str]) -> list[str]:
-    """The programs that may read a config: those that name it, else all that read YAML, JSON or Hydra configs.
+def _entries_below(files: Iterable[str], roots: Sequence[str]) -> Iterator[str]:
+    """Python files that are started and whose modules train, where no file does both itself."""
+    from crashcart.readers.code.program import read_program
+
+    started = [path for path in files if path.endswith(".py") and not NO_TRAINING.search(path)]
+    started = [path for path in started if STARTED.search(read_text(path))]
+    for path in started[:_MOST_STARTED]:
+        if any(TRAINS.search(source.text) for source in read_program([path], list(roots)).sources):
+            yield path
+
+
+def readers_of(config: str, files: Sequence[str], roots: Sequence[str]) -> list[str]:
+    """The programs of a project that may read a config: those that name it, else all that read YAML, JSON or Hydra configs.
 
     Where none does so itself, those that do in a module of their own.
     """
+    entries = list(entries_of(files)) or list(_entries_below(files, roots))
     texts = {entry: read_text(entry) for entry in entries}
     name = os.path.basename(config)
     named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
