@@ -18,6 +18,7 @@ import textwrap
 
 from crashcart.model import Edit, Span
 from crashcart.readers.code._guards import side_of
+from crashcart.readers.code._hoisted import hoisted, is_nested
 from crashcart.readers.code.source import Source, name_of, parent
 
 __all__ = ["all_moved_out", "moved_out", "waits_too"]
@@ -39,8 +40,10 @@ PURE = {
 }
 
 
-def moved_out(source: Source, guard: ast.If, statement: ast.stmt) -> tuple[Edit, ...]:
-    """The edit that takes a statement out of a branch; nothing where that cannot be done line by line."""
+def moved_out(source: Source, guard: ast.If, statement: ast.stmt, call: ast.Call | None = None) -> tuple[Edit, ...]:
+    """The edit that takes a statement out of a branch, or only a call of it; nothing where that cannot be done line by line."""
+    if call is not None and is_nested(statement, call):
+        return _call_out(source, guard, statement, call)
     levels = _levels(guard, statement)
     if levels == [guard] and guard.body == [statement] and not _without_ranks(source, guard):
         return (Edit(source.span(guard), source.written(statement)),)
@@ -67,13 +70,29 @@ def moved_out(source: Source, guard: ast.If, statement: ast.stmt) -> tuple[Edit,
     return (Edit(Span(source.path, start, end, guard.lineno), text),)
 
 
-def all_moved_out(source: Source, guard: ast.If, statements: list[ast.stmt]) -> tuple[Edit, ...]:
+def _call_out(source: Source, guard: ast.If, statement: ast.stmt, call: ast.Call) -> tuple[Edit, ...]:
+    """A call taken out of its statement first, which stays in the branch."""
+    found = hoisted(source, statement, call)
+    branch = next((one for one in found[0].nodes(ast.If) if one.lineno == guard.lineno), None) if found else None
+    edits = moved_out(found[0], branch, found[1]) if found and branch is not None else ()
+    if not edits or not found:
+        return ()
+    span, more = edits[0].span, len(found[0].text) - len(source.text)
+    return (Edit(Span(span.file, span.start, span.end - more, span.line), edits[0].text),)
+
+
+def all_moved_out(
+    source: Source, guard: ast.If, statements: list[ast.stmt], calls: list[ast.Call] | None = None
+) -> tuple[Edit, ...]:
     """Several statements of one branch, the last one first: what stands before it keeps its lines."""
     at, now, branch = source.offset(guard.lineno, 0), source, guard
     end = _line_end(source, guard.end_lineno or guard.lineno)
+    places = {one.lineno: (call.lineno, call.col_offset) for one, call in zip(statements, calls or (), strict=False)}
     for statement in sorted(statements, key=lambda one: -one.lineno):
         found = next((one for one in now.nodes(type(statement)) if one.lineno == statement.lineno), None)
-        edits = moved_out(now, branch, found) if found is not None else ()
+        place = places.get(statement.lineno)
+        call = next((one for one in now.nodes(ast.Call) if (one.lineno, one.col_offset) == place), None)
+        edits = moved_out(now, branch, found, call) if found is not None else ()
         if not edits:
             return ()
         text = now.text[: edits[0].span.start] + edits[0].text + now.text[edits[0].span.end :]

@@ -63,9 +63,10 @@ def _joined(facts: list[Fact], sources: dict[str, Source]) -> Iterator[Fact]:
         ]
         branch, statements = fact.value["branch"], [one.value["statement"] for one in near]
         if len(near) > 1 and isinstance(branch, ast.If) and all(one.value["edits"] for one in near):
-            edits = all_moved_out(sources[near[0].value["path"]], branch, statements)
+            calls = [one.value["place"] for one in near]
+            edits = all_moved_out(sources[near[0].value["path"]], branch, statements, calls)
             fact = replace(fact, value={**fact.value, "edits": edits})  # noqa: PLW2901 - the same fact, with more in it
-        kept = {name: value for name, value in fact.value.items() if name not in {"branch", "statement", "path"}}
+        kept = {name: value for name, value in fact.value.items() if name not in {"branch", "statement", "path", "place"}}
         yield replace(fact, value=kept)
 
 
@@ -156,6 +157,7 @@ def _fact(callers: Callers, source: Source, place: ast.Call, wait: Waits) -> Fac
         "branch": None if guard.leaves else guard.node,
         "statement": statement_of(place),
         "path": source.path,
+        "place": place,
     }
     return source.fact("code.lone_wait", value, place)
 
@@ -186,4 +188,4 @@ def _edits(source: Source, guard: Guard, place: ast.Call, wait: ast.Call) -> tup
         or statement in guard.node.orelse
     ):
         return ()
-    return moved_out(source, guard.node, statement)
+    return moved_out(source, guard.node, statement, place)
