@@ -34,7 +34,7 @@ title = "Saving, sampling or evaluation fall on the same step"
 PERIODS = ("save.period", "eval.period", "sample.period")
 EPOCH = "epoch"
 WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling", EPOCH: "the end of an epoch"}
-LARGER = 4  # sampling keeps no activations: a batch that is a little larger than the training's needs less than that
+LARGER = 2  # sampling keeps no activations: up to twice the batch of the training it mostly needs less
 SETTING = r"['\"]?(?P<name>[a-z][a-z_.]*(?:steps|period|interval|freq|frequency|every))['\"]?\s*[:=]\s*(?P<value>\d{1,7})\b"
 
 SAVES = r"sav(?:ing|ed) (?:\w+ ){0,3}(?:checkpoint|model|state)|checkpoint saved"
@@ -110,7 +110,7 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
         told += f"; an epoch has {known[0]} steps ({known[1]}){at}"
         places += [place for place in known[2] if place not in places]
     alone = [number * on["sample.period"][0] for number in range(1, 4)] if "sample.period" in wanted else []
-    if train and sample and sample >= LARGER * train and "sample.period" in wanted and EPOCH not in wanted:
+    if train and sample and sample > LARGER * train and "sample.period" in wanted and EPOCH not in wanted:
         before = (
             f"; sampling alone, at {', '.join(str(one) for one in alone if one < step)}, says nothing about it"
             if alone[0] < step
