@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from crashcart.readers.project import found_in
@@ -13,9 +14,21 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
 
-__all__ = ["entry_of", "python_path"]
+__all__ = ["entry_of", "nearest", "python_path"]
 
 HERE = re.compile(r"^(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)(?:/|$)")
+
+
+def nearest(config: str, entries: Sequence[str]) -> list[str]:
+    """The programs that lie next to a config that nobody named: where a folder holds several projects, each has its own."""
+    own = os.path.abspath(config).split(os.sep)
+    shared = [
+        sum(
+            1 for _ in takewhile(lambda both: both[0] == both[1], zip(own, os.path.abspath(one).split(os.sep), strict=False))
+        )
+        for one in entries
+    ]
+    return [one for one, count in zip(entries, shared, strict=True) if count == max(shared)]
 
 
 def python_path(facts: Sequence[Fact], folders: Sequence[str]) -> list[str]:

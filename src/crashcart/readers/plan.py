@@ -17,7 +17,7 @@ from crashcart.names import learn
 from crashcart.readers.code import facts_of
 from crashcart.readers.code.program import Program, read_program
 from crashcart.readers.data import Looking, data_facts
-from crashcart.readers.entry import entry_of, python_path
+from crashcart.readers.entry import entry_of, nearest, python_path
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import read_configs
@@ -157,7 +157,7 @@ class _Planning:
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files))
         configs = [
-            self.job(file, [], os.path.dirname(file) or ".", configs=[file], entries=entries, found=True)
+            self.job(file, [], os.path.dirname(file) or ".", configs=[file], entries=nearest(file, entries), found=True)
             for file in files
             if file.endswith((".yaml", ".yml")) and os.path.realpath(file) not in named and not NO_TRAINING.search(file)
         ][:_MOST_JOBS]
