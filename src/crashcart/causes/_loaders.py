@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._joined import NEARNESS, setting
+from crashcart.causes.config._arithmetic import Numbers
 from crashcart.model import Edit
 from crashcart.record import field, record, replace
 
@@ -116,6 +117,11 @@ def _resolved(case: Case, fact: Fact) -> Loader:
             span = found.span if found is not None else None
             evidence += [found.evidence] if found is not None and found.evidence not in evidence else []
             unsaid = unsaid or (name == "prefetch" and found is None)
+        if given.get("tree"):
+            numbers = Numbers(case)
+            made = numbers.value(given["tree"])
+            values[name] = int(made) if made is not None and made == int(made) else None
+            evidence += [one for one in numbers.evidence() if one not in evidence]
         if given.get("key") and (found := setting(case, given["key"])) is not None:
             values[name], span = found.value, found.span
             evidence += [found.evidence] if found.evidence not in evidence else []

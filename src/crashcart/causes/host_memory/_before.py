@@ -34,7 +34,9 @@ def counted(case: Case) -> Iterator[Sign]:
     if total >= MANY_WORKERS:
         each = " + ".join(str(one.workers) for one in with_workers)
         stay = " that stay between epochs" if any(one.persistent for one in with_workers) else ""
-        told = f"{len(with_workers)} loaders with {each} workers on each of {here} ranks are {total} worker processes{stay}"
+        of = f" on each of {here} ranks" if here > 1 else ""
+        many = f"{len(with_workers)} loader{'s' if len(with_workers) > 1 else ''}"
+        told = f"{many} with {each} workers{of} {'are' if len(with_workers) > 1 else 'is'} {total} worker processes{stay}"
         places = dict.fromkeys(item for one in with_workers for item in one.evidence)
         yield Sign("weak", told, tuple(places), fatal=False)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from crashcart.causes._joined import ranks
+from crashcart.causes._joined import ranks, setting
 from crashcart.causes._length import lengths, share
 from crashcart.causes._loaders import loaders
 from crashcart.causes.data._tables import fits
@@ -84,7 +84,18 @@ def ranks_here(case: Case) -> int | None:
         return int(each)
     if every and (nodes is None or nodes == 1):
         return int(every)
-    return int(every // nodes) if every and nodes else ranks(case) if nodes is None else None
+    if every and nodes:
+        return int(every // nodes)
+    return ranks(case) or _one_task(case) if nodes is None else None
+
+
+def _one_task(case: Case) -> int | None:
+    """Srun in a script with a header that asks for memory or cards, and nowhere for tasks: Slurm starts one."""
+    kind, known = case.facts.get("launch.kind"), case.facts
+    header = "launch.memory_bytes" in known or "launch.gpus_per_node" in known
+    tasks = ("launch.tasks", "launch.tasks_per_node", "launch.gpus_per_task", "launch.processes")
+    asked = any(name in known or case.all(name) for name in tasks)
+    return 1 if kind is not None and kind.value == "srun" and header and not asked else None
 
 
 def sample(case: Case, loader: Loader) -> Sample | None:
@@ -119,7 +130,23 @@ def sample(case: Case, loader: Loader) -> Sample | None:
             firm = firm or not case.all("code.resized")
             single = all(one["kind"] in {"image", "array"} for one in fact.value["tables"].values())
             return Sample(least, most, read, firm, files, fact.evidence, single)
-    return None
+    return _of_files(case, loader)
+
+
+def _of_files(case: Case, loader: Loader) -> Sample | None:
+    """A sample that is one file or several as they are, of files that nobody opened here: the size of each is what counts."""
+    reads = [one for one in case.all("code.file_read") if one.value["class"] == loader.fact.value["data"]]
+    held = [one for one in case.all("data.held") if set(one.value["kinds"]) == {"other"} and one.value["files"]]
+    if len(reads) != 1 or len(held) != 1:
+        return None
+    given = reads[0].value["many"]
+    told = setting(case, given["key"]) if given.get("key") else None
+    many = told.value if told is not None else given.get("value")
+    if not isinstance(many, (int, float)) or isinstance(many, bool) or many < 1:
+        return None
+    files = held[0].value["files"]
+    each = held[0].value["bytes"] / files * many
+    return Sample(each, each, 0.0, firm=False, files=files, evidence=held[0].evidence, single=True)
 
 
 def _is_byte(tables: list[tuple[list[int], int]]) -> bool:

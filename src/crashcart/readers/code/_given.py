@@ -13,6 +13,7 @@ from crashcart.readers.code._callers import callers_of, function_of, last_name
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
+from crashcart.readers.code.arithmetic import tree_of
 from crashcart.readers.code.source import inside, keyword, name_of, parent
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "Giving", "Site"]
 
-Given = dict[str, Any]  # value and span of a constant, or key of a setting; empty where it is not known
+Given = dict[
+    str, Any
+]  # value and span of a constant, key of a setting, or tree of a calculation; empty where it is not known
 Site = tuple["Source", ast.Call]
+CALCULATED = {"int", "max", "min"}
 PLAIN = {"int", "float", "bool", "str", "Path"}
 _DEPTH = 6
 
@@ -44,6 +48,8 @@ class Giving:
             return {"value": node.value, "span": source.span(node)}
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
             return {"value": True}  # persistent_workers=workers > 0: true wherever it matters
+        if (tree := self.calculated(source, node)) is not None:
+            return {"tree": tree}
         if isinstance(node, ast.Call) and name_of(node.func) in PLAIN and node.args:
             return self.of(source, node.args[0], site, depth - 1)
         if (known := constant(self.program, source, node)) is not None and isinstance(known[1], ast.Constant):
@@ -56,6 +62,19 @@ class Giving:
             found = self.of(source, given[0], self.built(owner), depth - 1) if len(given) == 1 else {}
             return found or self.key(source, node)
         return self.key(source, node)
+
+    def calculated(self, source: Source, node: ast.expr) -> tuple[Any, ...] | None:
+        """A number that is made of settings: ``max(1, cfg.images // cfg.sequence)``, ``int(cfg.batch / world_size)``."""
+        made = isinstance(node, ast.BinOp) or (
+            isinstance(node, ast.Call) and name_of(node.func) in CALCULATED and bool(node.args)
+        )
+        reading = self.readings.get(source.path) if made else None
+        inner = (
+            isinstance(node, ast.Call)
+            and name_of(node.func) == "int"
+            and not isinstance(node.args[0], (ast.BinOp, ast.Call))
+        )
+        return tree_of(node, reading) if reading is not None and not inner else None
 
     def built(self, owner: ast.ClassDef | None) -> Site | None:
         """The one place that makes an object of a class."""

@@ -1,7 +1,9 @@
 """A whole part of the settings handed on as arguments: ``DataLoader(data, **cfg.loader.train)``.
 
 Its path is what a config file says before the argument: ``loader.train``. A loop over such a part gives each of its entries
-once, ``{split: DataLoader(data, **options) for split, options in cfg.loader.items()}``: then the path ends with ``*``.
+once, ``{split: DataLoader(data, **options) for split, options in cfg.loader.items()}``: then the path ends with ``*``. One over
+names that the code writes out, ``for split in ("train", "val"): DataLoader(data, **cfg.loader[split])``, has them all in its
+path: ``loader.<train|val>``.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ def path_of(source: Source, node: ast.expr, site: Site | None, depth: int = _DEP
         return ""
     if isinstance(node, ast.Call):
         name = name_of(node.func).rpartition(".")[2]
+        if name == "getattr" and len(node.args) > 1:
+            return _below(source, node.args[0], node.args[1], site, depth)
         if name in {"get", "pop"} and isinstance(node.func, ast.Attribute) and node.args:
             return _below(source, node.func.value, node.args[0], site, depth)
         return path_of(source, node.args[0], site, depth - 1) if name in PLAIN and node.args else ""
@@ -46,12 +50,37 @@ def path_of(source: Source, node: ast.expr, site: Site | None, depth: int = _DEP
 
 def _below(source: Source, value: ast.expr, key: ast.expr, site: Site | None, depth: int) -> str:
     """``cfg["loader"]`` and ``cfg.get("loader")``."""
-    if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+    last = _word(key, site)
+    if not last:
         return ""
     inner = path_of(source, value, site, depth - 1)
     if inner:
-        return f"{inner}.{key.value}"
-    return key.value if SETTINGS.search(name_of(value)) else ""
+        return f"{inner}.{last}"
+    return last if SETTINGS.search(name_of(value)) else ""
+
+
+def _word(key: ast.expr, site: Site | None) -> str:
+    """The name of an entry: written out, one of those that a loop goes over, or what the caller says."""
+    if isinstance(key, ast.Name):
+        if names := _listed(key):
+            return f"<{'|'.join(names)}>"
+        function = function_of(key)
+        handed = argument(function, site[1], key.id) if function is not None and site is not None else None
+        return _word(handed, None) if isinstance(handed, ast.Constant) else ""
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+def _listed(node: ast.Name) -> list[str]:
+    """The words of ``for node in ("train", "val")`` around a name."""
+    for above in parents(node):
+        pairs = [(above.target, above.iter)] if isinstance(above, ast.For) else []
+        if isinstance(above, (ast.DictComp, ast.ListComp, ast.GeneratorExp)):
+            pairs = [(one.target, one.iter) for one in above.generators]
+        for target, over in pairs:
+            if isinstance(target, ast.Name) and target.id == node.id and isinstance(over, (ast.Tuple, ast.List)):
+                names = [one.value for one in over.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+                return names if len(names) == len(over.elts) else []
+    return []
 
 
 def _name(source: Source, node: ast.Name, site: Site | None, depth: int) -> str:

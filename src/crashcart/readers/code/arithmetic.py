@@ -60,7 +60,7 @@ def _sizes(reading: Reading) -> Iterator[Fact]:
         if (
             isinstance(value, ast.BinOp)
             and RATE.search(name)
-            and (rate := _tree(value, reading)) is not None
+            and (rate := tree_of(value, reading)) is not None
             and "*" in str(rate)
         ):
             yield source.fact("code.rate", {"tree": rate, "text": source.written(value)}, value)
@@ -71,7 +71,7 @@ def _sizes(reading: Reading) -> Iterator[Fact]:
         elif isinstance(value, (ast.Name, ast.Attribute)):
             continue
         else:
-            source, tree = reading.source, _tree(value, reading)
+            source, tree = reading.source, tree_of(value, reading)
         if tree is not None and _divides(tree):
             told = {"tree": tree, "text": source.written(value), "target": name, "if": _conditional(value)}
             yield source.fact("code.size", told, value)
@@ -93,7 +93,7 @@ def _property(node: ast.expr, reading: Reading) -> tuple[ast.expr, Source, Tree 
     if not plain or not isinstance(last, ast.Return) or last.value is None:
         return None
     own = next((one for one in reading.others if one.source is source), reading)
-    return last.value, source, _tree(last.value, own)
+    return last.value, source, tree_of(last.value, own)
 
 
 def _named(source: Source) -> Iterator[tuple[str, ast.expr]]:
@@ -108,14 +108,14 @@ def _named(source: Source) -> Iterator[tuple[str, ast.expr]]:
 def _checks(reading: Reading) -> Iterator[Fact]:
     source = reading.source
     for check in source.nodes(ast.Assert):
-        tree = _tree(check.test, reading)
+        tree = tree_of(check.test, reading)
         if tree is not None and "%" in str(tree):
             yield source.fact(
                 "code.size_check", {"tree": tree, "text": source.written(check.test), "if": _conditional(check)}, check
             )
     for test in source.nodes(ast.If):
         if test.body and isinstance(test.body[0], ast.Raise):
-            tree = _tree(test.test, reading)
+            tree = tree_of(test.test, reading)
             if tree is not None and "%" in str(tree):
                 told = {"tree": ("not", tree), "text": source.written(test.test), "if": _conditional(test)}
                 yield source.fact("code.size_check", told, test.body[0])
@@ -141,7 +141,7 @@ def _conditional(node: ast.AST) -> bool:
     return False
 
 
-def _tree(node: ast.expr, reading: Reading, deep: int = 0) -> Tree | None:
+def tree_of(node: ast.expr, reading: Reading, deep: int = 0) -> Tree | None:
     """The expression as tuples; None where something in it is neither a setting nor a number."""
     if deep > DEEPEST:
         return None
@@ -152,16 +152,16 @@ def _tree(node: ast.expr, reading: Reading, deep: int = 0) -> Tree | None:
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
         return _pair(OPERATORS[type(node.ops[0])], node.left, node.comparators[0], reading, deep)
     if isinstance(node, ast.Call) and (name := reading.source.called(node.func)) in CALLS and not node.keywords:
-        inner = [_tree(one, reading, deep + 1) for one in node.args]
+        inner = [tree_of(one, reading, deep + 1) for one in node.args]
         return (name.rpartition(".")[2], *inner) if inner and None not in inner else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        below = _tree(node.operand, reading, deep + 1)
+        below = tree_of(node.operand, reading, deep + 1)
         return ("not", below) if below is not None else None
     return _leaf(node, reading, deep)
 
 
 def _pair(operator: str, left: ast.expr, right: ast.expr, reading: Reading, deep: int) -> Tree | None:
-    one, other = _tree(left, reading, deep + 1), _tree(right, reading, deep + 1)
+    one, other = tree_of(left, reading, deep + 1), tree_of(right, reading, deep + 1)
     return (operator, one, other) if one is not None and other is not None else None
 
 
@@ -174,7 +174,7 @@ def _leaf(node: ast.expr, reading: Reading, deep: int) -> Tree | None:
             return ("key", node.id)  # nanoGPT's way: every name at the top is a setting
         found = _assigned(node, reading)
         if found is not None:
-            return _tree(found, reading, deep + 1)
+            return tree_of(found, reading, deep + 1)
     if key := reading.key(node):
         return ("key", key)
     return None

@@ -54,8 +54,24 @@ def look(program: Program) -> Iterator[Fact]:
                 value = _described(program, giving, source, call, site)
                 value["sure"] = callers.certain(source, call) or _is_hook(call)
                 value["started_by"] = value["context"].get("value") or method
-                for _ in range(_repeated(call)):
-                    yield source.fact("code.loader", value, call)
+                for at in range(_repeated(call)):
+                    yield source.fact("code.loader", _chosen(value, at), call)
+
+
+def _chosen(value: dict[str, Any], at: int) -> dict[str, Any]:
+    """The loader of one round, where a loop goes over names of parts: ``loader.<train|val>``."""
+    part = next((one["part"] for one in value.values() if isinstance(one, dict) and "<" in one.get("part", "")), "")
+    names = part.partition("<")[2].partition(">")[0].split("|")
+    if not part or at >= len(names):
+        return value
+    found = {
+        name: {**one, "part": re.sub("<.*>", names[at], one["part"])} if isinstance(one, dict) and "part" in one else one
+        for name, one in value.items()
+    }
+    kind = next(
+        (name for name, words in zip(NAMES, KINDS, strict=True) if re.search(words, names[at].lower())), value["for"]
+    )
+    return {**found, "for": kind}
 
 
 def start_method(program: Program) -> str:
