@@ -386,3 +386,49 @@ def test_tensors_of_all_files(kept: str, level: list[str]) -> None:
     Path("train.py").write_text(TENSORS.replace("{gathered}", "images").replace("{kept}", kept))
     said = told("#SBATCH --mem=5M\npython train.py", "host-memory/oom-kill")
     assert [one for one, _ in said if one != "note"] == level
+
+
+LISTED = """
+import glob
+
+import h5py
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Steps(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+        self.handles = EMPTY
+
+    def __len__(self):
+        return len(self.paths)
+
+    def opened(self, path):
+        file = h5py.File(path, "r")
+        self.handles.ADD(file)
+        return file
+
+    def __getitem__(self, at):
+        return torch.from_numpy(self.opened(self.paths[at])["images"][0])
+
+
+DATA_DIR = "many"
+paths = sorted(glob.glob(DATA_DIR + "/*.h5"))
+for batch in DataLoader(Steps(paths), batch_size=4, num_workers=2, persistent_workers=True):
+    pass
+"""
+
+
+@pytest.mark.parametrize(("empty", "add", "cut"), [("[]", "append", True), ("set()", "add", False)])
+def test_files_that_stay_open_in_a_list(empty: str, add: str, cut: bool) -> None:  # noqa: FBT001 - a column of the table
+    """They are told against the script's own limit; of a set no slice can be deleted."""
+    Path("many").mkdir()
+    for at in range(40):
+        with h5py.File(f"many/{at}.h5", "w") as file:
+            file["images"] = np.zeros((2, 4, 4), "uint8")
+    Path("train.py").write_text(LISTED.replace("EMPTY", empty).replace("ADD", add))
+    Path("train.sh").write_text("#!/bin/bash\nulimit -n 32\npython train.py\n")
+    found = [one for one in crashcart.check("train.sh").findings if one.cause == "host-memory/fds"]
+    assert [one.level for one in found] in (["can"], ["will"])
+    assert any("del self.handles[:-4]" in (fix.diff or "") for fix in found[0].fixes) is cut

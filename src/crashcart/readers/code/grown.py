@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 HANDED = {"collate_fn", "data_collator", "transform", "transforms", "batch_transform", "preprocess"}
 CALLED = ("__call__", "torch_call", "forward")
 ADDS = {"append", "extend", "add", "insert", "appendleft"}
+AT_THE_END = {"append", "extend"}
 JOINS = {"cat", "concatenate", "concat", "vstack", "hstack"}
 TAKES_OUT = {"pop", "popleft", "clear", "popitem", "remove"}
 SMALL = {
@@ -50,7 +51,8 @@ def look(program: Program) -> Iterator[Fact]:
                     continue
                 seen.add(node)
                 statement = statement_of(node)
-                edits = _bounded(source, statement, into) if isinstance(node, (ast.Call, ast.AugAssign)) else ()
+                last = isinstance(node, ast.AugAssign) or (isinstance(node, ast.Call) and last_name(node.func) in AT_THE_END)
+                edits = _bounded(source, statement, into) if last and is_list(source, into) else ()
                 yield source.fact("code.grows", {"class": name, "holder": into, "edits": edits}, statement)
 
 
@@ -132,6 +134,15 @@ def _is_empty(node: ast.expr | None) -> bool:
         first = node.args[0].elts[0] if isinstance(node.args[0], ast.Tuple) and node.args[0].elts else node.args[0]
         return isinstance(first, ast.Constant) and first.value == 0
     return False
+
+
+def is_list(source: Source, name: str) -> bool:
+    """Whether a holder is a list and nothing else: of a set or a queue no slice can be deleted."""
+    given = given_to(source, name, None)
+    return bool(given) and all(
+        isinstance(one, (ast.List, ast.BinOp)) or (isinstance(one, ast.Call) and last_name(one.func) == "list")
+        for one in given
+    )
 
 
 def _taken_out(home: ast.AST, name: str, made: int) -> bool:
