@@ -71,9 +71,9 @@ def guards(node: ast.AST, source: Source) -> Iterator[Guard]:
     """What keeps ranks away from a place, from the nearest, up to the function in which it stands."""
     at, above = node, parent(node)
     while above is not None:
-        if isinstance(above, ast.If) and at is not above.test:
+        if isinstance(above, (ast.If, ast.IfExp)) and at is not above.test:
             known = side_of(above.test, source)
-            if known is not None and at not in above.orelse:
+            if known is not None and not (at is above.orelse or (isinstance(above, ast.If) and at in above.orelse)):
                 yield Guard(above, known[0])
             elif known is not None and known[1]:
                 yield Guard(above, OPPOSITE[known[0]])

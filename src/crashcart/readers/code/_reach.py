@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.code._callers import function_of
 from crashcart.readers.code._guards import side_at
-from crashcart.readers.code.source import name_of, parents
+from crashcart.readers.code.source import name_of, parent, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.source import Source
 
-__all__ = ["WAITS", "all_come"]
+__all__ = ["WAITS", "all_come", "first_comes"]
 
 GUARDED = re.compile(r"first|lock|zero|main_process|rank0|once", re.IGNORECASE)
 FIRST_ONLY = {"prepare_data", "download_and_prepare", "download"}
 WAITS = {"barrier", "monitored_barrier", "wait_for_everyone", "synchronize"}
 _DEPTH = 5
+_SHORT = 3
 
 
 def all_come(callers: Callers, source: Source, node: ast.AST, depth: int = _DEPTH) -> bool:
@@ -29,16 +30,32 @@ def all_come(callers: Callers, source: Source, node: ast.AST, depth: int = _DEPT
     if side_at(node, source) in {"first", "others", "alone"} or _under_guard(callers, source, node):
         return False
     function = function_of(node)
-    if _after_wait(source, node, function or source.tree):
+    if _after_wait(callers, source, node, function or source.tree):
         return False
     if function is None:
         return callers.runs(source, node)
-    if function.name in FIRST_ONLY or depth == 0 or any(GUARDED.search(name_of(one)) for one in function.decorator_list):
+    if function.name in FIRST_ONLY or depth == 0 or any(_in_turns(callers, source, one) for one in function.decorator_list):
         return False
     sites = callers.calling(source, function)
     if any(_goes_first(*site) for site in sites):
         return False
     return any(all_come(callers, *site, depth - 1) for site in sites)
+
+
+def first_comes(callers: Callers, source: Source, node: ast.AST, depth: int = _DEPTH) -> bool:
+    """Whether the first rank comes here by itself, on some way."""
+    if side_at(node, source) == "first":
+        return True
+    function = function_of(node)
+    if function is None or depth == 0:
+        return False
+    return any(first_comes(callers, *site, depth - 1) for site in callers.calling(source, function))
+
+
+def _in_turns(callers: Callers, source: Source, decorator: ast.expr) -> bool:
+    """``@rank_zero_first``, or a decorator of the program in which some wait."""
+    meant = callers.meant(source, decorator)
+    return bool(GUARDED.search(name_of(decorator))) or any(True for _, one in meant for _ in _waits(one))
 
 
 def _goes_first(source: Source, node: ast.AST) -> bool:
@@ -64,10 +81,14 @@ def _under_guard(callers: Callers, source: Source, node: ast.AST) -> bool:
 
 def _lets_in(callers: Callers, source: Source, call: ast.Call) -> bool:
     """``with in_order(rank):`` by a function of the program that waits before or after what it yields to."""
-    return any(
+    if any(
         any(isinstance(one, ast.Yield) for one in ast.walk(function)) and any(_waits(function))
         for _, function in callers.meant(source, call)
-    )
+    ):
+        return True
+    name = name_of(call.func).split(".")[-1]
+    enters = (one for _, one in callers.functions.get("__enter__", ()))
+    return any(getattr(parent(one), "name", "") == name and any(_waits(parent(one) or one)) for one in enters)
 
 
 def _one_by_one(loop: ast.For, node: ast.AST) -> bool:
@@ -82,12 +103,28 @@ def _one_by_one(loop: ast.For, node: ast.AST) -> bool:
     return asked and any(_waits(loop))
 
 
-def _after_wait(source: Source, node: ast.AST, within: ast.AST) -> bool:
-    """``if rank != 0: barrier()`` before it, ``if rank == 0: barrier()`` behind it: the others come when the first is through."""
+def _after_wait(callers: Callers, source: Source, node: ast.AST, within: ast.AST) -> bool:
+    """``if rank != 0: barrier()`` before it, ``if rank == 0: barrier()`` behind it: the others come when the first is through.
+
+    Either may stand in a function of the program that does only that.
+    """
     line = getattr(node, "lineno", 0)
-    sides = sorted((call.lineno, side_at(call, source) or "") for call in _waits(within))
-    before = [side for at, side in sides if at < line and side in {"first", "others"}]
+    sides = sorted((at, side) for at, side in _sided(callers, source, within) if side in {"first", "others"})
+    before = [side for at, side in sides if at < line]
     return before[-1:] == ["others"] and ("first" not in before or any(at > line and side == "first" for at, side in sides))
+
+
+def _sided(callers: Callers, source: Source, within: ast.AST) -> Iterator[tuple[int, str]]:
+    """The lines on which only some ranks wait."""
+    for call in ast.walk(within):
+        if not isinstance(call, ast.Call):
+            continue
+        name = name_of(call.func).split(".")[-1]
+        if name in WAITS or name == "sleep" or "wait" in name:  # also for a file, or a word in a store
+            yield call.lineno, side_at(call, source) or ""
+        for at, function in callers.meant(source, call):
+            if len(function.body) <= _SHORT:
+                yield from ((call.lineno, side_at(one, at) or "") for one in _waits(function))
 
 
 def _waits(within: ast.AST) -> Iterator[ast.Call]:

@@ -18,7 +18,7 @@ from crashcart.readers.code._fetches import asked_name, block_after, builds, fet
 from crashcart.readers.code._given import argument
 from crashcart.readers.code._guards import side_at, side_of
 from crashcart.readers.code._paths import given_to
-from crashcart.readers.code._reach import WAITS, all_come
+from crashcart.readers.code._reach import WAITS, all_come, first_comes
 from crashcart.readers.code._renames import renamed
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parent, parents
 
@@ -44,7 +44,7 @@ def look(program: Program) -> Iterator[Fact]:
         name_of(node.func).split(".")[-1]
         for source, own in found
         for node, _ in own
-        if isinstance(node, ast.Call) and side_at(node, source) == "first"
+        if isinstance(node, ast.Call) and first_comes(callers, source, node)
     }
     answered = {
         function_of(call)
@@ -94,10 +94,13 @@ def _if_address(node: ast.AST) -> bool:
     return False
 
 
-def _handed(callers: Callers, source: Source, asked: ast.expr | None, depth: int = 3) -> ast.expr | None:
-    """What the one caller hands over, where a name is a parameter."""
-    function = function_of(asked) if isinstance(asked, ast.Name) else None
-    if function is None or not isinstance(asked, ast.Name) or depth == 0 or given_to(source, asked.id, function):
+def _handed(callers: Callers, source: Source, asked: ast.expr | None, depth: int = 4) -> ast.expr | None:
+    """What the one caller hands over, where a name is a parameter; and what a constant stands for."""
+    function = function_of(asked) if asked is not None else None
+    given = given_to(source, name_of(asked), function) if isinstance(asked, (ast.Name, ast.Attribute)) and depth else []
+    if given:
+        return _handed(callers, source, given[0], depth - 1) if len(given) == 1 else asked
+    if function is None or not isinstance(asked, ast.Name) or depth == 0:
         return asked
     handed = {
         ast.unparse(value): (at, value)

@@ -51,7 +51,16 @@ def look(program: Program) -> Iterator[Fact]:
     callers = callers_of(program)
     answered = {home for source, call, _ in waits for home in _answers(callers, source, call)}
     told: set[ast.AST] = set()
-    found = [fact for wait in waits for fact in _followed(callers, wait, answered, told)]
+    paired = {
+        home for source, call, _ in waits if side_at(call, source) == "others" for home in _calling(callers, source, call)
+    }
+    lone = [
+        (source, call, kind)
+        for source, call, kind in waits
+        if side_at(call, source) != "first" or not (paired | answered) & _calling(callers, source, call) - {None}
+    ]
+    lone = [one for one in lone if side_at(one[1], one[0]) != "first" or _home(one[1]) not in paired]
+    found = [fact for wait in lone for fact in _followed(callers, wait, answered, told)]
     yield from _joined(found, {source.path: source for source in program.sources})
 
 
@@ -115,6 +124,12 @@ def _answers(callers: Callers, source: Source, node: ast.AST) -> Iterator[ast.AS
         if function is not None and function not in seen and depth < _DEPTH:
             seen.add(function)
             path += [(other, site, depth + 1) for other, site in _sites(callers, at, function)]
+
+
+def _calling(callers: Callers, source: Source, node: ast.AST) -> set[ast.AST | None]:
+    """Where the function around a wait is called: ``after_first(rank)``, then ``before_others(rank)``, wait for each other."""
+    function = function_of(node)
+    return {_home(site) for _, site in _sites(callers, source, function)} if function is not None else set()
 
 
 def _sites(callers: Callers, source: Source, function: Function) -> list[tuple[Source, ast.AST]]:
