@@ -136,6 +136,8 @@ class Reading:
             return self.key(node.value)
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add)):
             return self.key(node.left) or self.key(node.right)
+        if isinstance(node, ast.IfExp):  # the same setting either way: ``lr * ranks if ranks > 1 else lr``
+            return found if (found := self.key(node.body)) == self.key(node.orelse) else ""
         return ""
 
     def attribute(self, node: ast.Attribute) -> str:
@@ -153,7 +155,15 @@ class Reading:
         """``t = SimpleNamespace(**cfg["train"])``, ``a = parser.parse_args()``: an object whose attributes are settings."""
         values = self.values.get(self.place(node), [])
         calls = [one for one in values if isinstance(one, ast.Call)]
-        return bool(calls) and len(calls) == len(values) and all(HOLDERS.search(name_of(one.func)) for one in calls)
+        return bool(calls) and len(calls) == len(values) and all(self.is_holder(one) for one in calls)
+
+    def is_holder(self, call: ast.Call) -> bool:
+        """A namespace, or an object of a class of fields to which a part of the settings is handed: ``Training(**cfg["train"])``."""
+        if HOLDERS.search(name_of(call.func)):
+            return True
+        classes = {one.name for one, fields in self.fields.items() if fields}
+        spread = not call.args and len(call.keywords) == 1 and call.keywords[0].arg is None
+        return spread and name_of(call.func) in classes and bool(self.key(call.keywords[0].value))
 
     def plain(self, node: ast.AST) -> str:
         """The setting that an expression is, and not only what it was calculated from."""
