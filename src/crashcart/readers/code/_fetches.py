@@ -67,7 +67,7 @@ def fetches(callers: Callers, source: Source) -> Iterator[tuple[ast.Call | ast.I
 
 def _goes_offline(source: Source) -> bool:
     """``os.environ["HF_HUB_OFFLINE"] = "1"``: nothing is asked for any more."""
-    return any(
+    return "_OFFLINE" in source.text and any(
         isinstance(one, ast.Subscript)
         and isinstance(one.slice, ast.Constant)
         and one.slice.value in {"HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"}

@@ -131,6 +131,8 @@ def _one_at_a_time(source: Source, statement: ast.stmt, last: ast.stmt) -> tuple
 
 def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
     """``if rank == 0: prepare()`` and then a barrier."""
+    if not any(True for _ in source.calls(*WAITS)):
+        return
     for branch in source.nodes(ast.If):
         known = side_of(branch.test, source)
         if known is None or known[0] != "first" or branch.orelse:
