@@ -52,7 +52,8 @@ def _divided(reading: Reading) -> Iterator[tuple[ast.expr, ast.expr]]:
     """What is divided and becomes a whole number, with the expression."""
     for node in reading.source.nodes(ast.BinOp):
         if isinstance(node.left, (ast.Name, ast.Attribute, ast.Subscript)) and (
-            isinstance(node.op, ast.FloorDiv) or (isinstance(node.op, ast.Div) and _floored(reading, node))
+            isinstance(node.op, ast.FloorDiv)
+            or (isinstance(node.op, ast.Div) and _of(reading, node.left) and _floored(reading, node))
         ):
             yield node.left, node
     for call in reading.source.calls("divmod", "floor_divide", "div"):
