@@ -62,14 +62,34 @@ def hoisted(source: Source, statement: ast.stmt, call: ast.Call) -> tuple[Source
     name = next(one for number in range(1, 99) if (one := f"{last}_result{number if number > 1 else ''}") not in text)
     if not last or "\n" in text[start:end] or _sometimes(statement, call):
         return None
-    indent = text[text.rfind("\n", 0, whole.start) + 1 : whole.start]
-    made = f"{name} = {text[start:end]}\n{indent}{text[whole.start : start]}{name}"
+    anchor = _anchor(statement, call)
+    if anchor is None:
+        return None
+    at = source.span(anchor).start
+    indent = text[text.rfind("\n", 0, at) + 1 : at]
+    made = f"{name} = {text[start:end]}\n{indent}{text[at:start]}{name}"
     try:
-        now = Source(source.path, text[: whole.start] + made + text[end:])
+        now = Source(source.path, text[:at] + made + text[end:])
     except SyntaxError:
         return None
-    found = next((one for one in now.nodes(ast.Assign) if one.lineno == statement.lineno), None)
+    found = next((one for one in now.nodes(ast.Assign) if one.lineno == anchor.lineno), None)
     return (now, found) if found is not None else None
+
+
+def _anchor(statement: ast.stmt, call: ast.Call) -> ast.stmt | None:
+    """The statement before which the call can be made: around it stands at most what opens something that it does not need."""
+    used = {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
+    anchor = statement
+    while isinstance(above := parent(anchor), ast.With):
+        if any(
+            "no_grad" in name_of(one.context_expr) or "inference_mode" in name_of(one.context_expr) for one in above.items
+        ):
+            return None
+        made = {one.id for one in ast.walk(above) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        if made & used:
+            return None
+        anchor = above
+    return anchor
 
 
 def is_nested(statement: ast.stmt, call: ast.Call) -> bool:

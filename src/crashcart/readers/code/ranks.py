@@ -190,6 +190,11 @@ def _only_waits(wait: ast.Call, place: ast.Call) -> bool:
     )
 
 
+def _in_test(statement: ast.stmt, place: ast.Call) -> bool:
+    """``if evaluate(model) > best:`` asks every time."""
+    return isinstance(statement, ast.If) and any(one is place for one in ast.walk(statement.test))
+
+
 def _edits(source: Source, guard: Guard, place: ast.Call, wait: ast.Call) -> tuple[Edit, ...]:
     statement = statement_of(place)
     if guard.leaves and isinstance(guard.node, ast.If):
@@ -199,7 +204,7 @@ def _edits(source: Source, guard: Guard, place: ast.Call, wait: ast.Call) -> tup
         return waits_too(source, guard.node, place) if waits else ()
     if (
         not isinstance(guard.node, ast.If)
-        or not isinstance(statement, (ast.Expr, ast.Assign))
+        or not (isinstance(statement, (ast.Expr, ast.Assign)) or _in_test(statement, place))
         or statement in guard.node.orelse
     ):
         return ()
