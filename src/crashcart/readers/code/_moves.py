@@ -21,7 +21,7 @@ from crashcart.readers.code._guards import side_of
 from crashcart.readers.code._hoisted import hoisted, is_nested
 from crashcart.readers.code.source import Source, name_of, parent
 
-__all__ = ["all_moved_out", "moved_out", "waits_too"]
+__all__ = ["all_moved_out", "moved_out"]
 
 PURE = {
     "os.path.join",
@@ -102,21 +102,6 @@ def all_moved_out(
             return ()
         branch = again or branch
     return (Edit(Span(source.path, at, end, guard.lineno), now.text[at : len(now.text) - (len(source.text) - end)]),)
-
-
-def waits_too(source: Source, leaving: ast.If, call: ast.Call) -> tuple[Edit, ...]:
-    """The same call for those who are sent away before it: ``if rank != 0: return`` becomes a wait and a return."""
-    last = leaving.body[-1]
-    if (
-        not isinstance(last, (ast.Return, ast.Continue))
-        or not isinstance(getattr(last, "value", None), (ast.Constant, type(None)))
-        or last.lineno == leaving.lineno
-        or not all(isinstance(one, ast.Constant) for one in (*call.args, *(word.value for word in call.keywords)))
-    ):
-        return ()
-    at = source.offset(last.lineno, 0)
-    text = f"{_indent(source, last.lineno)}{source.written(call)}\n"
-    return (Edit(Span(source.path, at, at, last.lineno), text),)
 
 
 def _levels(guard: ast.If, statement: ast.stmt) -> list[ast.If] | None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.readers.code._answering import waits_too
 from crashcart.readers.code._callers import callers_of, function_of, statement_of
 from crashcart.readers.code._collectives import collectives
 from crashcart.readers.code._first_writes import written_by_first
 from crashcart.readers.code._guards import guards, side_at
-from crashcart.readers.code._moves import all_moved_out, moved_out, waits_too
+from crashcart.readers.code._moves import all_moved_out, moved_out
 from crashcart.readers.code.source import FUNCTIONS, inside, keyword, name_of, parents
 from crashcart.record import replace
 
