@@ -96,10 +96,9 @@ def started(folder: Path, *command: str, grace: int = 30, **more: Any) -> Iterat
             yield job
             job.wait(PATIENCE)
         finally:
-            for pid in [job.pid, *processes(folder)]:
-                if job.poll() is None:
-                    with contextlib.suppress(OSError):
-                        os.kill(pid, signal.SIGKILL)
+            for pid in [job.pid, *processes(folder)] if job.poll() is None else []:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
             job.wait(PATIENCE)
 
 

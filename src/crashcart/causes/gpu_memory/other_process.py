@@ -39,7 +39,7 @@ FIRST = frozenset(
 )
 EMPTY = 0.1
 IDLE = 5  # per cent of use
-USED = r"(\d+)MiB / +(\d+)MiB \| +(\d+)%"
+USED = r"(\d{1,9})MiB / +(\d{1,9})MiB \| +(\d{1,3})%"
 OWNER = r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+[CGM+]+\s|\d+MiB \|$"
 phrases = (
     weak("| nvidia-smi ", says="a table of cards was printed", fatal=False, any_level=True),
