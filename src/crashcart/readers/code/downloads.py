@@ -138,7 +138,7 @@ def _long_first(source: Source, callers: Callers) -> Iterator[Fact]:
         if known is None or known[0] != "first" or branch.orelse:
             continue
         wait = _wait_after(branch)
-        if wait is None:
+        if wait is None or _has_time_of_its_own(source, wait):
             continue
         for call in (one for part in branch.body for one in ast.walk(part) if isinstance(one, ast.Call)):
             meant = callers.meant(source, call) + callers.made(source, call)
@@ -164,6 +164,18 @@ def _wait_after(branch: ast.If) -> ast.Call | None:
                 if found is not None:
                     return found
     return None
+
+
+def _has_time_of_its_own(source: Source, wait: ast.Call) -> bool:
+    """``dist.barrier(group=prepared)``: a group that was made for this wait, with a time-out that its author chose."""
+    group = keyword(wait, "group", 0)
+    name = name_of(group) if group is not None else ""
+    return any(
+        keyword(made, "timeout") is not None
+        and isinstance(above := parent(made), ast.Assign)
+        and name in {name_of(one) for one in above.targets}
+        for made in source.calls("new_group", "new_subgroups")
+    )
 
 
 def _start(source: Source, call: ast.Call) -> Fact:
