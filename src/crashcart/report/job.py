@@ -28,7 +28,8 @@ TABLE: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
         ("host memory limit", ("launch.memory_bytes",)), ("time limit, seconds", ("launch.time_limit_seconds",)),
     )),
     ("Batch", (
-        ("batch of a rank", ("train.batch_size", "train.images_per_device", "train.tokens_per_device")), ("accumulation", ("train.accumulation",)),
+        ("batch of a rank", ("train.batch_size",)), ("images of a rank", ("train.images_per_device",)),
+        ("tokens of a rank", ("train.tokens_per_device",)), ("accumulation", ("train.accumulation",)),
         ("global batch", ("train.global_batch_size",)), ("evaluation batch", ("eval.batch_size",)), ("sampling batch", ("sample.batch_size",)),
     )),
     ("Length and periods", (
@@ -59,6 +60,7 @@ OF_LOADERS = {
     "drop last": ("drop_last", "train"), "evaluation workers": ("workers", "eval"), "evaluation batch": ("batch", "eval"),
 }  # fmt: skip
 KINDS = {"train.bf16": "bf16", "train.fp16": "fp16", "train.amp": "mixed"}  # switches that stand for a precision
+SOME = {"images of a rank", "tokens of a rank"}  # of jobs that count so, and of no others
 UNKNOWN = "unknown"
 _LONGEST, _SHORT = 36, 14
 
@@ -105,6 +107,7 @@ def _rows(case: Case, counted: dict[str, int]) -> Iterator[tuple[str, list[tuple
     built = loaders(case)
     for heading, part in TABLE:
         rows = [(label, _of_loaders(built, label, _known(case, names))) for label, names in part]
+        rows = [(label, row) for label, row in rows if row is not None or label not in SOME]
         yield heading, [*_calculated(case, heading, rows), *_counted(case, heading, counted, built)]
 
 

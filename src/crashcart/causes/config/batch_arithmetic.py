@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, names_of, number_of, setting
+from crashcart.causes._loaders import loaders
 from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
 from crashcart.causes.config._sizes import batch_sizes, drawn_images, repaired
 from crashcart.log import evidence
@@ -161,6 +162,9 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
         told = f"{lost} of {smallest:g} samples are left out of each step: {smallest:g} does not divide by {parts:g}"
         return ("strong", told, items) if cut else None
     if smallest is not None:
+        training = [one for one in loaders(case) if one.fact.value["for"] != "eval"]
+        if training and all(one.drop_last for one in training):
+            return None  # the last batch is as large as the others, or left out
         return "weak", f"a last batch with fewer than {parts:g} samples would be cut into empty parts", items
     return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
 

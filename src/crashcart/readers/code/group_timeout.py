@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400, "weeks": 604800, "milliseconds": 0.001}
-STARTS = ("init_process_group", "new_group", "InitProcessGroupKwargs", "init_distributed", "DDPStrategy")
+STARTS = ("init_process_group", "InitProcessGroupKwargs", "init_distributed", "DDPStrategy")
 GETTERS = {"os.environ.get", "os.getenv", "environ.get", "getenv"}
 ENOUGH = 7200
 _DEPTH = 4
