@@ -24,12 +24,13 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 def targets(facts: Iterable[Fact], program: Program, places: Sequence[str]) -> tuple[str, ...]:
     """The modules with such classes, where the program does not have them yet."""
-    if not program.sources:
+    values = list(dict.fromkeys(_named(facts)))
+    if not program.sources or not values:
         return ()
     near = [os.path.dirname(program.entry or "") or ".", *places]
     known = {os.path.realpath(source.path) for source in program.sources}
     found: dict[str, None] = {}
-    for value in dict.fromkeys(_named(facts)):
+    for value in values:
         parts = value.split(".")
         for length in range(len(parts) - 1, 0, -1):
             file = _file(near, parts[:length])
