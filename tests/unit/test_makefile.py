@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import crashcart
+from crashcart.errors import CommandError
 from crashcart.readers.job.makefile import made_by, makefile, targets_of
 from crashcart.readers.job.scripts import read_launch, training_targets
 
@@ -95,7 +97,6 @@ def test_a_command_of_make() -> None:
     assert made is not None
     assert (made.file, made.target, made.given) == ("Makefile", "train", {"A": "1", "LR": "2"})
     assert made_by(["python", "train.py"]) is None
-    assert made_by(["make", "-f", "none.mk"]) is None
     diagnosis = crashcart.check(command=["make", "train"])
     assert diagnosis.subject == "make train"
     assert not diagnosis.not_looked
@@ -109,3 +110,34 @@ def test_what_is_found_can_be_patched_in_the_makefile() -> None:
     assert MAKEFILE[fact.span.start : fact.span.end] == "1e-3"
     done = subprocess.run(["make", "-n", "train"], capture_output=True, text=True, check=True)
     assert "python -m pkg.train --lr 1e-3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["make", "trian"], "Makefile has no target trian; there are"),
+        (["make", "-f", "none.mk"], "make would find no none.mk in ."),
+    ],
+)
+def test_what_make_would_refuse_is_a_sentence(words: list[str], says: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "crashcart", "check", "--", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_hostile_makefile_costs_neither_memory_nor_the_rest(tmp_path: Path) -> None:
+    """Variables that double forty times, thousands of targets, bytes that are no text: the project is checked all the same."""
+    doubled = "".join(f"A{number} = $(A{number - 1}) $(A{number - 1})\n" for number in range(1, 40))
+    (tmp_path / "bomb.mk").write_text(f"A0 = x\n{doubled}t:\n\tpython t.py $(A39)\n")
+    (tmp_path / "many.mk").write_text(
+        "".join(f"t{number}: t{number + 1}\n\tpython t{number}.py\n" for number in range(20000))
+    )
+    (tmp_path / "bytes.mk").write_bytes(bytes(range(256)) * 8)
+    assert "A39" not in makefile("bomb.mk")[1]
+    with pytest.raises(CommandError, match="larger than 200 kB"):
+        targets_of("many.mk")
+    diagnosis = crashcart.check(".")
+    assert not [one for one in diagnosis.findings if one.level == "will"]

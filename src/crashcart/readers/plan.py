@@ -151,7 +151,7 @@ class _Planning:
         scripts = [
             plan
             for file in files
-            if (file.endswith(SCRIPTS) and launches(file)) or (is_makefile(file) and training_targets(file))
+            if (file.endswith(SCRIPTS) or is_makefile(file)) and launches(file)
             for plan in self.files(file)
         ][:_MOST_JOBS]
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.readers.job.command import read_script
+from crashcart.readers.job.makefile import is_makefile
+from crashcart.readers.job.scripts import training_targets
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -157,8 +159,10 @@ def _below(entry: str, roots: Sequence[str], what: re.Pattern[str]) -> bool:
 
 
 def launches(path: str) -> bool:
-    """Whether a script starts a training."""
+    """Whether a script, or a target of a Makefile, starts a training."""
     try:
+        if is_makefile(path):
+            return bool(training_targets(path))
         return any(fact.name == "launch.kind" for fact in read_script(path, whole=True))
     except CommandError:
         return False

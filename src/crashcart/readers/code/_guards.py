@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from crashcart.readers.code._answers import answer
+from crashcart.readers.code._environment import GETTERS
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _is_rank(node: ast.expr) -> bool:
         name = name_of(node.func)
         if name == "int" and len(node.args) == 1:
             return _is_rank(node.args[0])
-        if name in {"os.environ.get", "os.getenv", "environ.get", "getenv"} and node.args:
+        if name in GETTERS and node.args:
             return _text(node.args[0]) in {"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID"}
         return name.split(".")[-1] in RANKS and not node.args and not node.keywords
     if isinstance(node, ast.Subscript):

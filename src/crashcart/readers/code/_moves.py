@@ -17,6 +17,7 @@ import ast
 import textwrap
 
 from crashcart.model import Edit, Span
+from crashcart.readers.code._blocks import indent_of
 from crashcart.readers.code._guards import side_of
 from crashcart.readers.code._hoisted import hoisted, is_nested
 from crashcart.readers.code.source import Source, name_of, parent
@@ -55,8 +56,8 @@ def moved_out(source: Source, guard: ast.If, statement: ast.stmt, call: ast.Call
     tests = [text for level in levels if (text := _without_ranks(source, level))]
     if any(text == "?" for text in tests):
         return ()
-    indent = _indent(source, guard.lineno)
-    step = _indent(source, guard.body[0].lineno)[len(indent) :] or "    "
+    indent = indent_of(source, guard.lineno)
+    step = indent_of(source, guard.body[0].lineno)[len(indent) :] or "    "
     first = _comments_above(source, statement, _before(levels[-1], statement))
     middle: list[str] = []
     for depth, text in enumerate(tests):
@@ -233,11 +234,6 @@ def _comments_above(source: Source, node: ast.stmt, before: list[ast.stmt]) -> i
     while number - 1 > lowest and source.line(number - 1).strip().startswith("#"):
         number -= 1
     return number
-
-
-def _indent(source: Source, number: int) -> str:
-    line = source.line(number)
-    return line[: len(line) - len(line.lstrip())]
 
 
 def _line_end(source: Source, number: int) -> int:

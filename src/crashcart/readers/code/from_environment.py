@@ -13,6 +13,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from crashcart.names import is_secret
+from crashcart.readers.code._environment import GETTERS
 from crashcart.readers.code.source import keyword, name_of, parents
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-GETTERS = ("os.environ.get", "os.getenv", "environ.get", "getenv")
 NUMBERS: dict[str, Any] = {"int": int, "float": float}
 
 

@@ -13,20 +13,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.model import Edit
+from crashcart.readers.code._caches import few, remembers
 from crashcart.readers.code._callers import statement_of
 from crashcart.readers.code._edits import alone, line_after, line_before
-from crashcart.readers.code._lazily import imported
 from crashcart.readers.code._openers import OPENERS, Openers
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.grown import KEPT as FEW
 from crashcart.readers.code.grown import TAKES_OUT, is_list
-from crashcart.readers.code.source import FUNCTIONS, inside, keyword, name_of, parents
+from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.model import Fact
+    from crashcart.model import Edit, Fact
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
@@ -42,8 +41,8 @@ def look(program: Program) -> Iterator[Fact]:
     openers = Openers(program)
     for source in program.sources:
         for function in source.nodes(ast.FunctionDef):
-            if (decorator := _remembers(source, function)) is not None and _opens(openers, source, function):
-                value = {"who": function.name, "holder": "its answers", "edits": _few(source, decorator)}
+            if (decorator := remembers(source, function)) is not None and _opens(openers, source, function):
+                value = {"who": function.name, "holder": "its answers", "edits": few(source, decorator, KEPT)}
                 yield source.fact("code.handles_gathered", value, decorator)
         for node in source.nodes(ast.Call):
             if openers.of(source, node) is None or any(isinstance(one, (ast.With, ast.withitem)) for one in parents(node)):
@@ -141,17 +140,6 @@ def _at_the_end(node: ast.AST) -> bool:
     return getattr(function, "name", "") in {"close", "__del__", "__exit__", "shutdown", "__getstate__"}
 
 
-def _remembers(source: Source, function: Function) -> ast.expr | None:
-    for one in function.decorator_list:
-        name = source.called(one.func if isinstance(one, ast.Call) else one)
-        most = keyword(one, "maxsize", 0) if isinstance(one, ast.Call) else None
-        if name == "functools.cache" or (
-            name == "functools.lru_cache" and isinstance(most, ast.Constant) and most.value is None
-        ):
-            return one
-    return None
-
-
 def _opens(openers: Openers, source: Source, function: Function) -> bool:
     """Whether a function answers with a file that it opened."""
     answers = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
@@ -159,15 +147,6 @@ def _opens(openers: Openers, source: Source, function: Function) -> bool:
         isinstance(one, ast.Call) and (source.called(one.func) in OPENERS or openers.of(source, one) is not None)
         for one in answers
     )
-
-
-def _few(source: Source, decorator: ast.expr) -> tuple[Edit, ...]:
-    """The decorator with a bound; what goes out of the cache is closed when nobody has it."""
-    written = source.written(decorator.func if isinstance(decorator, ast.Call) else decorator)
-    module = written.rpartition(".")[0] or "functools"
-    name = written if written == "lru_cache" else f"{module}.lru_cache"
-    needed = imported(source, "functools") if name == "functools.lru_cache" else ()
-    return (Edit(source.span(decorator), f"{name}(maxsize={KEPT})"), *needed)
 
 
 def _cut(source: Source, statement: ast.stmt, holder: str) -> tuple[Edit, ...]:

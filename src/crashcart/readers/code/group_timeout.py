@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.model import Edit
 from crashcart.readers.code._callers import function_of
 from crashcart.readers.code._constants import constant
+from crashcart.readers.code._environment import GETTERS
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400, "weeks": 604800, "milliseconds": 0.001}
 STARTS = ("init_process_group", "InitProcessGroupKwargs", "init_distributed", "DDPStrategy")
-GETTERS = {"os.environ.get", "os.getenv", "environ.get", "getenv"}
 ENOUGH = 7200
 _DEPTH = 4
 Variable = tuple[str, "float | None", "Span | None"]  # its name, the number where nobody sets it, and where that stands

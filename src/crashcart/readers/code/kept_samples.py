@@ -13,21 +13,20 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.model import Edit
+from crashcart.readers.code._caches import few, remembers
 from crashcart.readers.code._callers import callers_of, function_of
 from crashcart.readers.code._edits import alone, line_before
 from crashcart.readers.code._held import LOOPS, held_whole
-from crashcart.readers.code._lazily import imported
 from crashcart.readers.code._on_use import read_on_use
 from crashcart.readers.code._on_use_each import each_on_use
 from crashcart.readers.code._sample_code import begun, data_sets, followed
 from crashcart.readers.code.samples import ITEMS
-from crashcart.readers.code.source import keyword, name_of, parents
+from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.model import Fact
+    from crashcart.model import Edit, Fact
     from crashcart.readers.code._callers import Callers
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
@@ -59,11 +58,11 @@ def look(program: Program) -> Iterator[Fact]:
     for source, owner in data_sets(program):
         items = followed(program, source, owner, *ITEMS)
         for at, function in items:
-            if function not in seen and (decorator := _remembers(at, function)) is not None and _reads(function):
+            if function not in seen and (decorator := remembers(at, function)) is not None and _reads(function):
                 seen.add(function)
-                few = _few(at, decorator)
+                bounded = few(at, decorator, KEPT)
                 yield at.fact(
-                    "code.sample_cache", {"class": owner.name, "attribute": function.name, "edits": few}, decorator
+                    "code.sample_cache", {"class": owner.name, "attribute": function.name, "edits": bounded}, decorator
                 )
             for node in ast.walk(function):
                 if isinstance(node, ast.Assign) and node not in seen and (name := _cached(owner, function, node)):
@@ -97,28 +96,6 @@ def _in_tensors(program: Program, callers: Callers, seen: set[ast.AST]) -> Itera
                 if kept is not None and isinstance(loop, LOOPS):
                     seen |= {loop, *ast.walk(loop)}
                     yield source.fact("code.held_whole", {**kept, "class": "TensorDataset", "edits": ()}, loop)
-
-
-def _remembers(source: Source, function: Function) -> ast.expr | None:
-    """The decorator that keeps every answer of a function: ``functools.cache``, ``lru_cache(maxsize=None)``."""
-    for one in function.decorator_list:
-        name = source.called(one.func if isinstance(one, ast.Call) else one)
-        if name == "functools.cache":
-            return one
-        if name == "functools.lru_cache" and isinstance(one, ast.Call):
-            most = keyword(one, "maxsize", 0)
-            if isinstance(most, ast.Constant) and most.value is None:
-                return one
-    return None
-
-
-def _few(source: Source, decorator: ast.expr) -> tuple[Edit, ...]:
-    """The decorator with a bound."""
-    written = source.written(decorator.func if isinstance(decorator, ast.Call) else decorator)
-    module = written.rpartition(".")[0] or "functools"
-    name = written if written == "lru_cache" else f"{module}.lru_cache"
-    needed = imported(source, "functools") if name == "functools.lru_cache" else ()
-    return (Edit(source.span(decorator), f"{name}(maxsize={KEPT})"), *needed)
 
 
 def _reads(function: Function) -> bool:

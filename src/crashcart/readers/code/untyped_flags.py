@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
+from crashcart.readers.code._environment import GETTERS
 from crashcart.readers.code._optimizers import spread_names
 from crashcart.readers.code._settings import readings_of
 from crashcart.readers.code.setting_use import numbers_in
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 TYPED = {"type", "action", "nargs", "choices"}
-ASKED = ("os.environ.get", "os.getenv", "environ.get", "getenv")
 
 
 def look(program: Program) -> Iterator[Fact]:
@@ -78,7 +78,7 @@ def _from_environment(reading: Reading, node: ast.expr) -> tuple[str, object] | 
     if isinstance(node, ast.Subscript) and reading.source.called(node.value) == "sys.argv":
         at = node.slice
         return (f"sys.argv[{at.value}]", ...) if isinstance(at, ast.Constant) and isinstance(at.value, int) else None
-    if isinstance(node, ast.Call) and reading.source.called(node.func) in ASKED and node.args:
+    if isinstance(node, ast.Call) and reading.source.called(node.func) in GETTERS and node.args:
         name, default = node.args[0], node.args[1] if len(node.args) > 1 else None
         given = default.value if isinstance(default, ast.Constant) else None
         return (name.value, given) if isinstance(name, ast.Constant) and isinstance(name.value, str) else None

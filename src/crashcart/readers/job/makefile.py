@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import os
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from crashcart.errors import CommandError
 from crashcart.readers.job.script_files import text_of
 from crashcart.record import field, record
 
@@ -30,10 +32,20 @@ RULE = re.compile(r"(?P<targets>[^\s#:=][^:=#\n]*?)[ \t]*::?(?!=)(?P<needs>(?:\\
 REFERENCE = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\})")
 AUTOMATIC = re.compile(r"\$[@<^*+?%|]|\$\([@<^*+?%|][DF]?\)")
 CONDITION = re.compile(r"[ ]*(?:(?P<begin>if(?:eq|neq|def|ndef))\b|(?P<end>endif)\b)")
+COMPUTED = re.compile(
+    r"^(?:-?include|sinclude|define)\b|^[^\t\n#=]*\$[^\n=]*:", re.MULTILINE
+)  # targets that only make knows
 BEFORE = re.compile(r"(?m)^\t[ \t]*[@+-]*")
 PLAIN = re.compile(r"[^\s'\"`;&|<>()\\]+")
 GIVEN = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 DEEPEST = 8
+_LONGEST = 10_000  # of a value: more is no hand-written Makefile
+_LARGEST = 200_000
+_MOST_TARGETS = 40
+# What may start a training, as against the many targets that clean, lint and test.
+STARTS = re.compile(
+    r"python|torchrun|accelerate|deepspeed|srun|sbatch|mpirun|lightning|bash |sh |\$[({](?:PY|RUN|LAUNCH|CMD)|uv |poetry|\./"
+)
 
 
 @record
@@ -66,7 +78,7 @@ def is_makefile(path: str) -> bool:
 
 
 def made_by(words: Sequence[str]) -> Made | None:
-    """The file, the target and the variables of ``make -C dir train LR=1e-3``; None where it is no make, or has no file."""
+    """The file, the target and the variables of ``make -C dir train LR=1e-3``; None where it is no make."""
     rest = list(words)
     given: dict[str, str] = {}
     while rest and (match := GIVEN.fullmatch(rest[0])):
@@ -85,19 +97,30 @@ def made_by(words: Sequence[str]) -> Made | None:
             target = target or word
     found = [os.path.normpath(os.path.join(folder, name)) for name in ([file] if file else NAMES)]
     path = next((one for one in found if os.path.isfile(one)), None)
-    return Made(path, target, given) if path is not None else None
+    if path is None:
+        raise CommandError(f"make would find no {file or 'Makefile'} in {folder}.")
+    return Made(path, target, given)
 
 
 def targets_of(path: str) -> list[str]:
     """The targets that run something, as written; patterns and make's own are left out."""
-    rules, _ = _read(text_of(path))
-    return [name for name, rule in rules.items() if rule.spans and not name.startswith(".") and "%" not in name]
+    text = _text(path)
+    rules, _ = _read(text)
+    return [
+        name
+        for name, rule in rules.items()
+        if not name.startswith(".") and "%" not in name and any(STARTS.search(text[start:end]) for start, end in rule.spans)
+    ][:_MOST_TARGETS]
 
 
 def makefile(path: str, target: str = "", given: Mapping[str, str] | None = None) -> tuple[str, dict[str, str]]:
     """The script of a target (else of the first), and the variables that are set before it begins."""
-    text = text_of(path)
+    text = _text(path)
     rules, variables = _read(text)
+    patterned = any(fnmatchcase(target, name.replace("%", "*")) for name in rules if "%" in name)
+    if target and target not in rules and not patterned and not COMPUTED.search(text):
+        names = ", ".join(name for name in list(rules)[:8] if not name.startswith("."))
+        raise CommandError(f"{path} has no target {target}; there are {names or 'none'}.")
     first = next((name for name in rules if not name.startswith(".") and "%" not in name), "")
     wanted = sorted(_spans(rules, target or first, 0))
     before = wanted[0][0] if wanted else 0
@@ -111,6 +134,15 @@ def makefile(path: str, target: str = "", given: Mapping[str, str] | None = None
         recipe = BEFORE.sub(lambda match: " " * len(match[0]), text[start:end])
         out[start:end] = list(_as_shell(recipe))
     return "".join(out), {**_values(variables), **(given or {})}
+
+
+def _text(path: str) -> str:
+    text = text_of(path)
+    if len(text) > _LARGEST:
+        raise CommandError(
+            f"{path} is larger than {_LARGEST // 1000} kB, which no person wrote: check the command that it runs."
+        )
+    return text
 
 
 def _spans(rules: Mapping[str, _Rule], target: str, depth: int) -> set[tuple[int, int]]:
@@ -170,7 +202,8 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _filled(value: str, known: Mapping[str, str]) -> str:
-    return REFERENCE.sub(lambda match: known.get(match[1] or match[2], match[0]), value)
+    filled = REFERENCE.sub(lambda match: known.get(match[1] or match[2], match[0]), value)
+    return filled if len(filled) <= _LONGEST else "$"  # as good as unknown
 
 
 def _values(variables: Sequence[_Variable]) -> dict[str, str]:
