@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RecursionError:
         return _complain("the input is nested too deeply to be read.", 2)
     except (OSError, MemoryError) as problem:
-        return _complain(f"{problem or type(problem).__name__}.", 2)
+        return _complain(f"{str(problem) or 'there is not enough memory for this input'}.", 2)
 
 
 def _run(options: argparse.Namespace) -> int:
