@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,6 +107,7 @@ def test_the_pth_line_starts_the_same_once_and_nothing_without_being_asked(tmp_p
     line = (SITE.parent / "crashcart_inside.pth").read_text()
     program = f"""
 import sys
+import textwrap
 for _ in range(2):
     exec({line!r})
 print([name for name in sys.modules if name.endswith(".boot")], sum("_Finder" in repr(finder) for finder in sys.meta_path))
@@ -184,3 +187,183 @@ print(dict(utils.counters["graph_break"]), dict(utils.counters["stats"]))
     with_us, bare = run(tmp_path, code), run(tmp_path, code, inside=False)
     assert (with_us.code, bare.code) == (0, 0)
     assert with_us.out == bare.out
+
+
+def same(folder: Path, code: str, *before: str) -> str:
+    """What a program prints, which must be the same with the inside part and without."""
+    with_us, bare = run(folder, code, *before), run(folder, code, *before, inside=False)
+    assert (with_us.code, with_us.out, with_us.err) == (bare.code, bare.out, bare.err)
+    return bare.out + bare.err
+
+
+def test_our_frames_are_in_no_traceback_and_no_warning(tmp_path: Path) -> None:
+    shown = same(
+        tmp_path,
+        SET_UP
+        + """
+import faulthandler, logging, traceback, warnings
+from torch.utils.data import Dataset
+logging.basicConfig(format="%(levelname)s %(message)s")
+warnings.simplefilter("always")
+
+class Broken(Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        if torch.utils.data.get_worker_info() is None:
+            traceback.print_stack(limit=4)
+        raise KeyError(index)
+
+def attempt(function):
+    try:
+        function()
+    except Exception as error:
+        traceback.print_exc()
+        logging.exception("it failed")
+        print(traceback.format_exc(), traceback.extract_tb(error.__traceback__), sys.exc_info()[2].tb_lineno)
+
+attempt(lambda: torch.save({}, "no/such/folder/model.pt"))
+attempt(lambda: torch.load("missing.pt"))
+attempt(lambda: torch.optim.SGD([], lr=1.0))
+attempt(lambda: list(DataLoader(Broken(), num_workers=0)))
+attempt(lambda: list(DataLoader(Broken(), num_workers=1)))
+
+class Reader:
+    def __init__(self):
+        self.file = open("model.pt", "rb")
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+    def seek(self, *args):
+        for level in range(1, 9):
+            warnings.warn("seek", stacklevel=level)
+        return self.file.seek(*args)
+    def tell(self): return self.file.tell()
+    def read(self, *args): return self.file.read(*args)
+    def readline(self): return self.file.readline()
+    def readinto(self, *args): return self.file.readinto(*args)
+
+torch.save({"a": torch.zeros(2)}, "model.pt")
+torch.load(Reader())
+print(faulthandler.is_enabled())
+faulthandler.enable()
+print(faulthandler.is_enabled(), faulthandler.disable(), faulthandler.disable(), faulthandler.is_enabled())
+""",
+    )
+    assert "KeyError" in shown
+    assert "UserWarning: seek" in shown
+    assert "crashcart" not in shown
+
+
+@pytest.mark.parametrize("tool", ["profiler", "function mode", "dispatch mode"])
+def test_whoever_counts_operations_counts_only_the_program_s(tmp_path: Path, tool: str) -> None:
+    shown = same(
+        tmp_path,
+        SET_UP
+        + f"""
+from collections import Counter
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+counted = Counter()
+
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        counted[getattr(function, "__name__", str(function))] += 1
+        return function(*args, **(kwargs or {{}}))
+
+class Operations(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        counted[str(function)] += 1
+        return function(*args, **(kwargs or {{}}))
+
+tool = {tool!r}
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # where the profiler writes the time of day
+scaler = torch.amp.GradScaler("cpu")
+mode = torch.profiler.profile() if tool == "profiler" else Functions() if tool == "function mode" else Operations()
+with mode:
+    for inputs, targets in DataLoader(data, batch_size=6):
+        optimizer.zero_grad()
+        loss = (model(inputs) - targets).square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        step(inputs, targets)
+if tool == "profiler":
+    counted.update({{event.key: event.count for event in mode.key_averages()}})
+print(sorted(counted.items()))
+""",
+    )
+    assert "mse" in shown or "square" in shown or "pow" in shown
+
+
+def test_what_a_signal_handler_raises_in_one_of_our_hooks_reaches_the_program(tmp_path: Path) -> None:
+    """A handler runs between any two instructions, ours included; an alarm in each of many steps meets all of them."""
+    job = run(
+        tmp_path,
+        SET_UP
+        + """
+import signal
+
+class Preempted(Exception):
+    pass
+
+def handler(number, frame):
+    met.add("inside" in frame.f_code.co_filename)
+    raise Preempted
+
+met, raised, delay = set(), 0, 1e-6
+signal.signal(signal.SIGALRM, handler)
+batches = list(DataLoader(data, batch_size=8))
+from torch.utils.data import dataloader
+while not (True in met and raised > 2000) and raised < 30000:
+    inputs, targets = batches[0]
+    loss = (model(inputs) - targets).square().mean()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        loss.backward(retain_graph=True)
+        optimizer.step()
+        while True:
+            loss.backward
+    except Preempted:
+        raised += 1
+        delay = 1e-6 + (delay * 1.37) % 2e-3
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+print(True in met, raised > 2000)
+""",
+    )
+    assert (job.code, job.out) == (0, "True True\n"), job.err
+
+
+def test_a_hook_that_fails_is_switched_off_and_the_program_goes_on(tmp_path: Path) -> None:
+    code = """
+        import sys, torch
+        from torch import nn
+        from torch.utils.data import DataLoader
+        losses = sys.modules.get("_crashcart_inside.losses")
+        batches = sys.modules.get("_crashcart_inside.batches")
+        calls = []
+        def broken(*_):
+            calls.append(1)
+            raise ValueError("our bug")
+        if losses:
+            losses.look = broken
+            batches._look_into = broken
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for batch in DataLoader(torch.ones(8, 2), batch_size=2):
+            model(batch).sum().backward()
+            optimizer.step()
+        print(len(calls))
+    """
+    live = tmp_path / "live"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=environment(live),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+    (events,) = live.glob("*.events")
+    failed = [event for line in events.read_text().splitlines() if (event := json.loads(line))["kind"] == "error"]
+    assert [(event["place"], event["message"]) for event in failed] == [("batch", "our bug"), ("Tensor.backward", "our bug")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from . import our_frames
 from .mistakes import ours
 
 TYPE_CHECKING = False  # importing typing would cost a third of our start-up
@@ -88,6 +89,16 @@ def _install(installer: str, module: Any) -> None:
 
 
 def _ours(name: str) -> Any:
+    """Load a module of ours; neither a debugger nor coverage gets to see how."""
     name = __name__.rpartition(".")[0] + "." + name
-    __import__(name)
+    if name not in sys.modules:
+        trace = sys.gettrace()
+        if trace is not None:
+            sys.settrace(None)
+        try:
+            __import__(name)
+            our_frames.disguise()
+        finally:
+            if trace is not None:
+                sys.settrace(trace)
     return sys.modules[name]

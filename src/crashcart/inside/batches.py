@@ -1,20 +1,22 @@
 """What the loader gives: how long it was waited for, how many batches in which phase, how large.
 
 A loader that is read while gradients are off is an evaluation, also where nobody called `eval()` (an averaged copy of the
-model is evaluated that way).
+model is evaluated that way). Batches of the program's own classes are not looked into: that would run its code.
 """
 
 from __future__ import annotations
 
 import time
 from _thread import get_ident
+from collections import UserDict
+from itertools import islice
 from typing import Any
 
 from . import inputs, memory, page, patching, phases, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _LEAVES = 64
-_TRAIN, _EVALUATE = phases.TRAIN, phases.EVALUATE
+_TRAIN, _EVALUATE, _DATA = phases.TRAIN, phases.EVALUATE, phases.DATA
 _PHASE, _SINCE, _PROGRESS = page.PHASE, page.PHASE_SINCE, page.PROGRESS
 _TRAINED, _EVALUATED = page.at("train_batches"), page.at("eval_batches")
 _SIZE, _LARGEST = page.at("batch_size"), page.at("largest_batch")
@@ -22,9 +24,8 @@ _ELEMENTS, _MOST = page.at("batch_elements"), page.at("largest_elements")
 _WAITED, _WAITS = page.at("data_wait"), page.at("data_waits")
 _here, _now = page.here, phases.now
 _monotonic = time.monotonic
-_PLAIN, _NOTHING = (tuple, list), (None,)
-_LAST = inputs.BATCHES - 1
-last, _ref = inputs.last, inputs.ref
+_PLAIN = (tuple, list)
+_hook = Hook("batch")
 
 
 class _Seen:
@@ -51,69 +52,124 @@ def install(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "__next__", _timed)
 
 
-def _timed(original: Any) -> Any:  # noqa: C901, PLR0915 - see below
-    phase = phases.DATA
+def _timed(original: Any) -> Any:
+    phase = _DATA  # read by `last_words` from the frame
 
-    # One function on purpose, with what `phases.enter` and `leave` do in it: after a training step each function that is called
-    # has to be fetched from memory again.
     # A compiler leaves a loader alone, so nobody asks here whether one is at work.
-    def __next__(self: Any) -> Any:  # noqa: C901, N807, PLR0912, PLR0915
-        here, now = _here, _now
-        numbers = here.numbers
-        began = _monotonic()
-        mark = -1
-        if get_ident() == now.thread:
-            if now.lasting == _EVALUATE:
-                phases.settle()
-            mark = here.phase
-            here.phase = phase
-            here.since = numbers[_SINCE] = began
-            numbers[_PHASE] = phase
+    def __next__(self: Any) -> Any:  # noqa: N807
+        if not _hook.on:
+            return original(self)
+        mark = _begin(phase)
         try:
             batch = original(self)
         except BaseException as error:
-            phases.leave((mark, began))
+            phases.leave(mark)
             if isinstance(error, StopIteration):
                 _ended(self)
             raise
-        try:
-            ended = _monotonic()
-            if mark > _EVALUATE:
-                phases.leave((mark, began))
-            elif mark >= 0:
-                here.phase = numbers[_PHASE] = now.lasting
-                here.since = numbers[_SINCE] = now.since
-                numbers[_PROGRESS] = ended
-            if now.lasting != _TRAIN or not tracing.with_gradients():
-                _weigh()
-            if now.lasting == _EVALUATE:
-                seen.evaluated += 1
-                numbers[_EVALUATED] = seen.evaluated
-            else:
-                seen.trained += 1
-                numbers[_TRAINED] = seen.trained
-            seen.waited = numbers[_WAITED] = seen.waited + (ended - began)
-            numbers[_WAITS] = seen.trained + seen.evaluated
-            elements, at = 0, last.next
-            try:  # mostly a few tensors, as large together as those before
-                for item in batch if batch.__class__ in _PLAIN else _NOTHING:
-                    elements += item.numel()
-                last.batches[at] = self._num_yielded, None, tuple(map(_ref, batch))
-                last.next = at + 1 if at < _LAST else 0
-            except (AttributeError, TypeError):
-                elements = -1
-                inputs.remember(batch, getattr(self, "_num_yielded", None))
-            if elements != seen.elements:
-                _measure(batch)
-            if last.after:
-                inputs.compare(at)
-            if ended > here.next_look:
-                memory.look(ended)
-        except Exception:
-            ours("batch")
+        _given(self, batch, mark)
         return batch
 
     return __next__
+
+
+def _begin(phase: int) -> tuple[int, float]:
+    """As `phases.enter`, but without a beat: waits for data are counted apart."""
+    began = _monotonic()
+    if get_ident() != _now.thread:
+        return (-1, began)
+    if _now.lasting == _EVALUATE:
+        phases.settle()
+    here = _here
+    numbers = here.numbers
+    before = here.phase
+    here.phase = phase
+    here.since = numbers[_SINCE] = began
+    numbers[_PHASE] = phase
+    return (before, began)
+
+
+def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
+    """A batch has come."""
+    try:
+        here, now = _here, _now
+        numbers = here.numbers
+        ended = _monotonic()
+        before = mark[0]
+        if before > _EVALUATE:
+            phases.leave(mark)
+        elif before >= 0:
+            here.phase = numbers[_PHASE] = now.lasting
+            here.since = numbers[_SINCE] = now.since
+            numbers[_PROGRESS] = ended
+        if now.lasting != _TRAIN or not tracing.with_gradients():
+            _weigh()
+        if now.lasting == _EVALUATE:
+            seen.evaluated += 1
+            numbers[_EVALUATED] = seen.evaluated
+        else:
+            seen.trained += 1
+            numbers[_TRAINED] = seen.trained
+        seen.waited = numbers[_WAITED] = seen.waited + (ended - mark[1])
+        numbers[_WAITS] = seen.trained + seen.evaluated
+        if tracing.modes():
+            with tracing.torch._C.DisableTorchFunction():
+                _look_into(loader, batch)
+        else:
+            _look_into(loader, batch)
+        if ended > here.next_look:
+            memory.look(ended)
+    except Exception:
+        _hook.failed()
+
+
+def _look_into(loader: Any, batch: Any) -> None:
+    """The size of a batch, and weak references to its tensors for the case of a bad loss."""
+    names, tensors = _fields(batch)
+    elements = 0
+    for tensor in tensors:
+        elements += tensor.numel()
+    if elements != seen.elements and tensors:
+        first = tensors[0]
+        _other_size(first.size(0) if first.dim() else 1, elements)
+    inputs.remember(loader._num_yielded, names, tensors)
+
+
+def _fields(batch: Any) -> tuple[Any, Any]:
+    """Names (or none, where they are numbered) and tensors of a batch, through plain containers, a few leaves of them."""
+    tensor = tracing.tensor
+    if type(batch) in _PLAIN:
+        for item in batch[:_LEAVES]:
+            if type(item) is not tensor:
+                break
+        else:
+            return None, batch[:_LEAVES]
+    names: list[str] = []
+    tensors: list[Any] = []
+    waiting: list[tuple[str, Any]] = [("", batch)]
+    for _ in range(_LEAVES):
+        if not waiting:
+            break
+        name, item = waiting.pop(0)
+        if type(item) is tensor:
+            names.append(name or "batch")
+            tensors.append(item)
+        else:
+            room = max(0, _LEAVES - len(waiting))
+            inner = [(name + "." + str(key)[:60] if name else str(key)[:60], value) for key, value in _members(item, room)]
+            waiting += inner
+    return names, tensors
+
+
+def _members(container: Any, most: int) -> list[tuple[Any, Any]]:
+    """Names and values of a plain container; nothing of what the program's own code would have to give."""
+    if isinstance(container, UserDict):  # such as transformers' BatchEncoding
+        container = vars(container).get("data")
+    if isinstance(container, dict):
+        return list(islice(dict.items(container), most))
+    if isinstance(container, tuple):
+        return list(islice(enumerate(tuple.__iter__(container)), most))
+    return list(islice(enumerate(list.__iter__(container)), most)) if isinstance(container, list) else []
 
 
 def _weigh() -> None:
@@ -132,36 +188,7 @@ def _ended(loader: Any) -> None:
             evaluates = phases.now.lasting == _EVALUATE or not tracing.with_gradients()
             phases.told(_EVALUATE if evaluates else phases.TRAIN, "empty loader")
     except Exception:
-        ours("loader")
-
-
-def _measure(batch: Any) -> None:
-    """The first dimension of the first tensor, and the elements of all; a look at no more than a few leaves."""
-    tensor = tracing.tensor
-    size = elements = 0
-    waiting: Any = batch if type(batch) in (tuple, list) else (batch,)
-    left = _LEAVES
-    deeper: list[Any] | None = None
-    while True:
-        for item in waiting:
-            if type(item) is tensor:
-                if not elements:
-                    size = item.size(0) if item.dim() else 1
-                elements += item.numel()
-            elif isinstance(item, (tuple, list, dict)) or hasattr(item, "keys"):
-                if deeper is None:
-                    deeper = []
-                deeper.append(item)
-            left -= 1
-            if left <= 0:
-                break
-        if left <= 0 or not deeper:
-            break
-        waiting = deeper.pop(0)
-        if not isinstance(waiting, (tuple, list)):
-            waiting = list(waiting.values())
-    if elements and (elements != seen.elements or size != seen.size):
-        _other_size(size, elements)
+        _hook.failed()
 
 
 def _other_size(size: int, elements: int) -> None:

@@ -14,6 +14,7 @@ import sys
 from . import layout
 
 HOOKS = {
+    "traceback": "our_frames",
     "threading": "uncaught_threads",
     "multiprocessing.process": "children",
     "torch.multiprocessing.spawn": "children",
@@ -65,7 +66,7 @@ def start() -> None:
 
 
 def _start(folder: str) -> None:
-    from . import after_import, own_output, page, stacks, uncaught
+    from . import after_import, our_frames, own_output, page, stacks, uncaught
     from .mistakes import ours
 
     def attempt(what: object, *arguments: object) -> None:
@@ -81,6 +82,7 @@ def _start(folder: str) -> None:
             attempt(renew)
         attempt(_hello, "fork")
 
+    attempt(our_frames.disguise)
     attempt(page.open_page, folder)
     attempt(own_output.ask, folder)  # before anything is printed
     attempt(stacks.register)

@@ -5,16 +5,19 @@ A save inside a save (a distributed checkpoint calls torch.save, Lightning saves
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from _thread import _local
 from typing import Any
 
 from . import events, page, patching, phases
-from .mistakes import ours
+from .mistakes import Hook
 
 _here = _local()
+_saves, _loads = Hook("checkpoint"), Hook("load")
 _WORTH_TELLING = 0.1
+_FILES = (io.BytesIO, io.BufferedWriter, io.BufferedRandom, io.FileIO)  # others are the program's own code
 # (function, position and name of the argument that says where, how we call it)
 _WHERE = {
     "torch.serialization": (("save", 1, "f", "torch.save"),),
@@ -38,24 +41,24 @@ def _saving(position: int, argument: str, how: str) -> Any:
 
     def make(original: Any) -> Any:
         def save(*args: Any, **kwargs: Any) -> Any:
-            if getattr(_here, "saving", False):
+            if not _saves.on or getattr(_here, "saving", False):
                 return original(*args, **kwargs)
-            _here.saving = True
-            mark = phases.enter(phase)
+            mark = phases.NOT_ENTERED
+            where = kwargs.get(argument, args[position] if len(args) > position else None)
             try:
-                _begun(mark)
+                _here.saving = True
+                mark = _begun(phase)
                 result = original(*args, **kwargs)
             except Exception:
-                _failed(kwargs.get(argument, args[position] if len(args) > position else None) or _writer_path(args, kwargs))
+                _failed(_writer_path(args, kwargs) if where is None else where)
                 raise
             finally:
                 _here.saving = False
                 seconds = phases.leave(mark)
             try:
-                where = kwargs.get(argument, args[position] if len(args) > position else None)
-                _saved(where or _writer_path(args, kwargs), how, seconds)
+                _saved(_writer_path(args, kwargs) if where is None else where, how, seconds)
             except Exception:
-                ours("checkpoint")
+                _saves.failed()
             return result
 
         return save
@@ -63,12 +66,15 @@ def _saving(position: int, argument: str, how: str) -> Any:
     return make
 
 
-def _begun(mark: tuple[int, float]) -> None:
+def _begun(phase: int) -> tuple[int, float]:
+    mark = phases.NOT_ENTERED
     try:
+        mark = phases.enter(phase)
         if mark[0] >= 0:
-            phases.told(phases.CHECKPOINT, "begin")
+            phases.told(phase, "begin")
     except Exception:
-        ours("checkpoint")
+        _saves.failed()
+    return mark
 
 
 def _saved(where: Any, how: str, seconds: float) -> None:
@@ -100,19 +106,20 @@ def _failed(where: Any) -> None:
     except OSError:  # the folder is gone, or cannot be looked at
         pass
     except Exception:
-        ours("checkpoint")
+        _saves.failed()
 
 
 def _path(where: Any) -> str | None:
     if isinstance(where, (str, bytes, os.PathLike)):
-        return os.path.abspath(os.fsdecode(where)) if "://" not in str(where) else str(where)
-    name = getattr(where, "name", None)
+        path = os.fsdecode(where)
+        return path if "://" in path else os.path.abspath(path)
+    name = where.name if type(where) in _FILES[1:] else None
     return os.path.abspath(name) if isinstance(name, str) else None
 
 
 def _size(path: str | None, where: Any) -> int | None:
-    if not isinstance(where, (str, bytes, os.PathLike)) and callable(getattr(where, "tell", None)):
-        return int(where.tell())
+    if type(where) in _FILES:
+        return None if where.closed else int(where.tell())
     try:
         if path is None or not os.path.isdir(path):
             return None if path is None else os.path.getsize(path)
@@ -133,6 +140,8 @@ def _loading(original: Any) -> Any:
     phase = phases.LOAD
 
     def load(*args: Any, **kwargs: Any) -> Any:
+        if not _loads.on:
+            return original(*args, **kwargs)
         mark = phases.enter(phase)
         try:
             result = original(*args, **kwargs)
@@ -141,7 +150,7 @@ def _loading(original: Any) -> Any:
         try:
             _loaded(args[0] if args else kwargs.get("f"), result, seconds)
         except Exception:
-            ours("load")
+            _loads.failed()
         return result
 
     return load
@@ -158,11 +167,11 @@ def _rate(loaded: Any) -> float | None:
     """The learning rate of the optimizer whose state was loaded, alone or as part of a checkpoint."""
     if not isinstance(loaded, dict):
         return None
-    parts = [loaded] + [value for value in list(loaded.values())[:50] if isinstance(value, (dict, list, tuple))]
+    parts = [loaded] + [value for value in list(dict.values(loaded))[:50] if isinstance(value, (dict, list, tuple))]
     for part in parts:
         state = part[0] if isinstance(part, (list, tuple)) and part else part
-        groups = state.get("param_groups") if isinstance(state, dict) else None
+        groups = dict.get(state, "param_groups") if isinstance(state, dict) else None
         if isinstance(groups, list) and groups and isinstance(groups[0], dict):
-            rate = groups[0].get("lr")
+            rate = dict.get(groups[0], "lr")
             return float(rate) if isinstance(rate, (int, float)) else None
     return None

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 from . import events, page, patching, phases
-from .mistakes import ours
+from .mistakes import Hook
 
 _marks: list[tuple[int, float]] = []
+_hook = Hook("torch.compile")
 
 
 def install(module: Any) -> None:
@@ -21,10 +22,10 @@ def install(module: Any) -> None:
 
 def _begins(*_: Any) -> None:
     try:
-        if len(_marks) < 100:
+        if len(_marks) < 100 and _hook.on:
             _marks.append(phases.enter(phases.COMPILE))
     except Exception:
-        ours("compile")
+        _hook.failed()
 
 
 def _ends(*_: Any) -> None:
@@ -32,7 +33,7 @@ def _ends(*_: Any) -> None:
         if _marks:
             phases.leave(_marks.pop())
     except Exception:
-        ours("compile")
+        _hook.failed()
 
 
 def count() -> None:

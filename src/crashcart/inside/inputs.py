@@ -19,6 +19,8 @@ _ELEMENTS = 1 << 23  # in one look
 _LOOKS = 20  # in one process
 _ROWS = 8
 _AFTER = 3
+_LAST = BATCHES - 1
+_NUMBERED = tuple(map(str, range(64)))
 
 
 class _Last:
@@ -38,10 +40,13 @@ page.after_fork.append(last.renew)
 ref = weakref.ref
 
 
-def remember(batch: Any, number: Any) -> None:
-    """An unusual batch was handed out: the how many-th of its epoch, and its tensors."""
-    last.batches[last.next] = _unusual(batch, number)
-    last.next = (last.next + 1) % BATCHES
+def remember(number: Any, names: Any, tensors: Any) -> None:
+    """A batch was handed out: the how many-th of its epoch, and its tensors (numbered where they have no names)."""
+    at = last.next
+    last.batches[at] = number, names, tuple(map(ref, tensors))
+    last.next = at + 1 if at < _LAST else 0
+    if last.after:
+        compare(at)
 
 
 def compare(at: int) -> None:
@@ -52,28 +57,18 @@ def compare(at: int) -> None:
     events.write("inputs", batch=number, step=step, fields=found[1] if found else [])
 
 
-def _unusual(batch: Any, number: Any) -> Any:
-    """A batch that is no plain sequence of tensors."""
-    tensor = tracing.tensor
-    if type(batch) is tensor:
-        return number, ("batch",), (ref(batch),)
-    named = batch.items() if hasattr(batch, "items") else enumerate(batch) if isinstance(batch, (tuple, list)) else ()
-    fields = [(str(name)[:60], one) for name, one in list(named)[:_FIELDS] if type(one) is tensor]
-    return number, [name for name, _ in fields], [ref(one) for _, one in fields]
-
-
 def _fields(batches: list[Any]) -> list[tuple[Any, list[tuple[str, Any]]]]:
     """Batches with the names of their tensors."""
     tensor = tracing.tensor
     return [
-        (number, [(name, one) for name, one in zip(names or map(str, range(_FIELDS)), fields) if type(one()) is tensor])
+        (number, [(name, one) for name, one in zip(names or _NUMBERED, fields) if type(one()) is tensor][:_FIELDS])
         for number, names, fields in (entry for entry in batches if entry is not None)
     ]
 
 
 def at_a_bad_loss() -> dict[str, object]:
     """What to add to the event of a loss that is no number; the next batches are compared with it."""
-    if tracing.watched() or last.looks >= _LOOKS:
+    if tracing.watched() or tracing.profiled() or last.looks >= _LOOKS:
         return {}
     last.looks += 1
     found = _look(_fields(last.batches[last.next :] + last.batches[: last.next]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import events, layout, page, phases
+from . import events, layout, our_frames, page, phases
 from .shapes import describe
 
 # Not from typing: it makes named tuples by `eval`, and CPython then forgets that an interrupt is to end it by SIGINT.
@@ -18,7 +18,6 @@ _CAUSE = 1000
 _FRAMES = 60
 _INNERMOST, _OF_THE_PROGRAM = 6, 6
 _NAMES = 40
-_OURS = __file__.rpartition("/")[0]
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<frozen")
 
 
@@ -26,7 +25,7 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
     """One event, with what the error came from."""
     frames = _frames(trace)
     phase = _phase(frames)
-    frames = [pair for pair in frames if not pair[0].f_code.co_filename.startswith(_OURS)] or frames
+    frames = [pair for pair in frames if not our_frames.is_ours(pair[0].f_code)] or frames
     shown = frames if len(frames) <= _FRAMES else frames[:20] + frames[-40:]
     events.write(
         "exception",
@@ -56,7 +55,7 @@ def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
 def _phase(frames: list[tuple[Any, int]]) -> str:
     """The phase in which the error came up: it is over by now, but our wrapper is among the frames."""
     for frame, _ in reversed(frames):
-        if frame.f_code.co_filename.startswith(_OURS) and "mark" in frame.f_locals and "phase" in frame.f_locals:
+        if our_frames.is_ours(frame.f_code) and "mark" in frame.f_locals and "phase" in frame.f_locals:
             return str(layout.PHASES[frame.f_locals["phase"]])
     return phases.name()
 

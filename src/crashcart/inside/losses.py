@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from . import events, inputs, late, page, patching, phases, steps, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _LOSS, _LOSS_STEP, _NONFINITE = page.at("loss"), page.at("loss_step"), page.at("nonfinite")
 _TRAIN = phases.TRAIN
+_hook = Hook("Tensor.backward")
 _here, _now, _shown = page.here, phases.now, steps.shown
 
 
@@ -61,7 +62,7 @@ class _Looking:
     def __get__(self, loss: Any, owner: Any = None) -> Any:
         if loss is None:
             return self._original
-        if not tracing.is_compiling():
+        if not tracing.is_compiling() and _hook.on:
             try:
                 if _now.lasting != _TRAIN:
                     _begins()
@@ -70,19 +71,9 @@ class _Looking:
                     state.scaled = 0
                     if scaled == id(loss):
                         return self._bind(loss, owner)
-                if type(loss) is tracing.tensor and not tracing.watched() and not tracing.modes() and loss.is_cpu:
-                    if loss.numel() == 1:
-                        value = loss.item()
-                        if value - value == 0 and not state.bad:  # as `take`, which costs another microsecond
-                            numbers = _here.numbers
-                            numbers[_LOSS] = value
-                            numbers[_LOSS_STEP] = _shown.steps
-                        else:
-                            take(value, _shown.steps, True)
-                else:
-                    look(loss)
+                look(loss)
             except Exception:
-                ours("loss")
+                _hook.failed()
         return self._bind(loss, owner)
 
 
@@ -96,7 +87,7 @@ def _begins() -> None:
 def look(loss: Any) -> None:
     """Read it, or have it copied; nothing that would wait for a device, nothing that the program's own watchers would see."""
     # Subclasses (sharded, fake, functional tensors) have rules of their own; so has a program that watches every operation.
-    if type(loss) is not tracing.tensor or tracing.watched():
+    if type(loss) is not tracing.tensor or tracing.watched() or tracing.profiled():
         return
     if tracing.modes():
         with tracing.torch._C.DisableTorchFunction():
@@ -109,6 +100,8 @@ def _read(loss: Any) -> None:
     if loss.numel() != 1:
         return
     if loss.is_cpu:
-        take(loss.item(), _shown.steps, True)
+        value = loss.item()
+        if type(value) is not complex:
+            take(value, _shown.steps, True)
     elif loss.is_cuda:
         later.put(loss, _shown.steps)

@@ -9,9 +9,10 @@ import sys
 from typing import Any
 
 from . import events, page, phases, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _state = {"observed": False, "told": 0.0}
+_observer = Hook("out of memory")
 
 
 def look(moment: float) -> None:
@@ -26,19 +27,18 @@ def look(moment: float) -> None:
         compiling.count()
     if torch.cuda.is_initialized():
         _allocator(torch)
-        _collect(torch)
+        _collect()
         if not _state["observed"]:
             _state["observed"] = True
             _observe(torch)
 
 
-def _collect(torch: Any) -> None:
-    if not torch.cuda.is_current_stream_capturing():
-        package = __name__.rpartition(".")[0]
-        for name in ("losses", "scaling"):
-            module: Any = sys.modules.get(package + "." + name)
-            if module is not None:
-                module.later.collect()
+def _collect() -> None:
+    package = __name__.rpartition(".")[0]
+    for name in ("losses", "scaling"):
+        module: Any = sys.modules.get(package + "." + name)
+        if module is not None:
+            module.later.collect()
 
 
 def _allocator(torch: Any) -> None:
@@ -67,9 +67,10 @@ def _observe(torch: Any) -> None:
 
 def _observed(device: int, tried: int, total: int, free: int) -> None:
     try:
-        _tell(device, tried, total, free)
+        if _observer.on:
+            _tell(device, tried, total, free)
     except Exception:
-        ours("out of memory")
+        _observer.failed()
 
 
 def out_of_memory(phase: str) -> None:

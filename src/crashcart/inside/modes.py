@@ -10,9 +10,10 @@ import weakref
 from typing import Any
 
 from . import page, patching, phases, steps, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _MANY = 1000
+_hook = Hook("eval")
 _evaluated: set[int] = set()
 _owners: dict[tuple[int, int], bool] = {}
 page.after_fork.append(_evaluated.clear)
@@ -25,19 +26,19 @@ def install(module: Any) -> None:
 
 def _noticed(original: Any) -> Any:
     def eval(self: Any) -> Any:  # noqa: A001
-        if tracing.is_compiling():
+        if tracing.is_compiling() or not _hook.on:
             return original(self)
         try:
             trained = self.training
             phases.settle()
         except Exception:
             trained = False
-            ours("eval")
+            _hook.failed()
         result = original(self)
         try:
             _changed(self, trained=trained)
         except Exception:
-            ours("eval")
+            _hook.failed()
         return result
 
     return eval

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from . import layout, phases, tracing
-from .mistakes import ours
+from . import phases, tracing
+from .mistakes import Hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,25 +26,33 @@ def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
     return True
 
 
-def within(phase: int, done: Callable[..., None] | None = None) -> Callable[[Any], Any]:
+def within(
+    phase: int, done: Callable[..., None] | None = None, begun: Callable[[], None] | None = None
+) -> Callable[[Any], Any]:
     """For `replace`: the call is a short phase; `done(args, kwargs, seconds)` comes after it if it did not raise."""
 
     def make(original: Any) -> Any:
-        place = layout.PHASES[phase] + " " + getattr(original, "__name__", "")
+        hook = Hook(getattr(original, "__qualname__", "call"))
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if tracing.is_compiling():
+            if tracing.is_compiling() or not hook.on:
                 return original(*args, **kwargs)
-            mark = phases.enter(phase)
+            mark = phases.NOT_ENTERED
+            try:
+                if begun is not None:
+                    begun()
+                mark = phases.enter(phase)
+            except Exception:
+                hook.failed()
             try:
                 result = original(*args, **kwargs)
             finally:
                 seconds = phases.leave(mark)
-            if done is not None:
+            if done is not None and hook.on:
                 try:
                     done(args, kwargs, seconds)
                 except Exception:
-                    ours(place)
+                    hook.failed()
             return result
 
         return wrapper

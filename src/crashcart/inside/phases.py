@@ -13,7 +13,7 @@ import time
 from _thread import get_ident
 
 from . import events, layout, page
-from .mistakes import ours
+from .mistakes import Hook
 
 TYPE_CHECKING = False  # not from typing: see last_words
 if TYPE_CHECKING:
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 START_UP, TRAIN, EVALUATE, SAMPLE, CHECKPOINT, DATA, COLLECTIVE, TRACKER, LOAD, COMPILE, EXIT = range(len(layout.PHASES))
 _EVAL_BATCHES = page.at("eval_batches")
 _BEATS, _PHASE, _SINCE, _PROGRESS = page.BEATS, page.PHASE, page.PHASE_SINCE, page.PROGRESS
+NOT_ENTERED = (-1, 0.0)
 _monotonic = time.monotonic
 _here = page.here
+_settling = Hook("end of an evaluation")
 
 
 class _Now:
@@ -107,12 +109,12 @@ def settle() -> None:
     and a wrapper around it costs with each of them. So it is looked at when something else happens.
     """
     try:
-        if now.lasting == EVALUATE and now.module is not None:
+        if now.lasting == EVALUATE and now.module is not None and _settling.on:
             module = now.module()
             if module is not None and module.training:
                 last(TRAIN, "train()")
     except Exception:
-        ours("settle")
+        _settling.failed()
 
 
 page.before_leaving.append(settle)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import patching, phases, tracing
-from .mistakes import ours
+from . import patching, phases
+from .mistakes import Hook
+
+_pipelines = Hook("pipeline")
 
 
 def install(module: Any) -> None:
@@ -19,29 +21,22 @@ def install(module: Any) -> None:
 def _on_making(original: Any) -> Any:
     def register_modules(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            for kind in type(self).__mro__:
+            for kind in type(self).__mro__ if _pipelines.on else ():
                 if kind.__module__.startswith("diffusers.") or kind is type(self):
                     patching.replace(kind, "__call__", _sampling)
         except Exception:
-            ours("pipeline")
+            _pipelines.failed()
         return original(self, *args, **kwargs)
 
     return register_modules
 
 
-def _sampling(original: Any) -> Any:
-    inner = patching.within(phases.SAMPLE, _done)(original)
-
-    def sample(*args: Any, **kwargs: Any) -> Any:
-        if not tracing.is_compiling():
-            try:
-                phases.told(phases.SAMPLE, "begin")
-            except Exception:
-                ours("sample")
-        return inner(*args, **kwargs)
-
-    return sample
+def _begun() -> None:
+    phases.told(phases.SAMPLE, "begin")
 
 
 def _done(args: Any, kwargs: Any, seconds: float) -> None:  # noqa: ARG001
     phases.told(phases.SAMPLE, "end", seconds=round(seconds, 3))
+
+
+_sampling = patching.within(phases.SAMPLE, _done, _begun)

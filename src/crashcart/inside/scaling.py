@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from . import events, late, losses, page, patching, steps, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _SCALE, _SKIPPED = page.at("scale"), page.at("skipped")
+_scales, _updates = Hook("GradScaler.scale"), Hook("GradScaler.update")
 
 
 class _Last:
@@ -55,14 +56,14 @@ page.after_fork.append(later.renew)
 def _scaling(original: Any) -> Any:
     def scale(self: Any, outputs: Any) -> Any:
         result = original(self, outputs)
-        if result is not outputs and type(outputs) is tracing.tensor and not tracing.is_compiling():
+        if not tracing.is_compiling() and _scales.on and result is not outputs and type(outputs) is tracing.tensor:
             try:  # what `backward()` is then called on is no loss any more: the loss is looked at here
                 losses.look(outputs)
                 losses.state.scaled = id(result)
                 if not _last.scale:
                     _last.scale = getattr(self, "_init_scale", 0.0) or 0.0
             except Exception:
-                ours("scale")
+                _scales.failed()
         return result
 
     return scale
@@ -71,10 +72,10 @@ def _scaling(original: Any) -> Any:
 def _updating(original: Any) -> Any:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        if not tracing.is_compiling():
+        if not tracing.is_compiling() and _updates.on:
             try:
                 scale = getattr(self, "_scale", None)
-                if type(scale) is tracing.tensor and not tracing.watched():
+                if type(scale) is tracing.tensor and not tracing.watched() and not tracing.profiled():
                     if args or kwargs:  # a scale that the program sets says nothing about skipped steps
                         _last.scale = 0.0
                     _last.backoff = getattr(self, "_backoff_factor", 0.5)
@@ -84,7 +85,7 @@ def _updating(original: Any) -> Any:
                     else:
                         _read(scale)
             except Exception:
-                ours("scaler update")
+                _updates.failed()
         return result
 
     return update

@@ -10,6 +10,10 @@ import os
 
 from . import layout, page
 
+TYPE_CHECKING = False  # importing typing would cost a third of our start-up
+if TYPE_CHECKING:
+    from typing import Any
+
 _HIGH = range(1000, 980, -1)
 _state = {"handle": -1}
 
@@ -36,7 +40,35 @@ def register() -> None:
         faulthandler.register(number, file=handle, all_threads=True, chain=False)
         if not faulthandler.is_enabled():  # a segmentation fault leaves its stack as well; the user's own choice stays
             faulthandler.enable(file=handle, all_threads=True)
+            _keep_secret(faulthandler)
     page.put("signal", number)
+
+
+def _keep_secret(faulthandler: Any) -> None:
+    """Say that it is off until the program switches it on: some programs ask first."""
+    theirs = {"enabled": False}
+    is_enabled, enable, disable = faulthandler.is_enabled, faulthandler.enable, faulthandler.disable
+
+    def enable_for_program(*args: Any, **kwargs: Any) -> Any:
+        enable(*args, **kwargs)
+        theirs["enabled"] = True
+
+    def disable_for_program() -> Any:
+        was_enabled, theirs["enabled"] = theirs["enabled"], False
+        disable()
+        return was_enabled
+
+    def is_enabled_by_program() -> Any:
+        return theirs["enabled"] and is_enabled()
+
+    for wrapper, original in (
+        (enable_for_program, enable),
+        (disable_for_program, disable),
+        (is_enabled_by_program, is_enabled),
+    ):
+        wrapper.__name__ = wrapper.__qualname__ = original.__name__
+        wrapper.__module__, wrapper.__doc__ = "faulthandler", original.__doc__
+        setattr(faulthandler, original.__name__, wrapper)
 
 
 def _moved(handle: int) -> int:

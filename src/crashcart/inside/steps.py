@@ -11,12 +11,13 @@ from _thread import get_ident
 from typing import Any
 
 from . import events, memory, page, patching, phases, tracing
-from .mistakes import ours
+from .mistakes import Hook
 
 _PROGRESS, _STEPS = page.PROGRESS, page.STEPS
 _STEP_TIME, _RATE, _HIGHEST = page.at("step_time"), page.at("lr"), page.at("lr_highest")
 _TRAIN = phases.TRAIN
 _JUMP = 5.0
+_made, _stepped = Hook("optimizer"), Hook("optimizer step")
 _monotonic = time.monotonic
 _here, _now = page.here, phases.now
 
@@ -66,11 +67,11 @@ def install(module: Any) -> None:
 def _noting(original: Any) -> Any:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         original(self, *args, **kwargs)
-        if not tracing.is_compiling():
+        if not tracing.is_compiling() and _made.on:
             try:
                 note(self)
             except Exception:
-                ours("optimizer")
+                _made.failed()
 
     return __init__
 
@@ -96,7 +97,7 @@ def note(optimizer: Any) -> Known:
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-    if tracing.is_compiling():
+    if tracing.is_compiling() or not _stepped.on:
         return
     try:
         here = _here
@@ -126,7 +127,7 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         if moment > here.next_look:
             memory.look(moment)
     except Exception:
-        ours("optimizer step")
+        _stepped.failed()
 
 
 def _new_rates(entry: Known, groups: Any) -> None:

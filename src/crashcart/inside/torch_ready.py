@@ -11,6 +11,7 @@ def install(torch: Any) -> None:
     """Tell what was reached."""
     tracing.torch = torch
     tracing.watched = getattr(torch._C, "_len_torch_dispatch_stack", None) or tracing.watched
+    tracing.profiled = getattr(torch._C._autograd, "_profiler_enabled", None) or tracing.profiled
     tracing.tensor = torch.Tensor
     tracing.with_gradients = torch.is_grad_enabled
     tracing.modes = getattr(torch._C, "_len_torch_function_stack", None) or tracing.modes

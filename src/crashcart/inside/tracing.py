@@ -18,8 +18,9 @@ def _nobody() -> int:
     return 0
 
 
-# How many of the program's own dispatch modes see every operation: then ours must not be among them.
+# How many of the program's own dispatch modes see every operation, and whether a profiler does: then ours must not be among them.
 watched: Any = _nobody
+profiled: Any = _nobody
 modes: Any = _nobody
 with_gradients: Any = _nobody
 tensor: Any = None

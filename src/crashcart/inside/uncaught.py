@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from . import page
-from .mistakes import ours
+from . import our_frames, page
+from .mistakes import Hook
 
 TYPE_CHECKING = False  # importing typing would cost a third of our start-up
 if TYPE_CHECKING:
     from types import TracebackType
 
 _recorded: list[int] = []
-_OURS = __file__.rpartition("/")[0] + "/"
+_hook = Hook("uncaught exception")
 
 
 def watch() -> None:
@@ -43,7 +43,7 @@ def record(error: BaseException, trace: TracebackType | None, thread: str = "") 
 
         last_words.write(error, trace, thread)
     except Exception:
-        ours("uncaught")
+        _hook.failed()
 
 
 def without_ours(trace: TracebackType | None) -> TracebackType | None:
@@ -59,13 +59,13 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
             else:
                 at = at.tb_next
     except Exception:
-        ours("uncaught")
+        _hook.failed()
         return trace
     return first
 
 
 def _is_ours(trace: TracebackType) -> bool:
-    return trace.tb_frame.f_code.co_filename.startswith(_OURS)
+    return our_frames.is_ours(trace.tb_frame.f_code)
 
 
 def _at_exit() -> None:
@@ -78,4 +78,4 @@ def _at_exit() -> None:
         page.leaving()
         events.write("exit", step=int(page.here.numbers[page.STEPS]))
     except Exception:
-        ours("exit")
+        _hook.failed()

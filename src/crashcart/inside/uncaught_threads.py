@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from . import events, page
-from .mistakes import ours
+from .mistakes import Hook
 from .uncaught import record, without_ours
 
 TYPE_CHECKING = False  # typing is not loaded before the program wants it
 if TYPE_CHECKING:
     from typing import Any
+
+_hook = Hook("uncaught exception in a thread")
 
 
 def install(threading: Any) -> None:
@@ -21,7 +23,7 @@ def install(threading: Any) -> None:
                 record(args.exc_value, args.exc_traceback, getattr(args.thread, "name", "") or "thread")
                 without_ours(args.exc_traceback)
         except Exception:
-            ours("uncaught in a thread")
+            _hook.failed()
         return before(args)
 
     threading.excepthook = excepthook
@@ -36,4 +38,4 @@ def _leaving() -> None:
         page.leaving()
         events.write("phase", phase="exit", edge="begin", step=int(page.here.numbers[page.STEPS]))
     except Exception:
-        ours("exit")
+        _hook.failed()

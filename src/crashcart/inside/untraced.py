@@ -10,9 +10,8 @@ import sys
 from types import CodeType, FunctionType
 from typing import Any
 
-from . import tracing
+from . import our_frames, tracing
 
-_OURS = __file__.rpartition("/")[0]
 _marked: set[int] = set()
 
 
@@ -35,7 +34,7 @@ def _mark(value: Any, skip: Any) -> None:
     if isinstance(value, FunctionType):
         value = value.__code__
     if isinstance(value, CodeType):
-        if value.co_filename.startswith(_OURS) and id(value) not in _marked:
+        if our_frames.is_ours(value) and id(value) not in _marked:
             _marked.add(id(value))
             skip(value)
             for constant in value.co_consts:
