@@ -313,8 +313,8 @@ def handler(number, frame):
 met, raised, delay = set(), 0, 1e-6
 signal.signal(signal.SIGALRM, handler)
 batches = list(DataLoader(data, batch_size=8))
-from torch.utils.data import dataloader
-while not (True in met and raised > 2000) and raised < 30000:
+while not (True in met and raised > 300) and raised < 20000:
+    torch.set_grad_enabled(True)  # torch itself may be interrupted where it has switched them off
     inputs, targets = batches[0]
     loss = (model(inputs) - targets).square().mean()
     try:
@@ -327,7 +327,7 @@ while not (True in met and raised > 2000) and raised < 30000:
         raised += 1
         delay = 1e-6 + (delay * 1.37) % 2e-3
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-print(True in met, raised > 2000)
+print(True in met, raised > 300)
 """,
     )
     assert (job.code, job.out) == (0, "True True\n"), job.err

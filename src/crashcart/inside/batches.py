@@ -59,7 +59,15 @@ def _timed(original: Any) -> Any:
     def __next__(self: Any) -> Any:  # noqa: N807
         if not _hook.on:
             return original(self)
-        mark = _begin(phase)
+        began, before = _monotonic(), -1
+        if get_ident() == _now.thread:  # as `phases.enter`, but without a beat: waits for data are counted apart
+            if _now.lasting == _EVALUATE:
+                phases.settle()
+            before, _here.phase = _here.phase, phase
+            numbers = _here.numbers
+            _here.since = numbers[_SINCE] = began
+            numbers[_PHASE] = phase
+        mark = (before, began)
         try:
             batch = original(self)
         except BaseException as error:
@@ -73,29 +81,13 @@ def _timed(original: Any) -> Any:
     return __next__
 
 
-def _begin(phase: int) -> tuple[int, float]:
-    """As `phases.enter`, but without a beat: waits for data are counted apart."""
-    began = _monotonic()
-    if get_ident() != _now.thread:
-        return (-1, began)
-    if _now.lasting == _EVALUATE:
-        phases.settle()
-    here = _here
-    numbers = here.numbers
-    before = here.phase
-    here.phase = phase
-    here.since = numbers[_SINCE] = began
-    numbers[_PHASE] = phase
-    return (before, began)
-
-
 def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
     """A batch has come."""
     try:
         here, now = _here, _now
         numbers = here.numbers
         ended = _monotonic()
-        before = mark[0]
+        before, began = mark
         if before > _EVALUATE:
             phases.leave(mark)
         elif before >= 0:
@@ -110,7 +102,7 @@ def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
         else:
             seen.trained += 1
             numbers[_TRAINED] = seen.trained
-        seen.waited = numbers[_WAITED] = seen.waited + (ended - mark[1])
+        seen.waited = numbers[_WAITED] = seen.waited + (ended - began)
         numbers[_WAITS] = seen.trained + seen.evaluated
         if tracing.modes():
             with tracing.torch._C.DisableTorchFunction():
@@ -132,7 +124,8 @@ def _look_into(loader: Any, batch: Any) -> None:
     if elements != seen.elements and tensors:
         first = tensors[0]
         _other_size(first.size(0) if first.dim() else 1, elements)
-    inputs.remember(loader._num_yielded, names, tensors)
+    if not tracing.torch.cuda._initialized:
+        inputs.remember(loader._num_yielded, names, tensors)
 
 
 def _fields(batch: Any) -> tuple[Any, Any]:

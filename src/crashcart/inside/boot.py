@@ -15,6 +15,7 @@ from . import layout
 
 HOOKS = {
     "traceback": "our_frames",
+    "inspect": "our_frames",
     "threading": "uncaught_threads",
     "multiprocessing.process": "children",
     "torch.multiprocessing.spawn": "children",
@@ -80,6 +81,7 @@ def _start(folder: str) -> None:
         attempt(stacks.register)
         for renew in page.after_fork:
             attempt(renew)
+        attempt(page.write_page)
         attempt(_hello, "fork")
 
     attempt(our_frames.disguise)
@@ -91,6 +93,7 @@ def _start(folder: str) -> None:
     attempt(lambda: os.register_at_fork(after_in_child=after_in_child))
     for stream in (sys.stdout, sys.stderr):
         attempt(_by_lines, stream)
+    attempt(page.write_page)
     attempt(_hello, "start")
 
 

@@ -1,9 +1,10 @@
 """The batches that the loader gave last: looked into only after a loss that is no number, to tell bad data from a bad step.
 
-Tensors are remembered by weak references, so that a batch lives no longer than it would without us; of several that are alive
-(accelerate fetches one ahead, an accumulation all of its own) those with bad values are told. Nothing is computed while losses
-are fine. Then it is a look at a bounded part of what lies in host memory: which fields, which samples of the batch. The next
-batches are looked into as well: data that always holds NaN (targets that a mask leaves out) brought nothing in.
+Only where the training is in host memory: from a GPU a loss comes too late. Batches are remembered by weak references to the
+memory of their tensors (a weak reference to a tensor makes `torch.utils.swap_tensors` refuse it), so that none lives longer than
+it would without us; of several that are alive (accelerate fetches one ahead, an accumulation all of its own) those with bad
+values are told. Nothing is computed while losses are fine. Then it is a look at a bounded part: which fields, which samples of
+the batch. The next batches are looked into as well: data that always holds NaN (targets that a mask leaves out) brought nothing in.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class _Last:
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, names or None, weak references
+        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, fields by name with their memory
         self.after = self.looks = self.next = 0
 
 
@@ -42,8 +43,12 @@ ref = weakref.ref
 
 def remember(number: Any, names: Any, tensors: Any) -> None:
     """A batch was handed out: the how many-th of its epoch, and its tensors (numbered where they have no names)."""
+    fields = []
+    for name, tensor in zip(names or _NUMBERED, tensors):
+        if tensor.is_cpu and tensor.is_floating_point() and tensor.is_contiguous():
+            fields.append((name, ref(tensor.untyped_storage()), tensor.dtype, tensor.storage_offset(), tensor.shape))
     at = last.next
-    last.batches[at] = number, names, tuple(map(ref, tensors))
+    last.batches[at] = number, fields
     last.next = at + 1 if at < _LAST else 0
     if last.after:
         compare(at)
@@ -52,18 +57,9 @@ def remember(number: Any, names: Any, tensors: Any) -> None:
 def compare(at: int) -> None:
     """A batch after a bad loss: whether it holds such values as well."""
     last.after -= 1
-    found = _look(_fields([last.batches[at]]))
+    found = _look([last.batches[at]])
     number, step = last.batches[at][0], int(page.here.numbers[page.STEPS])
     events.write("inputs", batch=number, step=step, fields=found[1] if found else [])
-
-
-def _fields(batches: list[Any]) -> list[tuple[Any, list[tuple[str, Any]]]]:
-    """Batches with the names of their tensors."""
-    tensor = tracing.tensor
-    return [
-        (number, [(name, one) for name, one in zip(names or _NUMBERED, fields) if type(one()) is tensor][:_FIELDS])
-        for number, names, fields in (entry for entry in batches if entry is not None)
-    ]
 
 
 def at_a_bad_loss() -> dict[str, object]:
@@ -71,32 +67,33 @@ def at_a_bad_loss() -> dict[str, object]:
     if tracing.watched() or tracing.profiled() or last.looks >= _LOOKS:
         return {}
     last.looks += 1
-    found = _look(_fields(last.batches[last.next :] + last.batches[: last.next]))
+    found = _look(last.batches[last.next :] + last.batches[: last.next])
     if found is None:
         return {}
     last.after = _AFTER
     return {"batch": found[0], "fields": found[1]}
 
 
-def _look(batches: list[tuple[Any, list[tuple[str, Any]]]]) -> tuple[Any, list[dict[str, object]]] | None:
+def _look(batches: list[Any]) -> tuple[Any, list[dict[str, object]]] | None:
     """The oldest batch that is alive and has fields with values that are not finite; nothing where none has."""
     torch = tracing.torch
-    floats = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
     left = _ELEMENTS
     with torch._C.DisableTorchFunction(), torch.no_grad():
-        for number, fields in batches:
+        for number, fields in filter(None, batches):
             found: list[dict[str, object]] = []
-            for name, reference in fields:
-                tensor = reference()
-                if tensor is None or not tensor.is_cpu or tensor.dtype not in floats or tensor.layout != torch.strided:
+            for name, reference, dtype, offset, shape in fields[:_FIELDS]:
+                storage = reference()
+                if storage is None or left <= 0 or not shape.numel():
                     continue
-                if left <= 0 or not tensor.numel():
+                tensor = torch.empty(0, dtype=dtype)
+                if storage.nbytes() < (offset + shape.numel()) * tensor.element_size():
                     continue
-                count, samples = _bad(torch, tensor, left)
+                count, samples = _bad(torch, tensor.set_(storage, offset, shape), left)
                 left -= tensor.numel()
                 if count:
-                    shape = [int(size) for size in tensor.shape]
-                    found.append({"field": name, "shape": shape, "values": count, "samples": samples})
+                    found.append(
+                        {"field": name, "shape": [int(size) for size in shape], "values": count, "samples": samples}
+                    )
             if found:
                 return number, found
     return None

@@ -101,7 +101,11 @@ def _read(loss: Any) -> None:
         return
     if loss.is_cpu:
         value = loss.item()
-        if type(value) is not complex:
+        if type(value) is float and value - value == 0 and not state.bad:  # as `take` does, without another call
+            numbers = _here.numbers
+            numbers[_LOSS] = value
+            numbers[_LOSS_STEP] = _shown.steps
+        elif type(value) is not complex:
             take(value, _shown.steps, True)
     elif loss.is_cuda:
         later.put(loss, _shown.steps)

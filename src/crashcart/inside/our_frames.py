@@ -52,9 +52,12 @@ def _renamed(code: CodeType) -> CodeType:
     return code.replace(co_filename=name, co_consts=constants)
 
 
-def install(traceback: Any) -> None:
-    """Leave our frames out of every summary that the `traceback` module makes, and with it `logging` and loader workers."""
-    summary = traceback.StackSummary
+def install(module: Any) -> None:
+    """Leave our frames out of what `inspect.stack` and `traceback` give, and with the latter `logging` and loader workers."""
+    if module.__name__ == "inspect":
+        _leave_out_of_stacks(module)
+        return
+    summary = module.StackSummary
     name = "_extract_from_extended_frame_gen" if hasattr(summary, "_extract_from_extended_frame_gen") else "extract"
     extract = getattr(summary, name).__func__
 
@@ -62,6 +65,16 @@ def install(traceback: Any) -> None:
         return extract(cls, _theirs(frames), **options)
 
     setattr(summary, name, classmethod(without_our_frames))
+
+
+def _leave_out_of_stacks(inspect: Any) -> None:
+    original = inspect.getouterframes
+
+    def getouterframes(frame: Any, context: int = 1) -> Any:
+        return [info for info in original(frame, context) if not is_ours(info.frame.f_code)]
+
+    getouterframes.__doc__, getouterframes.__module__ = original.__doc__, "inspect"
+    inspect.getouterframes = getouterframes
 
 
 def _theirs(frames: Any) -> Iterator[Any]:

@@ -1,7 +1,9 @@
 """This process's page of numbers, its place in the live folder, and the short list of what must be renewed after a fork.
 
-The page is 64 doubles in a mapped file. Its blocks are allocated before it is mapped: a store into a hole of a file on a full
-disk is a SIGBUS that kills the job. Where no file can be had the same numbers go into a plain list that nobody reads.
+The page is 64 doubles in a file. Its blocks are allocated before it is mapped: a store into a hole of a file on a full disk is a
+SIGBUS that kills the job. It is mapped once something is to be counted, through ctypes, which torch loads anyway: Python's own
+mapping keeps a file handle with a low number, and a program sees how many it has left. Until then the file is written as a whole.
+Where no file can be had the same numbers go into memory that nobody reads.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FULL = 28  # ENOSPC, without the errno module
+_READ_AND_WRITE, _SHARED = 3, 1  # PROT_READ | PROT_WRITE, MAP_SHARED
 NAN = float("nan")
 _at = layout.FIELDS.index
 BEATS, PHASE, PHASE_SINCE, PROGRESS, OWN_ERRORS = (
@@ -43,21 +46,19 @@ class Here:
     `struct.pack_into` of the same numbers there.
     """
 
-    __slots__ = ("beats", "kept", "next_look", "numbers", "phase", "since", "stem")
+    __slots__ = ("beats", "mapped", "next_look", "numbers", "phase", "since", "stem")
 
     def __init__(self) -> None:
         self.stem = ""
-        # A mapping closes a file handle when it goes; by then the number may be the program's own. So none ever goes.
-        self.kept: list[Any] = []
-        self.begin(bytearray(layout.SIZE))
+        self.mapped = False
+        self.begin()
 
-    def begin(self, mapping: Any) -> None:
-        """Take a page into use."""
-        self.numbers: Any = memoryview(mapping).cast("d")
+    def begin(self) -> None:
+        """Take a new page into use."""
+        self.numbers: Any = memoryview(bytearray(layout.SIZE)).cast("d")
         self.next_look = 0.0
         self.beats = self.phase = 0
         self.since = time.monotonic()
-        self.kept.append(mapping)
 
 
 here = Here()
@@ -83,12 +84,52 @@ def add(name: str, value: float = 1.0) -> None:
 
 
 def open_page(folder: str) -> None:
-    """Give this process its own page, in a file if there can be one."""
+    """Give this process its own page; mapped where that of the process that forked it was."""
+    map_it, here.mapped = here.mapped, False
     here.stem = os.path.join(folder, "%d-%s" % (os.getpid(), _started()))
-    first = bytearray(layout.SIZE)
-    here.begin(first)
+    here.begin()
     _fill(here.numbers)
-    here.begin(_mapped(here.stem + ".page", first))
+    if map_it:
+        map_page()
+
+
+def write_page() -> None:
+    """Bring the file up to date, where it is not mapped."""
+    if here.mapped or not here.stem:
+        return
+    handle = os.open(here.stem + ".page", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            os.posix_fallocate(handle, 0, layout.SIZE)
+        except OSError as error:
+            if error.errno == _FULL:  # other answers: this file system has no such call, and then writing does it
+                raise
+        os.write(handle, here.numbers.cast("B"))
+    finally:
+        os.close(handle)
+
+
+def map_page() -> None:
+    """From here on the numbers are in the file as soon as they are written."""
+    if here.mapped or not here.stem:
+        return
+    import ctypes
+
+    write_page()
+    library = ctypes.CDLL(None)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+    )  # fmt: skip
+    handle = os.open(here.stem + ".page", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        address = library.mmap(None, layout.SIZE, _READ_AND_WRITE, _SHARED, handle, 0)
+    finally:
+        os.close(handle)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError("the page cannot be mapped")
+    here.numbers = memoryview((ctypes.c_char * layout.SIZE).from_address(address)).cast("B").cast("d")
+    here.mapped = True
 
 
 def leaving() -> None:
@@ -97,22 +138,7 @@ def leaving() -> None:
         settle()
     here.phase, here.since = layout.PHASES.index("exit"), time.monotonic()
     here.numbers[PHASE], here.numbers[PHASE_SINCE] = here.phase, here.since
-
-
-def _mapped(path: str, first: bytearray) -> Any:
-    import mmap
-
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            os.posix_fallocate(handle, 0, layout.SIZE)
-        except OSError as error:
-            if error.errno == _FULL:  # other answers: this file system has no such call, and then writing does it
-                raise
-        os.write(handle, first)
-        return mmap.mmap(handle, layout.SIZE)
-    finally:
-        os.close(handle)
+    write_page()
 
 
 def _fill(numbers: Any) -> None:

@@ -45,6 +45,7 @@ class _Now:
 
 now = _Now()
 page.after_fork.append(now.renew)
+page.map_page()  # from here on something is counted
 
 
 def enter(phase: int) -> tuple[int, float]:

@@ -12,11 +12,15 @@ _SCALE, _SKIPPED = page.at("scale"), page.at("skipped")
 _scales, _updates = Hook("GradScaler.scale"), Hook("GradScaler.update")
 
 
+_EVERY = 8
+
+
 class _Last:
-    __slots__ = ("backoff", "scale")
+    __slots__ = ("backoff", "scale", "stepped", "updates")
 
     def __init__(self) -> None:
         self.scale, self.backoff = 0.0, 0.5
+        self.stepped = self.updates = 0
 
 
 _last = _Last()
@@ -74,21 +78,32 @@ def _updating(original: Any) -> Any:
         result = original(self, *args, **kwargs)
         if not tracing.is_compiling() and _updates.on:
             try:
-                scale = getattr(self, "_scale", None)
-                if type(scale) is tracing.tensor and not tracing.watched() and not tracing.profiled():
-                    if args or kwargs:  # a scale that the program sets says nothing about skipped steps
-                        _last.scale = 0.0
-                    _last.backoff = getattr(self, "_backoff_factor", 0.5)
-                    if tracing.modes():
-                        with tracing.torch._C.DisableTorchFunction():
-                            _read(scale)
-                    else:
-                        _read(scale)
+                last, stepped = _last, steps.shown.steps
+                if args or kwargs:  # a scale that the program sets says nothing about skipped steps
+                    last.scale = 0.0
+                # The scale shrinks where the optimizer has not stepped. One that skips by itself (fused, capturable) always
+                # steps, and the scale grows now and then: so it is read every few updates too.
+                if stepped == last.stepped or last.updates % _EVERY == 0:
+                    _look(self)
+                last.stepped = stepped
+                last.updates += 1
             except Exception:
                 _updates.failed()
         return result
 
     return update
+
+
+def _look(scaler: Any) -> None:
+    scale = getattr(scaler, "_scale", None)
+    if type(scale) is not tracing.tensor or tracing.watched() or tracing.profiled():
+        return
+    _last.backoff = getattr(scaler, "_backoff_factor", 0.5)
+    if tracing.modes():
+        with tracing.torch._C.DisableTorchFunction():
+            _read(scale)
+    else:
+        _read(scale)
 
 
 def _read(scale: Any) -> None:

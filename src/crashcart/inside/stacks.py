@@ -14,7 +14,8 @@ TYPE_CHECKING = False  # importing typing would cost a third of our start-up
 if TYPE_CHECKING:
     from typing import Any
 
-_HIGH = range(1000, 980, -1)
+_HIGH = (1000, 999, 998, 250, 249, 248, 60, 59, 58, 30, 29)  # the first one that is free, below the limit of this process
+_STANDARD = 2
 _state = {"handle": -1}
 
 
@@ -36,7 +37,11 @@ def register() -> None:
         os.dup2(handle, _state["handle"], inheritable=False)
         os.close(handle)
     else:
-        _state["handle"] = handle = _moved(handle)
+        handle = _moved(handle)
+        if handle <= _STANDARD:  # whoever writes to a stream that was closed would write there
+            os.close(handle)
+            return
+        _state["handle"] = handle
         faulthandler.register(number, file=handle, all_threads=True, chain=False)
         if not faulthandler.is_enabled():  # a segmentation fault leaves its stack as well; the user's own choice stays
             faulthandler.enable(file=handle, all_threads=True)

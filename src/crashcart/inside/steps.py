@@ -25,14 +25,14 @@ _here, _now = page.here, phases.now
 class Known:
     """An optimizer that was seen: its steps, its rates, its parameters by identity."""
 
-    __slots__ = ("numbers", "owned", "rates", "reference", "steps", "when")
+    __slots__ = ("numbers", "owned", "rate", "reference", "steps", "when")
 
     def __init__(self, optimizer: Any) -> None:
         self.reference = weakref.ref(optimizer)
         self.steps = 0
         self.when = 0.0
-        self.rates: list[Any] = []  # as they stand in the groups, and as numbers
-        self.numbers: list[Any] = []
+        self.rate: Any = None  # of the first group, as it stands there
+        self.numbers: list[Any] = []  # the rates of all groups
         self.owned: set[int] = set()
 
 
@@ -112,15 +112,15 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
             if entry.when:
                 numbers[_STEP_TIME] = moment - entry.when
         entry.when = numbers[_PROGRESS] = moment
+        # A rate that a schedule changes every step is looked at in the first group; all of them when there is time.
         groups = optimizer.param_groups
-        rates = entry.rates
-        if len(groups) != len(rates):
-            _new_rates(entry, groups)
-        else:
-            for group, rate in zip(groups, rates):
-                if group.get("lr") is not rate:
-                    _new_rates(entry, groups)
-                    break
+        rate = groups[0].get("lr")
+        if rate is not entry.rate or moment > here.next_look:
+            was, entry.rate = entry.rate, rate
+            if type(rate) is float is type(was) and rate < was * _JUMP and was < rate * _JUMP and moment <= here.next_look:
+                numbers[_RATE] = rate
+            else:
+                _new_rates(entry, groups)
         if _now.lasting != _TRAIN:
             _now.thread = get_ident()
             phases.last(_TRAIN, "step")
@@ -131,14 +131,14 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
 
 
 def _new_rates(entry: Known, groups: Any) -> None:
-    """Compare as numbers what is no longer the same object; a rate that a schedule changes comes here every step."""
-    before, rates, numbers = entry.numbers, [], []
+    """Compare the rates of all groups with those before."""
+    before: list[Any] = entry.numbers
+    numbers: list[Any] = []
     first = highest = None
     jumped = not before
     for place, group in enumerate(groups):
         rate = group.get("lr")
         number = rate if type(rate) is float else _plain(rate)
-        rates.append(rate)
         numbers.append(number)
         if number is not None:
             if first is None or highest is None:
@@ -149,7 +149,7 @@ def _new_rates(entry: Known, groups: Any) -> None:
                 was = before[place]
                 if was is not None and was > 0 < number and (number > was * _JUMP or was > number * _JUMP):
                     jumped = True
-    entry.rates, entry.numbers = rates, numbers
+    entry.numbers = numbers
     if highest is None:
         return
     page_numbers = _here.numbers

@@ -28,6 +28,8 @@ def watch() -> None:
         record(error, trace)
         before(kind, error, without_ours(trace))
 
+    if before is sys.__excepthook__:  # some programs ask whether somebody has put another hook there
+        sys.__excepthook__ = excepthook
     sys.excepthook = excepthook
     atexit.register(_at_exit)
     page.after_fork.append(_recorded.clear)

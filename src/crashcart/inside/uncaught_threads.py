@@ -26,6 +26,8 @@ def install(threading: Any) -> None:
             _hook.failed()
         return before(args)
 
+    if before is getattr(threading, "__excepthook__", None):
+        threading.__excepthook__ = excepthook
     threading.excepthook = excepthook
     at_shutdown = getattr(threading, "_register_atexit", None)
     if at_shutdown is not None:
