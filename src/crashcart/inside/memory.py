@@ -5,32 +5,36 @@ Peaks are never reset: they are the program's.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
 from . import events, page, phases, tracing
 from .mistakes import Hook
 
-_state = {"observed": False, "told": 0.0}
-_observer = Hook("out of memory")
+_state = {"observed": False, "told": 0.0, "has_numbers": True}
+_slow_looks, _observer = Hook("look at memory"), Hook("out of memory")
 
 
 def look(moment: float) -> None:
     """The slow things, once a second: allocator, late numbers, recompilations."""
     page.here.next_look = moment + 1.0
     torch = tracing.torch
-    if torch is None:
+    if torch is None or not _slow_looks.on:
         return
-    if "torch._dynamo.convert_frame" in sys.modules:
-        from . import compiling
+    try:
+        if "torch._dynamo.convert_frame" in sys.modules:
+            from . import compiling
 
-        compiling.count()
-    if torch.cuda.is_initialized():
-        _allocator(torch)
-        _collect()
-        if not _state["observed"]:
-            _state["observed"] = True
-            _observe(torch)
+            compiling.count()
+        if torch.cuda.is_initialized():
+            _collect()
+            _allocator(torch)
+            if not _state["observed"]:
+                _state["observed"] = True
+                _observe(torch)
+    except Exception:
+        _slow_looks.failed()
 
 
 def _collect() -> None:
@@ -43,13 +47,19 @@ def _collect() -> None:
 
 def _allocator(torch: Any) -> None:
     numbers = stats(torch, torch._C._cuda_getDevice())
-    for field in ("allocated", "peak", "reserved", "allocator_retries"):
-        page.put(field, numbers[field])
+    for field, value in numbers.items():
+        page.put(field, value)
 
 
 def stats(torch: Any, device: int) -> dict[str, int]:
-    """Four numbers from the allocator's own table, without the flattening that `memory_stats` does."""
-    table = torch._C._cuda_memoryStats(device)
+    """Four numbers from the allocator's own table, without the flattening that `memory_stats` does; a foreign one may have none."""
+    if not _state["has_numbers"]:
+        return {}
+    try:
+        table = torch._C._cuda_memoryStats(device)
+    except RuntimeError:
+        _state["has_numbers"] = False
+        return {}
     allocated = table["allocated_bytes"]["all"]
     return {
         "allocated": allocated["current"],
@@ -62,7 +72,8 @@ def stats(torch: Any, device: int) -> dict[str, int]:
 def _observe(torch: Any) -> None:
     attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
     if attach is not None:
-        attach(_observed)
+        with contextlib.suppress(RuntimeError):  # cudaMallocAsync has no such thing
+            attach(_observed)
 
 
 def _observed(device: int, tried: int, total: int, free: int) -> None:
