@@ -14,7 +14,7 @@ from crashcart.cause import causes
 from crashcart.report.pages import markdown
 
 ROOT = Path(__file__).parents[2]
-TAXONOMY = 69
+TAXONOMY = 70
 HEADINGS = ("What happens: ", "Why: ", "How it shows: ", "What to do: ")
 
 

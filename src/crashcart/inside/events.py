@@ -46,10 +46,16 @@ def write(kind: str, **fields: object) -> None:
     line = encode(event)
     if len(line) > _LONGEST:
         line = encode(_shortened(event))
-    path = page.here.stem + ".events"
+    try:  # noqa: SIM105 - contextlib is not loaded in a bare interpreter
+        _written += _append(page.here.stem + ".events", line.encode("ascii") + b"\n")
+    except OSError:  # no room, no handle left, or the program has given up its rights: the line is lost, the hook is not
+        pass
+
+
+def _append(path: str, line: bytes) -> int:
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        _written += os.write(handle, line.encode("ascii") + b"\n")
+        return os.write(handle, line)
     finally:
         os.close(handle)
 

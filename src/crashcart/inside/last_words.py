@@ -25,6 +25,8 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
     """One event, with what the error came from."""
     frames = _frames(trace)
     phase = _phase(frames)
+    innermost = frames[-1][0].f_code if frames else None
+    hook = innermost.co_name if innermost is not None and our_frames.is_ours(innermost) else None
     frames = [pair for pair in frames if not our_frames.is_ours(pair[0].f_code)] or frames
     shown = frames if len(frames) <= _FRAMES else frames[:20] + frames[-40:]
     events.write(
@@ -35,6 +37,7 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
         frames=[_place(frame, line) for frame, line in shown],
         locals=[{"frame": _place(frame, line), "names": _locals(frame)} for frame, line in _telling(frames)],
         thread=thread or "MainThread",
+        hook=hook,
         phase=phase,
         step=int(page.here.numbers[page.STEPS]),
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _FULL = 28  # ENOSPC, without the errno module
+_library: list[Any] = []
 _READ_AND_WRITE, _SHARED = 3, 1  # PROT_READ | PROT_WRITE, MAP_SHARED
 NAN = float("nan")
 _at = layout.FIELDS.index
@@ -116,14 +117,15 @@ def map_page() -> None:
     import ctypes
 
     write_page()
-    library = ctypes.CDLL(None)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-    )  # fmt: skip
+    if not _library:  # once: a forked child must not load anything
+        _library.append(ctypes.CDLL(None))
+        _library[0].mmap.restype = ctypes.c_void_p
+        _library[0].mmap.argtypes = (
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
+        )  # fmt: skip
     handle = os.open(here.stem + ".page", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        address = library.mmap(None, layout.SIZE, _READ_AND_WRITE, _SHARED, handle, 0)
+        address = _library[0].mmap(None, layout.SIZE, _READ_AND_WRITE, _SHARED, handle, 0)
     finally:
         os.close(handle)
     if address in (None, ctypes.c_void_p(-1).value):
