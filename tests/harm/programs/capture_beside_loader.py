@@ -1,0 +1,46 @@
+"""One thread captures graphs while others read loaders and train; captures must not be invalidated."""
+import threading
+import torch
+from torch.utils.data import DataLoader
+
+torch.manual_seed(0)
+stop = threading.Event()
+seen = []
+
+def read_on():
+    while not stop.is_set():
+        for x in DataLoader(torch.arange(64.0), batch_size=4):
+            seen.append(x.shape[0])
+            if stop.is_set():
+                break
+
+def train_on_cpu():
+    m = torch.nn.Linear(4, 1); o = torch.optim.SGD(m.parameters(), 0.01)
+    while not stop.is_set():
+        m(torch.ones(2, 4)).sum().backward(); o.step(); o.zero_grad()
+
+model = torch.nn.Linear(64, 64).cuda()
+opt = torch.optim.SGD(model.parameters(), lr=0.01)
+x = torch.randn(16, 64, device="cuda")
+for _ in range(3):
+    loss = (model(x) - x).pow(2).mean(); loss.backward(); opt.step(); opt.zero_grad(set_to_none=True)
+torch.cuda.synchronize()
+threads = [threading.Thread(target=read_on), threading.Thread(target=train_on_cpu)]
+[t.start() for t in threads]
+total = 0.0
+for n in range(12):
+    g = torch.cuda.CUDAGraph()
+    opt.zero_grad(set_to_none=True)
+    mode = ("thread_local", "global", "relaxed")[n % 3]
+    s = torch.cuda.Stream(); s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(s):
+        (model(x) - x).pow(2).mean().backward(); opt.zero_grad(set_to_none=True)
+    torch.cuda.current_stream().wait_stream(s)
+    with torch.cuda.graph(g, capture_error_mode=mode):
+        loss = (model(x) - x).pow(2).mean()
+        loss.backward()
+        opt.step()
+    g.replay(); g.replay()
+    total += loss.item()
+stop.set(); [t.join() for t in threads]
+print(total.hex(), model.weight.double().sum().item().hex(), len(seen) > 0)

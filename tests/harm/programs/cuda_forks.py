@@ -1,0 +1,46 @@
+"""Processes of all kinds after the GPU was used: none of them touches it, all of them end well."""
+import concurrent.futures, gc, multiprocessing as mp, os, subprocess, sys, threading
+import torch
+
+def square(n): return n * n
+def allocate_and_collect(n):
+    x = [torch.ones(10) for _ in range(n)]
+    del x
+    gc.collect()
+    return torch.ones(n).sum().item()
+def train_on_cpu(q):
+    torch.manual_seed(0)
+    m = torch.nn.Linear(3, 1); o = torch.optim.SGD(m.parameters(), 0.1)
+    for _ in range(5): m(torch.ones(1, 3)).sum().backward(); o.step(); o.zero_grad()
+    q.put(m.weight.sum().item().hex())
+def main():
+    cuda = torch.cuda.is_available(); dev = "cuda" if cuda else "cpu"
+    torch.manual_seed(0)
+    m = torch.nn.Linear(8, 8).to(dev); o = torch.optim.Adam(m.parameters()); sc = torch.amp.GradScaler(dev)
+    def steps(n):
+        for _ in range(n):
+            l = m(torch.ones(4, 8, device=dev)).pow(2).mean(); sc.scale(l).backward(); sc.step(o); sc.update(); o.zero_grad()
+        return l.item().hex()
+    print(steps(10)); sys.stdout.flush()
+    for how in ("os._exit", "sys.exit", "collect"):
+        pid = os.fork()
+        if pid == 0:
+            if how == "collect": gc.collect(); os._exit(0)
+            if how == "sys.exit": sys.exit(3)
+            os._exit(4)
+        print(how, os.waitpid(pid, 0)[1] >> 8); sys.stdout.flush()
+        steps(3)
+    with mp.get_context("fork").Pool(3) as pool: print(pool.map(allocate_and_collect, range(1, 6)))
+    print(steps(3)); sys.stdout.flush()
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=mp.get_context("fork")) as ex: print(list(ex.map(square, range(5))))
+    q = mp.get_context("fork").SimpleQueue(); p = mp.get_context("fork").Process(target=train_on_cpu, args=(q,)); p.start(); print(q.get()); p.join(); print(p.exitcode)
+    print(subprocess.run([sys.executable, "-c", "print('sub')"], stdout=subprocess.PIPE).stdout, os.system("exit 3") >> 8)
+    t = threading.Thread(target=lambda: print("thread", steps(3))); t.start(); t.join()
+    def fork_in_thread():
+        pid = os.fork()
+        if pid == 0: os._exit(5)
+        print(os.waitpid(pid, 0)[1] >> 8)
+    t = threading.Thread(target=fork_in_thread); t.start(); t.join()
+    print(steps(3))
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Healthy programs do not notice `crashcart run`: same exit code, output, losses, files, and processes left behind."""
+
+from __future__ import annotations
+
+import os
+
+import matrix
+import pytest
+from comparison import Comparison, compare_apart
+
+
+def _explain(comparison: Comparison) -> str:
+    return "\n".join(
+        [f"{comparison.name}: {comparison.verdict}", *(f"{what}:\n{diff}" for what, diff in comparison.differences.items())]
+    )
+
+
+@pytest.mark.parametrize("name", [program.name for program in matrix.PROGRAMS.values() if program.ci])
+def test_a_healthy_program_does_not_notice(name: str) -> None:
+    program = matrix.PROGRAMS[name]
+    reason = matrix.why_skipped(program)
+    if reason:
+        pytest.skip(reason)
+    comparison = compare_apart(name, 3 * program.timeout_seconds + 30)
+    assert comparison.verdict == "equal", _explain(comparison)
+
+
+def test_every_program_of_the_folder_is_in_the_matrix() -> None:
+    used = {name for program in (matrix.CONTROL, *matrix.PROGRAMS.values()) for name in program.files}
+    there = {
+        name
+        for name in os.listdir(os.path.join(os.path.dirname(matrix.__file__), "programs"))
+        if name.endswith((".py", ".sh"))
+    }
+    assert used == there
+
+
+def test_a_difference_is_seen() -> None:
+    seen = compare_apart(matrix.CONTROL.name, 60)
+    assert seen.verdict == "differs"
+    assert set(seen.differences) == {"exit code", "stdout", "stderr", "files", "temporary files", "processes"}
