@@ -35,6 +35,7 @@ def main() -> int:
     deadline = time.monotonic() + options.minutes * 60 if options.minutes else None
     skipped = {program.name: reason for program in chosen if (reason := matrix.why_skipped(program))}
     print(f"crashcart {_revision()}, {len(chosen) - len(skipped)} programs, {options.jobs} at a time", flush=True)
+    flags = ["--no-inject"] if options.no_inject else []
     comparisons: list[Comparison] = []
     unreached: list[str] = []
 
@@ -42,7 +43,7 @@ def main() -> int:
         if deadline is not None and time.monotonic() > deadline:
             unreached.append(program.name)
             return None
-        return compare_apart(program.name, 3 * program.timeout_seconds + 30)
+        return compare_apart(program.name, 3 * program.timeout_seconds + 30, flags)
 
     with ThreadPoolExecutor(options.jobs) as threads:
         under_way = [threads.submit(compare, program) for program in chosen if program.name not in skipped]
@@ -75,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time")
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="begin no program after this time; exits with 1 if some are left"
+    )
+    parser.add_argument(
+        "--no-inject", action="store_true", help="record from outside only: is it the inside part that differs?"
     )
     parser.add_argument("--json", metavar="FILE", help="write everything as JSON too")
     return parser

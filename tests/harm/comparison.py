@@ -1,6 +1,6 @@
 """Runs one healthy program twice bare and once under `crashcart run`, and says what differs.
 
-    python tests/harm/comparison.py NAME RESULT.json
+    python tests/harm/comparison.py NAME RESULT.json [FLAG OF crashcart run...]
 
 Each comparison is a process of its own that adopts every orphan of the program (``PR_SET_CHILD_SUBREAPER``), so that a process
 which is left behind is found whatever it did to its environment, its session or its name.
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from matrix import Program
 
@@ -48,12 +48,11 @@ CRASHCART = (
     "-c",
     f"import sys; sys.path.insert(0, {str(SOURCE)!r}); from crashcart.cli import main; sys.exit(main())",
     "run",
-    "--",
 )
 _OWN_LINE = re.compile(rb"crashcart: [^\n]*\n")
 _RANDOM_NAME = re.compile(r"(?<=tmp)[a-z0-9_]{8}|(?<=-)[a-z0-9_]{8}(?=\.|$)|\d+")
 _SUBREAPER = 36
-_SETTLE_SECONDS = 2.0  # for processes that are on their way out when the command ends
+_SETTLE_SECONDS = 4.0  # for processes that are on their way out when the command ends
 _LAST_OUTPUT_SECONDS = 2.0
 _NOT_COMPARED = {".pyc"}  # their bytes depend on reference counts at compile time; their names are compared
 
@@ -83,17 +82,17 @@ class Comparison:
     seconds_recorded: float
 
 
-def compare(program: Program, folder: Path) -> Comparison:
+def compare(program: Program, folder: Path, flags: Sequence[str] = ()) -> Comparison:
     """Run a program three times in `folder`, which must not exist yet, and compare."""
-    bare = run_once(program, folder, recorded=False)
-    again = run_once(program, folder, recorded=False)
+    bare = run_once(program, folder)
+    again = run_once(program, folder)
     if bare.exit_code != program.exit_code:
         shown = f"exit code {bare.exit_code}, expected {program.exit_code}\n{bare.stdout[-1500:]}{bare.stderr[-3000:]}"
         return Comparison(program.name, "failed", {"exit code": shown}, bare.seconds, 0.0)
     unstable = _differences(bare, again)
     if unstable:
         return Comparison(program.name, "unstable", unstable, bare.seconds, 0.0)
-    recorded = run_once(program, folder, recorded=True)
+    recorded = run_once(program, folder, [*CRASHCART, *flags, "--"])
     differences = _differences(bare, recorded)
     if recorded.own_errors:
         differences["own errors"] = "\n".join(recorded.own_errors)
@@ -102,11 +101,11 @@ def compare(program: Program, folder: Path) -> Comparison:
     )
 
 
-def compare_apart(name: str, seconds: float) -> Comparison:
+def compare_apart(name: str, seconds: float, flags: Sequence[str] = ()) -> Comparison:
     """Compare in a process of its own, for at most so many seconds."""
     with tempfile.TemporaryDirectory(prefix="harm-") as folder:
         result = Path(folder, "result.json")
-        command = [sys.executable, __file__, name, str(result)]
+        command = [sys.executable, __file__, name, str(result), *flags]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             output, _ = child.communicate(timeout=seconds)
@@ -118,21 +117,21 @@ def compare_apart(name: str, seconds: float) -> Comparison:
         return Comparison(**json.loads(result.read_text(encoding="utf-8")))
 
 
-def run_once(program: Program, folder: Path, *, recorded: bool) -> Outcome:
-    """Run a program in a fresh folder and look at what it leaves."""
+def run_once(program: Program, folder: Path, wrapper: Sequence[str] = ()) -> Outcome:
+    """Run a program in a fresh folder, bare or under `wrapper`, and look at what it leaves."""
     shutil.rmtree(folder, ignore_errors=True)
     work, home, temporary, elsewhere = (folder / name for name in ("work", "home", "tmp", "elsewhere"))
     for place in (work, home, temporary, elsewhere):
         place.mkdir(parents=True)
     for name in program.files:
         shutil.copy2(PROGRAMS / name, work / name)
-    command = [*(CRASHCART if recorded else ()), *program.command]
+    command = [*wrapper, *program.command]
     environment = _environment(program, home, temporary, elsewhere)
     started = time.monotonic()
     run = _run_on_a_terminal if program.terminal else _run_with_pipes
     status, stdout, stderr, processes = run(program, command, work, environment)
     seconds = time.monotonic() - started - (_SETTLE_SECONDS if processes else 0.0)
-    if recorded:
+    if wrapper:
         if program.terminal:
             stdout = _OWN_LINE.sub(b"", stdout)
         stderr = _OWN_LINE.sub(b"", stderr)
@@ -391,7 +390,7 @@ def _short_diff(expected: list[str], seen: list[str]) -> str:
     return "\n".join(shown)
 
 
-def main(name: str, result: str) -> None:
+def main(name: str, result: str, *flags: str) -> None:
     """Compare one program and write the verdict as JSON."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
@@ -401,7 +400,7 @@ def main(name: str, result: str) -> None:
 
     signal.signal(signal.SIGTERM, give_up)
     program = matrix.CONTROL if name == matrix.CONTROL.name else matrix.PROGRAMS[name]
-    comparison = compare(program, Path(result).parent / name)
+    comparison = compare(program, Path(result).parent / name, flags)
     Path(result).write_text(json.dumps(asdict(comparison)), encoding="utf-8")
 
 

@@ -124,6 +124,24 @@ _ROWS = [
         _row(f"python loaders.py {how}", name=f"loaders-{how}", needs=_TORCH, gpu="may", ci=how in ("fork", "persistent"))
         for how in ("fork", "spawn", "forkserver", "persistent", "pinned", "pinned-persistent", "none")
     ),
+    *(
+        _row(
+            f"python {file}",
+            name=f"{file.split('.')[0].replace('_', '-')}-{setting}",
+            needs=_TORCH,
+            gpu="must",
+            environment=dict([variable.split("=", 1)]),
+        )
+        for file, setting, variable in (
+            ("nano_gpt.py", "launch-blocking", "CUDA_LAUNCH_BLOCKING=1"),
+            ("mixed_precision.py", "expandable-segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+            ("mixed_precision.py", "malloc-async", "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync"),
+            ("mixed_precision.py", "no-caching", "PYTORCH_NO_CUDA_MEMORY_CACHING=1"),
+            ("oom_retry.py", "expandable-segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+            ("loaders.py pinned", "pinned-background", "PYTORCH_CUDA_ALLOC_CONF=pinned_use_background_threads:True"),
+        )
+    ),
+    _row("python two_scalers.py", needs=_TORCH, gpu="may"),
     _row("python several_loaders.py", needs=_TORCH, gpu="may"),
     _row("python iterable_dataset.py", needs=_TORCH, gpu="may"),
     _row("python worker_error.py", needs=_TORCH, ci=True),
@@ -205,6 +223,15 @@ _ROWS = [
     _row("python outputs.py progress", name="output-progress-on-a-terminal", terminal=True, ci=True),
     _row("python outputs.py binary", name="output-binary-on-a-terminal", terminal=True, ci=True),
     _row(
+        "python outputs.py interrupted",
+        name="output-interrupted-on-a-terminal",
+        terminal=True,
+        stdin="word\n\x03\n",
+        exit_code=7,
+        ci=True,
+    ),
+    _row("python outputs.py interrupted", name="output-ended-on-a-terminal", terminal=True, stdin="\x04\n", ci=True),
+    _row(
         "python outputs.py ask",
         name="output-ask-on-a-terminal",
         terminal=True,
@@ -222,6 +249,26 @@ _ROWS = [
     _row("bash torch_limits.sh", needs=_TORCH),
     # Interpreters, flags and environments
     _row("bash python_path.sh", ci=True),
+    _row("bash python_path.sh", name="python-path-on-3.12", python="3.12", ci=True),
+    _row("bash python_path.sh", name="python-path-on-3.9", python="3.9"),
+    *(_row("python forks.py", name=f"forks-on-{version}", python=version) for version in ("3.8", "3.10", "3.12", "3.13")),
+    *(
+        _row("python exit_order.py", name=f"exit-order-on-{version}", python=version)
+        for version in ("3.8", "3.9", "3.12", "3.13")
+    ),
+    *(
+        _row("python signals.py", name=f"signals-on-{version}", python=version)
+        for version in ("3.8", "3.10", "3.12", "3.13")
+    ),
+    *(
+        _row("python asynchronous.py", name=f"asynchronous-on-{version}", python=version)
+        for version in ("3.9", "3.12", "3.13")
+    ),
+    *(
+        _row("python -X dev flags.py", name=f"flags-X-dev-on-{version}", python=version)
+        for version in ("3.8", "3.12", "3.13")
+    ),
+    _row("python -q -i interactive.py", exit_code=5, stdin="best()\n1 / 0\nimport sys; sys.exit(5)\n", ci=True),
     _row("bash environments.sh", ci=True),
     _row("bash uv_project.sh", needs=("uv!",)),
     *(
@@ -243,8 +290,8 @@ _ROWS = [
         )
     ),
     *(
-        _row(f"python {flag} nan_skipped.py", name="nan-skipped" + flag.replace(" ", "-"), needs=_TORCH)
-        for flag in ("-I", "-E", "-X dev", "-O")
+        _row(f"python {flag} nan_skipped.py", name="nan-skipped" + flag.split(" -W")[0].replace(" ", "-"), needs=_TORCH)
+        for flag in ("-I", "-E", "-X dev -W ignore::DeprecationWarning", "-O")
     ),
     # Tracers, profilers, debuggers
     *(
@@ -252,12 +299,12 @@ _ROWS = [
             f"python traced.py {tool} {files}",
             name=f"traced-by-{tool}-{files}-files",
             needs=("torch", "python>=3.12") if tool == "monitoring" else _TORCH,
-            ci=tool != "tracemalloc",
+            ci=files == "all" and tool != "setprofile",
         )
         for tool in ("settrace", "setprofile", "cprofile", "tracemalloc", "monitoring")
         for files in (("own",) if tool == "tracemalloc" else ("own", "all"))
     ),
-    _row("python introspection.py", needs=_TORCH, ci=True),
+    _row("python introspection.py", needs=_TORCH),
     _row("python introspection.py --code", name="introspection-of-code", needs=_TORCH, ci=True),
     _row("python profiled.py", needs=_TORCH, gpu="may", ci=True),
     _row("python -m pdb debugged.py", name="pdb", needs=_TORCH, stdin="b step\nc\nw\nn\ns\nup\np x\ncl 1\nc\nq\n", ci=True),
@@ -289,6 +336,9 @@ _ROWS = [
             needs=_TORCH,
             gpu="may",
             timeout_seconds=200.0,
+            environment={"TORCHINDUCTOR_DETERMINISTIC": "1"}
+            if "autotune" in how
+            else {},  # else the fastest kernel is taken by chance
         )
         for how in (
             "eager",
@@ -302,7 +352,15 @@ _ROWS = [
     _row("python compiled_step.py", needs=_TORCH, gpu="may"),
     *(
         _row(f"python {name}.py", needs=_TORCH, gpu="must")
-        for name in ("cuda_graph", "graphed_callables", "capture_beside_loader", "cuda_memory", "cuda_sync", "cuda_streams")
+        for name in (
+            "cuda_graph",
+            "graphed_callables",
+            "capture_beside_loader",
+            "cuda_memory",
+            "cuda_sync",
+            "cuda_streams",
+            "cuda_ipc",
+        )
     ),
     # Several ranks
     _row(f"{_TORCHRUN} --nproc-per-node 1 ddp.py", needs=_TORCH, gpu="may"),

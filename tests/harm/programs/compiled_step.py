@@ -1,5 +1,7 @@
 # the whole step compiled, optimizer included; then with a scheduler and hooks
+import logging
 import torch
+torch._logging.set_logs(all=logging.ERROR)
 from torch._dynamo.testing import CompileCounter
 device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)

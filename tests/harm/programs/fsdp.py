@@ -7,7 +7,7 @@ version = sys.argv[1]
 cuda = torch.cuda.is_available()
 device = torch.device("cuda", 0) if cuda else torch.device("cpu")
 if cuda: torch.cuda.set_device(0)
-dist.init_process_group("nccl" if cuda else "gloo")
+dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1)).to(device)
 if version == "1":

@@ -27,7 +27,7 @@ def main():
     g = torch.Generator(); g.manual_seed(0)
     tl = DataLoader(train, 8, shuffle=True, num_workers=3, worker_init_fn=seed_worker, generator=g, pin_memory=device.type == "cuda", drop_last=True)
     vl = DataLoader(test, 8, num_workers=1, worker_init_fn=seed_worker, generator=g)
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), ResBlock(8), nn.MaxPool2d(2), ResBlock(8), nn.Flatten(), nn.Linear(8 * 64, 4)).to(device, memory_format=torch.channels_last)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), ResBlock(8), nn.Conv2d(8, 8, 3, stride=2, padding=1), ResBlock(8), nn.Flatten(), nn.Linear(8 * 64, 4)).to(device, memory_format=torch.channels_last)
     opt = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
     sched = torch.optim.lr_scheduler.MultiStepLR(opt, [1, 2])
     for epoch in range(3):

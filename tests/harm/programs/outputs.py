@@ -60,6 +60,11 @@ elif kind == "stdin":
 elif kind == "eof":
     try: input("anybody there? ")
     except EOFError: print("nobody"); sys.exit(2)
+elif kind == "interrupted":
+    for prompt in ("first > ", "second > "):
+        try: print("got", repr(input(prompt)))
+        except KeyboardInterrupt: print("interrupted"); sys.exit(7)
+        except EOFError: print("end of file")
 elif kind == "ask":
     print([os.isatty(n) for n in range(3)], os.get_terminal_size(), os.ttyname(0)[:4])
     while (a := input("say > ")) != "quit": print("you said", a)
