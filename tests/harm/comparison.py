@@ -50,7 +50,7 @@ CRASHCART = (
     "run",
 )
 _OWN_LINE = re.compile(rb"crashcart: [^\n]*\n")
-_RANDOM_NAME = re.compile(r"(?<=tmp)[a-z0-9_]{8}|(?<=-)[a-z0-9_]{8}(?=\.|$)|\d+")
+_RANDOM_NAME = re.compile(r"((?<=tmp)|(?<=[-_]))[a-z0-9_]{8}(?=\.\w+$|$)|\d+")
 _SUBREAPER = 36
 _SETTLE_SECONDS = 4.0  # for processes that are on their way out when the command ends
 _LAST_OUTPUT_SECONDS = 2.0
@@ -165,6 +165,8 @@ def _environment(program: Program, home: Path, temporary: Path, elsewhere: Path)
         "MPLCONFIGDIR": str(elsewhere / "matplotlib"),
         "CUDA_CACHE_PATH": str(elsewhere / "cuda"),
         "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "DO_NOT_TRACK": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "OMP_NUM_THREADS": "1",
@@ -177,6 +179,8 @@ def _environment(program: Program, home: Path, temporary: Path, elsewhere: Path)
     }
     if not program.uses_gpu:
         fixed["CUDA_VISIBLE_DEVICES"] = ""
+    if not (program.uses_gpu and matrix.has_gpu()):
+        fixed["DS_ACCELERATOR"] = "cpu"
     return {**kept, **fixed, **program.environment}
 
 
@@ -261,7 +265,6 @@ def _wait(pid: int, seconds: float) -> int:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:
             _kill_descendants()
-            os.waitpid(pid, 0)
             return 1000  # no exit code: it did not end
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)

@@ -369,7 +369,7 @@ _ROWS = [
     _row(f"{_TORCHRUN} --nproc-per-node 1 fsdp.py 1", name="fsdp-1", needs=_TORCH, gpu="must"),
     _row(f"{_TORCHRUN} --nproc-per-node 1 fsdp.py 2", name="fsdp-2", needs=_TORCH, gpu="may"),
     _row(f"{_TORCHRUN} --nproc-per-node 2 fsdp.py 2", name="fsdp-2-two-ranks", needs=_TORCH),
-    _row(f"{_TORCHRUN} --nproc-per-node 2 --max-restarts 1 elastic.py", needs=_TORCH),
+    _row("bash elastic.sh", also=("elastic.py",), needs=_TORCH),
     # Frameworks and trackers
     _row("python accelerated.py", needs=("torch", "accelerate"), gpu="may"),
     _row("python accelerated.py --mixed_precision bf16", name="accelerated-bf16", needs=("torch", "accelerate"), gpu="may"),
@@ -389,7 +389,7 @@ _ROWS = [
     _row("python lightning_module.py ddp_spawn 2", name="lightning-module-ddp-spawn", needs=("torch", "lightning")),
     _row("python fabric.py", needs=("torch", "lightning"), gpu="may"),
     _row("python hf_trainer.py", needs=("torch", "transformers", "accelerate"), gpu="may"),
-    _row("python deepspeed_train.py", needs=("torch", "deepspeed"), gpu="may"),
+    _row(f"{_TORCHRUN} --nproc-per-node 1 deepspeed_train.py", needs=("torch", "deepspeed"), gpu="may"),
     _row("python ray_train.py", needs=("torch", "ray")),
     _row("python notebook.py", needs=("torch", "nbclient", "ipykernel")),
     _row("python wandb_offline.py", needs=("torch", "wandb")),

@@ -1,9 +1,14 @@
 """A tiny GPT-2 from scratch with the Trainer of transformers: evaluation, checkpoints, resuming, generation."""
 import os
+os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
 import numpy as np
 import torch
 from torch.utils.data import Dataset
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments, set_seed
+import transformers
+from transformers import GPT2Config, GPT2LMHeadModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments, set_seed
+
+transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
 
 
 class Text(Dataset):
@@ -32,6 +37,7 @@ def main():
     args = TrainingArguments("out", per_device_train_batch_size=8, num_train_epochs=3, eval_strategy="epoch", save_strategy="epoch", save_total_limit=1, logging_steps=4,
                              dataloader_num_workers=2, report_to=[], disable_tqdm=True, bf16=torch.cuda.is_available(), seed=0, use_cpu=not torch.cuda.is_available(), full_determinism=False)
     trainer = Trainer(model, args, train_dataset=Text(48, 0), eval_dataset=Text(16, 1), callbacks=[Show()])
+    trainer.remove_callback(PrinterCallback)  # prints times
     result = trainer.train()
     print(result.global_step, result.training_loss.hex())
     print(sorted(os.listdir("out")))

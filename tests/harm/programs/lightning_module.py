@@ -30,8 +30,8 @@ class Data(L.LightningDataModule):
         g = torch.Generator().manual_seed(0)
         x = torch.randn(96, 6, generator=g)
         self.ds = TensorDataset(x, x.sum(1, keepdim=True))
-    def train_dataloader(self): return DataLoader(self.ds, 16, shuffle=True, num_workers=2)
-    def val_dataloader(self): return DataLoader(self.ds, 32, num_workers=1)
+    def train_dataloader(self): return DataLoader(self.ds, 16, shuffle=True, num_workers=2, multiprocessing_context="fork")
+    def val_dataloader(self): return DataLoader(self.ds, 32, num_workers=1, multiprocessing_context="fork")
 
 def main():
     strategy = sys.argv[1] if len(sys.argv) > 1 else "auto"

@@ -1,7 +1,8 @@
 import os, shutil, warnings; warnings.filterwarnings("ignore")
 os.environ["MLFLOW_TRACKING_URI"] = "file:" + os.path.abspath("mlruns"); os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"; os.environ["DO_NOT_TRACK"] = "true"
 os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
-import mlflow, torch
+import logging, mlflow, torch
+logging.getLogger("mlflow").setLevel(logging.ERROR)
 torch.manual_seed(0)
 mlflow.set_experiment("e")
 with mlflow.start_run(run_name="r") as run:
