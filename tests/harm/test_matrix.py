@@ -8,6 +8,8 @@ import matrix
 import pytest
 from comparison import Comparison, compare_apart
 
+_TRIES = 3  # on a busy machine a bare program differs from itself now and then; that says nothing about crashcart
+
 
 def _explain(comparison: Comparison) -> str:
     return "\n".join(
@@ -15,13 +17,17 @@ def _explain(comparison: Comparison) -> str:
     )
 
 
+@pytest.mark.flaky(reruns=0)  # harm that shows in one of three runs is harm
 @pytest.mark.parametrize("name", [program.name for program in matrix.PROGRAMS.values() if program.ci])
 def test_a_healthy_program_does_not_notice(name: str) -> None:
     program = matrix.PROGRAMS[name]
     reason = matrix.why_skipped(program)
     if reason:
         pytest.skip(reason)
-    comparison = compare_apart(name, 3 * program.timeout_seconds + 30)
+    for _ in range(_TRIES):
+        comparison = compare_apart(name, 3 * program.timeout_seconds + 30)
+        if comparison.verdict != "unstable":
+            break
     assert comparison.verdict == "equal", _explain(comparison)
 
 

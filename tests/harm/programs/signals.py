@@ -20,21 +20,24 @@ print(signal.sigpending(), signal.getsignal(signal.SIGPIPE), signal.getsignal(si
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 os.kill(os.getpid(), signal.SIGUSR1)
 print(signal.sigpending(), signal.sigwait([signal.SIGUSR1]))
+r, w = os.pipe()
 pid = os.fork()
 if pid == 0:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(11))
-    print("ready", flush=True)
-    while True: signal.pause()
-time.sleep(0.3)
+    print("ready", flush=True); os.write(w, b"1")
+    while True: time.sleep(0.1)
+os.read(r, 1)
 os.kill(pid, signal.SIGTERM); print(os.WEXITSTATUS(os.waitpid(pid, 0)[1]))
 print(faulthandler.is_enabled())
-with open("stacks.txt", "w+") as f:
+with open("stacks.txt", "w") as f:
     faulthandler.register(signal.SIGUSR2, file=f, all_threads=False)
     os.kill(os.getpid(), signal.SIGUSR2)
     faulthandler.dump_traceback_later(0.1, file=f)
-    time.sleep(0.4)
+    end = time.time() + 20
+    while "Timeout" not in open("stacks.txt").read() and time.time() < end: time.sleep(0.05)
+    time.sleep(0.2)
     faulthandler.cancel_dump_traceback_later()
-    f.seek(0); text = f.read()
+    text = open("stacks.txt").read()
     print(text.count("Timeout"), text.count("signals.py"))
 with open("stacks.txt", "w") as f: pass
 faulthandler.enable(); print(faulthandler.is_enabled()); faulthandler.disable(); print(faulthandler.is_enabled())
