@@ -386,7 +386,12 @@ _ROWS = [
     ),
     _row("python lightning_module.py", needs=("torch", "lightning"), gpu="may"),
     _row("python lightning_module.py ddp", name="lightning-module-ddp", needs=("torch", "lightning"), gpu="may"),
-    _row("python lightning_module.py ddp_spawn 2", name="lightning-module-ddp-spawn", needs=("torch", "lightning")),
+    _row(
+        "python lightning_module.py ddp_spawn 2",
+        name="lightning-module-ddp-spawn",
+        needs=("torch", "lightning"),
+        any_order=True,
+    ),
     _row("python fabric.py", needs=("torch", "lightning"), gpu="may"),
     _row("python hf_trainer.py", needs=("torch", "transformers", "accelerate"), gpu="may"),
     _row(f"{_TORCHRUN} --nproc-per-node 1 deepspeed_train.py", needs=("torch", "deepspeed"), gpu="may"),
