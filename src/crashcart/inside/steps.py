@@ -6,7 +6,6 @@ A step that torch.compile traces is left alone: a hook in it would be in the gra
 from __future__ import annotations
 
 import time
-import weakref
 from _thread import get_ident
 from typing import Any
 
@@ -25,10 +24,9 @@ _here, _now = page.here, phases.now
 class Known:
     """An optimizer that was seen: its steps, its rates, its parameters by identity."""
 
-    __slots__ = ("numbers", "owned", "rate", "reference", "steps", "when")
+    __slots__ = ("numbers", "owned", "rate", "steps", "when")
 
-    def __init__(self, optimizer: Any) -> None:
-        self.reference = weakref.ref(optimizer)
+    def __init__(self) -> None:
         self.steps = 0
         self.when = 0.0
         self.rate: Any = None  # of the first group, as it stands there
@@ -79,11 +77,8 @@ def _noting(original: Any) -> Any:
 def note(optimizer: Any) -> Known:
     """Remember an optimizer, and tell of it."""
     if len(known) > 64:
-        for key in [key for key, entry in known.items() if entry.reference() is None]:
-            del known[key]
-        if len(known) > 64:
-            known.clear()
-    entry = known[id(optimizer)] = Known(optimizer)
+        known.clear()
+    entry = known[id(optimizer)] = Known()  # where another one had this identity, it is gone
     groups = optimizer.param_groups
     count = 0
     for group in groups:
@@ -103,7 +98,7 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         here = _here
         numbers = here.numbers
         entry = known.get(id(optimizer))
-        if entry is None or entry.reference() is not optimizer:
+        if entry is None:
             entry = note(optimizer)
         moment = _monotonic()
         entry.steps = count = entry.steps + 1
