@@ -37,7 +37,7 @@ JOB = f"""
 import os, time
 said = os.open("said", os.O_RDWR | os.O_CREAT)
 for i in range({LINES}):
-    print('line', i)
+    print('line', i, flush=True)
     os.pwrite(said, b'%d' % (i + 1), 0)
     time.sleep(0.01)
 open('done', 'w').close()

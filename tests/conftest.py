@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 
 from crashcart import engine
 from crashcart.readers import code, plan
+
+os.environ.pop("PYTHONUNBUFFERED", None)  # the jobs of the tests write as programs do
 
 if TYPE_CHECKING:
     from pathlib import Path

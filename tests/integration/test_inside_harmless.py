@@ -367,3 +367,26 @@ def test_a_hook_that_fails_is_switched_off_and_the_program_goes_on(tmp_path: Pat
     (events,) = live.glob("*.events")
     failed = [event for line in events.read_text().splitlines() if (event := json.loads(line))["kind"] == "error"]
     assert [(event["place"], event["message"]) for event in failed] == [("batch", "our bug"), ("Tensor.backward", "our bug")]
+
+
+def test_standard_output_is_written_as_without_us(tmp_path: Path) -> None:
+    """Not by lines: what a fork copies, `os._exit` loses and a closed stream notices stays as it was."""
+    shown = same(
+        tmp_path,
+        """
+        import io, os, sys
+        print(sys.stdout, type(sys.stdout), isinstance(sys.stdout, io.TextIOWrapper), sys.stdout.line_buffering)
+        print("printed twice, since it was not yet written", sys.stdout is sys.__stdout__, sys.stdout.buffer.name)
+        if not os.fork():
+            print("child")
+            sys.exit()
+        os.wait()
+        print("é", file=sys.stdout)
+        sys.stdout.writelines(["a", "b\\n"])
+        sys.stdout.flush()
+        print("lost")
+        os._exit(3)
+        """,
+    )
+    assert shown.count("printed twice") == 2
+    assert "lost" not in shown

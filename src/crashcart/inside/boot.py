@@ -67,7 +67,7 @@ def start() -> None:
 
 
 def _start(folder: str) -> None:
-    from . import after_import, our_frames, own_output, page, stacks, uncaught
+    from . import after_import, our_frames, own_output, page, printed, stacks, uncaught
     from .mistakes import ours
 
     def attempt(what: object, *arguments: object) -> None:
@@ -91,16 +91,9 @@ def _start(folder: str) -> None:
     attempt(uncaught.watch)
     attempt(after_import.hook, HOOKS)
     attempt(lambda: os.register_at_fork(after_in_child=after_in_child))
-    for stream in (sys.stdout, sys.stderr):
-        attempt(_by_lines, stream)
+    attempt(printed.keep)
     attempt(page.write_page)
     attempt(_hello, "start")
-
-
-def _by_lines(stream: object) -> None:
-    """Lines at once, not blocks: what a killed process printed last is what people ask for."""
-    if stream is not None and not getattr(stream, "line_buffering", True) and not stream.isatty():  # type: ignore[attr-defined]
-        stream.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
 
 
 def _hello(how: str) -> None:

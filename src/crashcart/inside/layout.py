@@ -19,6 +19,8 @@ PHASES = (
 # `lr_highest` the highest of the groups now; `loss_step` is the number of steps before that loss. `beats` grows with each
 # short phase, but for the waits that `data_waits` counts. `allocated`, `peak` and `reserved` are bytes of the current device, at most a second old.
 SIZE = 64 * 8
+# Bytes of what a process has printed last, in a file of their own.
+PRINTED = 16384
 VERSION = 1
 # In the environment of every process of a job: the folder for these pages, and the signal that asks for stacks.
 FOLDER = "CRASHCART_LIVE"

@@ -96,42 +96,51 @@ def open_page(folder: str) -> None:
 
 def write_page() -> None:
     """Bring the file up to date, where it is not mapped."""
-    if here.mapped or not here.stem:
-        return
-    handle = os.open(here.stem + ".page", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            os.posix_fallocate(handle, 0, layout.SIZE)
-        except OSError as error:
-            if error.errno == _FULL:  # other answers: this file system has no such call, and then writing does it
-                raise
-        os.write(handle, here.numbers.cast("B"))
-    finally:
-        os.close(handle)
+    if not here.mapped and here.stem:
+        os.close(_allocated(here.stem + ".page", bytes(here.numbers)))
 
 
 def map_page() -> None:
     """From here on the numbers are in the file as soon as they are written."""
-    if here.mapped or not here.stem:
-        return
+    if not here.mapped and here.stem:
+        here.numbers = map_file(here.stem + ".page", layout.SIZE, bytes(here.numbers)).cast("d")
+        here.mapped = True
+
+
+def map_file(path: str, size: int, first: bytes = b"") -> memoryview:
+    """A file of so many bytes, made if it is not there, as memory; it is never unmapped."""
     import ctypes
 
-    write_page()
     if not _library:  # once: a forked child must not load anything
         _library.append(ctypes.CDLL(None))
         _library[0].mmap.restype = ctypes.c_void_p
         _library[0].mmap.argtypes = (
             ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
         )  # fmt: skip
-    handle = os.open(here.stem + ".page", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    handle = _allocated(path, first or bytes(size))
     try:
-        address = _library[0].mmap(None, layout.SIZE, _READ_AND_WRITE, _SHARED, handle, 0)
+        address = _library[0].mmap(None, size, _READ_AND_WRITE, _SHARED, handle, 0)
     finally:
         os.close(handle)
     if address in (None, ctypes.c_void_p(-1).value):
-        raise OSError("the page cannot be mapped")
-    here.numbers = memoryview((ctypes.c_char * layout.SIZE).from_address(address)).cast("B").cast("d")
-    here.mapped = True
+        raise OSError("the file cannot be mapped")
+    return memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+
+
+def _allocated(path: str, content: bytes) -> int:
+    """The handle of a file with this content, whose blocks are there."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            os.posix_fallocate(handle, 0, len(content))
+        except OSError as error:
+            if error.errno == _FULL:  # other answers: this file system has no such call, and then writing does it
+                raise
+        os.write(handle, content)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def leaving() -> None:

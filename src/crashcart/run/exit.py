@@ -16,6 +16,7 @@ import time
 from crashcart.recording.folder import read_json
 from crashcart.run.pages import clean_event
 from crashcart.run.status import decoded
+from crashcart.run.unwritten import add_unwritten
 
 __all__ = ["free_reserve", "make_reserve", "read_exit", "rescue", "write_exit"]
 
@@ -45,7 +46,10 @@ def rescue(live: str, kept: str) -> None:
         if not live:
             return
         os.makedirs(kept, mode=0o700, exist_ok=True)
+        logs = os.path.join(os.path.dirname(os.path.dirname(kept)), "logs")
         for name in os.listdir(live):
+            if name.endswith(".printed"):
+                add_unwritten(live, name.removesuffix(".printed"), logs)
             if name.endswith(".events"):
                 with contextlib.suppress(OSError), open(os.path.join(live, name), "rb") as file:
                     lines = [event for line in file if (event := clean_event(line)) is not None]

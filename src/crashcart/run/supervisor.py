@@ -35,11 +35,13 @@ from crashcart.run.starting import Start
 from crashcart.run.stopping import Stopping, sent_to_all
 from crashcart.run.suspending import can_be_resumed, suspend
 from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
+from crashcart.run.unwritten import add_unwritten
 from crashcart.run.watchers import Watchers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from crashcart.run.outside.process import Process
     from crashcart.run.outside.sampler import Sampler
 
 __all__ = ["Options", "supervise"]
@@ -160,6 +162,7 @@ class Supervisor:
             self._note_processes()
             for ended in self.sampler.tree.ended:
                 self.writer.event("ended", pid=ended.pid)
+                self._add_unwritten(ended)
             for told in self.sampler.driver_events():
                 self.writer.event(told.kind, card=told.index, number=told.number)
         self.writer.sample(Sample(time.time(), time.monotonic(), tables))
@@ -187,6 +190,11 @@ class Supervisor:
                     rank=process.rank,
                     command=process.command,
                 )
+
+    def _add_unwritten(self, ended: Process) -> None:
+        """Keep what a process of the job had printed and not written, as far as there is room for it."""
+        if self.live is not None and self.folder is not None:
+            add_unwritten(self.live, ended.name, os.path.join(self.folder, "logs"), ended.rank)
 
     def _gone(self, moment: float, pid: int, how: dict[str, int | str]) -> None:
         """A process has ended; comes from another thread. How the first one ended the keeper knows for sure."""
