@@ -170,7 +170,10 @@ def _run(run: _Parser) -> None:
         "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do when it hangs (default: tell)"
     )
     run.add_argument(
-        "--grace", type=_seconds, default=30.0, metavar="SECONDS", help="time to end after a signal, before KILL (30)"
+        "--grace",
+        type=_seconds,
+        metavar="SECONDS",
+        help="kill the job if it has not ended so long after INT or TERM (default: never; 30 after a hang)",
     )
     run.add_argument("--notify", metavar="CMD", help="a shell command that gets the verdict on its standard input")
     run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")

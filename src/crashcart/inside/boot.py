@@ -55,7 +55,9 @@ def start() -> None:
     _started = True
     try:
         folder = os.environ.get(layout.FOLDER, "")
-        if folder and layout.SIGNAL in os.environ and os.path.isdir(folder):  # without it we are to stay outside
+        switched_off = os.environ.get(layout.SWITCH) == layout.OFF
+        # Without the signal we are to stay outside.
+        if folder and not switched_off and layout.SIGNAL in os.environ and os.path.isdir(folder):
             _start(folder)
     except Exception:
         try:

@@ -29,6 +29,9 @@ SIGNAL = "CRASHCART_SIGNAL"
 NCCL = "CRASHCART_NCCL"
 # The mark by which processes that leave the tree of the job are found again; it asks for nothing.
 JOB = "CRASHCART_JOB"
+# `CRASHCART=off` switches everything off, for a job or for one program in it.
+SWITCH = "CRASHCART"
+OFF = "off"
 # In that folder: which streams are the job's own, and beside it the socket on which a rank asks for a channel of its own.
 OUTPUT = "output"
 RANK_NAMES = ("RANK", "OMPI_COMM_WORLD_RANK", "LOCAL_RANK")

@@ -32,9 +32,10 @@ class Link:
     def __init__(self, start: Start, waker: int) -> None:
         self.start = start
         self.held = start.held
-        self.problem: OSError | None
-        self.keeper, control, self.problem = start_keeper(start)
-        self.control: socket.socket | None = control
+        started = start_keeper(start)
+        self.keeper, self.problem = started.keeper, started.problem
+        self.beside_us, self.beside_job = started.beside_us, started.beside_job
+        self.control: socket.socket | None = started.control
         self.job = 0
         self.collected: int | None = None
         self.typing = start.typing
@@ -121,6 +122,8 @@ class Link:
         if self.keeper == 0:
             with contextlib.suppress(BaseException):
                 ours.close()
+                self.beside_us.forget()
+                self.beside_job.forget()
                 os.setsid()
                 Keeper(self.start._replace(typing=self.typing), theirs, self.held).take_over(self.job)
             os._exit(0)

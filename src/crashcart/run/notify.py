@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import subprocess
 import threading
 from typing import Any
@@ -44,4 +45,10 @@ class Notifier:
                 check=False,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                preexec_fn=_unblock_signals,
             )
+
+
+def _unblock_signals() -> None:
+    """The supervisor blocks nearly every signal, and programs inherit that."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import signal
 import socket
 import termios
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from crashcart.inside.layout import JOB
 from crashcart.run.channels import Held
 from crashcart.run.keeper import Keeper
+from crashcart.run.witness import Witness, open_line, start_beside_job, start_beside_us
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
 
     from crashcart.run.output import Streams
 
-__all__ = ["Start", "start_keeper"]
+__all__ = ["CANNOT_START", "Start", "Started", "exec_command", "start_keeper"]
+
+CANNOT_START = {errno.ENOENT: 127, errno.EACCES: 126, errno.ENOEXEC: 126}  # as shells tell it
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 _SUBREAPER = 36
+_CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored from its start, which no other program does
 
 
 class Start(NamedTuple):
@@ -36,6 +42,7 @@ class Start(NamedTuple):
     terminal_before: list[object] | None
     listener: socket.socket | None = None
     typing: bool = False  # whether the user's keys are the job's
+    mask: AbstractSet[int] = frozenset()  # the signals that our caller had blocked
 
     @property
     def live(self) -> str:
@@ -48,25 +55,41 @@ class Start(NamedTuple):
         return {number: Held(one.read, number) for number, one in enumerate(self.streams.outputs)}
 
 
-def start_keeper(start: Start) -> tuple[int, socket.socket, OSError | None]:
-    """Fork the keeper, which forks the job; the keeper's pid, the socket to it, and why the command could not be started."""
+class Started(NamedTuple):
+    """What start_keeper() has started; ``problem`` says why the command could not be."""
+
+    keeper: int
+    control: socket.socket
+    beside_us: Witness
+    beside_job: Witness
+    problem: OSError | None
+
+
+def start_keeper(start: Start) -> Started:
+    """Start the witnesses and fork the keeper, which forks the job."""
+    beside_us = start_beside_us()
     ours, theirs = socket.socketpair()
+    witness_ours, witness_theirs = open_line()
     told, tell = os.pipe()
     keeper = os.fork()
     if keeper == 0:
+        beside_us.forget()
+        witness_ours.close()
         ours.close()
         os.close(told)
         with contextlib.suppress(BaseException):  # nothing may run twice in a forked copy of the supervisor
-            _be_keeper(start, theirs, tell)
+            _be_keeper(start, theirs, tell, witness_theirs)
         os._exit(0)
     theirs.close()
+    witness_theirs.close()
     os.close(tell)
     with open(told, "rb") as pipe:
-        problem = pipe.read()
-    return keeper, ours, OSError(int(problem), os.strerror(int(problem))) if problem else None
+        number = pipe.read()
+    problem = OSError(int(number), os.strerror(int(number))) if number else None
+    return Started(keeper, ours, beside_us, Witness(witness_ours), problem)
 
 
-def _be_keeper(start: Start, control: socket.socket, tell: int) -> None:
+def _be_keeper(start: Start, control: socket.socket, tell: int, witness: socket.socket) -> None:
     signals = {number: signal.getsignal(number) for number in _IGNORED}
     os.setsid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -74,17 +97,19 @@ def _be_keeper(start: Start, control: socket.socket, tell: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     job = os.fork()
     if job == 0:
-        _be_job(start, signals, tell)
+        _be_job(start, signals, tell, witness)
     os.close(tell)
+    witness.close()
     for end in start.streams.job_ends:
         os.close(end)
     Keeper(start, control, start.held).run(job)
 
 
-def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int) -> None:
+def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int, witness: socket.socket) -> None:
     """Become the job: nothing of ours stays but the environment."""
     try:
         os.setsid()
+        start_beside_job(witness, start.command)  # before there is a terminal that it would have a part in
         if start.streams.slave is not None:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(start.streams.slave, termios.TIOCSCTTY, 0)
@@ -92,10 +117,16 @@ def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int) -> None
             os.dup2(end, number, inheritable=True)
         for number, handler in signals.items():
             signal.signal(number, handler if handler is signal.SIG_IGN else signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.execvpe(start.command[0], list(start.command), start.environment)  # noqa: S606 - the user's own command
+        signal.pthread_sigmask(signal.SIG_SETMASK, start.mask)
+        exec_command(start.command, start.environment)
     except OSError as problem:
         os.write(tell, str(problem.errno or 1).encode())
     finally:
         os._exit(127)
+
+
+def exec_command(command: Sequence[str], environment: dict[str, str]) -> NoReturn:
+    """Become the user's command; raises ``OSError`` where it cannot be started."""
+    for number in _CHANGED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    os.execvpe(command[0], list(command), environment)  # noqa: S606 - the user's own command

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
 import select
 import signal
@@ -30,9 +29,9 @@ from crashcart.run.notify import Notifier
 from crashcart.run.output import open_streams
 from crashcart.run.pages import Pages
 from crashcart.run.rank_output import listen
-from crashcart.run.signals import Signals
-from crashcart.run.starting import Start
-from crashcart.run.stopping import Stopping, sent_to_all
+from crashcart.run.signals import Arrival, Delivery, Signals, Target, signal_name
+from crashcart.run.starting import CANNOT_START, Start
+from crashcart.run.stopping import GRACE_SECONDS, Stopping, end_leftovers, is_attached
 from crashcart.run.suspending import can_be_resumed, suspend
 from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
 from crashcart.run.unwritten import add_unwritten
@@ -46,15 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "supervise"]
 
-_PASSED = (
-    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGQUIT,
-    signal.SIGTSTP,
-)  # fmt: skip
 _SUBREAPER = 36
 _TICK = 1.0
+_UNRECORDED = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}  # they ask for nothing
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
 MOST_RESTARTS = 3
-CANNOT_START = {errno.ENOENT: 127, errno.EACCES: 126, errno.ENOEXEC: 126}  # as shells tell it
 
 
 class Options(NamedTuple):
@@ -62,7 +57,7 @@ class Options(NamedTuple):
 
     command: Sequence[str]
     inject: bool = True
-    grace: float = 30.0
+    grace: float | None = None  # nobody is killed who is not hung
     on_hang: str = "tell"
     notify: str | None = None
     quiet: bool = False
@@ -111,21 +106,34 @@ class Supervisor:
         self._signals.block()
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         listener = listen(self.live if options.inject else None, streams)
-        start = Start(folder, options.command, environment, streams, self.terminal.modes, listener, self.terminal.taken)
+        start = Start(
+            folder,
+            options.command,
+            environment,
+            streams,
+            self.terminal.modes,
+            listener,
+            self.terminal.taken,
+            self._signals.mask_before,
+        )
         self.link = Link(start, self._signals.waker)
         for end in streams.job_ends:
             os.close(end)
         if self.link.problem is not None:
             self.terminal.give_back()
+            self.link.beside_us.end()
+            self.link.beside_job.end()
             return self._not_started(self.link.problem)
-        self._signals.start()
         try:
             return self._watch(folder)
         finally:
+            self._signals.stop()
             self.terminal.give_back()
 
     def _watch(self, folder: str) -> int:
         self._learn_pid()
+        own_terminal = self.streams.master is not None
+        self._signals.start(Target(self.job, own_terminal, self.link.beside_us, self.link.beside_job))
         self.stopping = Stopping(self.job, self.options.grace, time.monotonic)
         self.writer = Writer(os.path.join(folder, "recording"), {**TABLES, "page": FIELDS})
         self.notifier = Notifier(self.options.notify)
@@ -139,8 +147,7 @@ class Supervisor:
         due = time.monotonic()
         while self.status is None:
             self._wait(max(0.0, due - time.monotonic()))
-            for number, sender, name in self._signals.heard():
-                self._signalled(number, sender, name)
+            self._hear_signals()
             if time.monotonic() >= due:
                 self.take_terminal()
                 self.look()
@@ -205,7 +212,7 @@ class Supervisor:
         """The job was found to hang: it is not touched unless the user asked for it."""
         if self.options.on_hang in {"stop", "restart"}:
             self.stopped_for_hang = True
-            self.stopping.pass_on(signal.SIGTERM)
+            self.stopping.stop()
 
     def say(self, sentence: str) -> None:
         """One line for the user, on standard error, whole also where a terminal is raw."""
@@ -261,22 +268,36 @@ class Supervisor:
             self._hear_keeper()
         self.job = self.link.job
 
-    def _signalled(self, number: int, sender: int, name: str) -> None:
+    def _hear_signals(self) -> None:
+        for heard in self._signals.heard():
+            if isinstance(heard, Arrival):
+                self._note_arrival(heard)
+            else:
+                self._note_delivery(heard)
+
+    def _note_arrival(self, arrival: Arrival) -> None:
+        number, sender = arrival.number, arrival.sender
         if number == signal.SIGWINCH:
             self.link.say(b"w")
-            return
-        if number == signal.SIGTSTP:
+        elif number == signal.SIGTSTP:
             suspend(self)
+        if number in _UNRECORDED or (number == signal.SIGINT and sender == os.getpid()):
             return
-        if number == signal.SIGINT and sender == os.getpid():  # a key that the job's own terminal has given it
-            return
-        self.writer.event("signal", signal=signal.Signals(number).name, sender=sender, name=name)
-        if number == signal.SIGHUP:  # a closed terminal is none of the job's business
+        self.writer.event("signal", t=arrival.time, signal=signal_name(number), sender=sender, name=arrival.sender_name)
+        if self._signals.is_hang_up(arrival):
             self.link.hang_up()
-            return
         self.interrupted |= number == signal.SIGINT and is_from_terminal(sender)
-        everybody = sent_to_all(name)
-        self.stopping.pass_on(signal.Signals(number), everybody_has_it=everybody)
+        self.stopping.ask(number)
+
+    def _note_delivery(self, delivery: Delivery) -> None:
+        number = delivery.arrival.number
+        if delivery.reason == "closed terminal":
+            self.link.hang_up()
+        elif delivery.reason == "no job":  # it came between two attempts
+            with contextlib.suppress(OSError):
+                os.kill(self.job, number)
+        if number not in _UNRECORDED:
+            self.writer.event("passed", signal=signal_name(number), to=delivery.to, reason=delivery.reason)
 
     def take_terminal(self) -> None:
         """Let the job have the keys, once we are in the foreground."""
@@ -285,12 +306,30 @@ class Supervisor:
 
     def _before_kill(self) -> list[int]:
         self.watchers.take_stacks("before it is killed")
-        self.say(f"the job did not end within its grace period of {self.options.grace:g} s and is killed")
-        return [process.pid for process in self.sampler.tree.processes.values()] if self.sampler else [self.job]
+        self.say(f"the job did not end within its grace period of {self.stopping.grace:g} s and is killed")
+        return self._attached()
+
+    def _attached(self) -> list[int]:
+        """The processes of the job that are still there and have not left it on purpose."""
+        if self.sampler is None:
+            return [self.job]
+        self.sampler.tree.look(fresh=True)
+        reached = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        return [
+            process.pid
+            for process in self.sampler.tree.processes.values()
+            if is_attached(process, self.job, hang_ups_reach_job=reached)
+        ]
 
     def _end(self, folder: str) -> int:
         from crashcart.run.last import finish
 
+        self._signals.stop()
+        self._hear_signals()
+        if self.stopping.by_us:
+            grace = GRACE_SECONDS if self.stopping.grace is None else self.stopping.grace
+            for name, pids in end_leftovers(self._attached, grace):
+                self.writer.event("sent", signal=name, left=pids)
         self.ends.take()
         self.look(fresh=True)
         status = self.status or 0
@@ -345,7 +384,7 @@ def supervise(options: Options) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     before: list[str] = []
-    signals = Signals(_PASSED)
+    signals = Signals()
     while True:
         attempt = Supervisor(options, signals, before)
         code = attempt.run()

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from crashcart.run.supervisor import Supervisor
 
-__all__ = ["can_be_resumed", "suspend"]
+__all__ = ["can_be_resumed", "disposition", "group_members", "parent_of", "suspend"]
 
-_STOP = 1 << (signal.SIGTSTP - 1)
 _POLITE = 0.3  # seconds for a program that has a handler for Ctrl-Z
 
 
@@ -44,7 +43,7 @@ def can_be_resumed() -> bool:
     with contextlib.suppress(OSError):
         above = os.getppid()
         while os.getpgid(above) == os.getpgrp():
-            above = _parent(above)
+            above = parent_of(above)
         return os.getsid(above) == os.getsid(0)
     return False
 
@@ -54,11 +53,10 @@ class _Stopped:
 
     def __init__(self, group: int) -> None:
         self._stopped: list[int] = []
-        members = [(pid, *_dispositions(pid)) for pid in _members(group)]
-        for pid, caught, ignored in members:
-            if not caught and not ignored:
-                self._stop(pid)
-        handling = [pid for pid, caught, _ in members if caught]
+        members = {pid: disposition(pid, signal.SIGTSTP) for pid in group_members(group)}
+        for pid in [pid for pid, how in members.items() if how == "default"]:
+            self._stop(pid)
+        handling = [pid for pid, how in members.items() if how == "caught"]
         _await_stop(handling)
         for pid in handling:
             self._stop(pid)
@@ -82,7 +80,8 @@ def _stat(pid: int) -> list[str]:
         return file.read().rpartition(")")[2].split()
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
+    """The process that a process is a child of."""
     return int(_stat(pid)[1])
 
 
@@ -99,7 +98,8 @@ def _await_stop(pids: list[int]) -> None:
         time.sleep(0.01)
 
 
-def _members(group: int) -> list[int]:
+def group_members(group: int) -> list[int]:
+    """The processes of a process group."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -109,12 +109,14 @@ def _members(group: int) -> list[int]:
     return found
 
 
-def _dispositions(pid: int) -> tuple[bool, bool]:
-    """Whether a process has a handler for Ctrl-Z, and whether it ignores it."""
-    masks = {"SigCgt": 0, "SigIgn": 0}
+def disposition(pid: int, number: int) -> str:
+    """What a process does with a signal: ``caught``, ``ignored``, ``blocked`` (it may wait for it), or ``default``."""
+    bit = 1 << (number - 1)
+    masks = {"SigBlk": 0, "SigCgt": 0, "SigIgn": 0}
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         for line in file:
             name, _, value = line.partition(":")
             if name in masks:
                 masks[name] = int(value, 16)
-    return bool(masks["SigCgt"] & _STOP), bool(masks["SigIgn"] & _STOP)
+    names = {"SigIgn": "ignored", "SigCgt": "caught", "SigBlk": "blocked"}
+    return next((how for mask, how in names.items() if masks[mask] & bit), "default")

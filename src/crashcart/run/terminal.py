@@ -9,7 +9,7 @@ import termios
 import threading
 import tty
 
-__all__ = ["Terminal", "die_of_interrupt", "is_from_terminal", "restore", "special_keys"]
+__all__ = ["Terminal", "die_of_interrupt", "has_controlling_terminal", "is_from_terminal", "restore", "special_keys"]
 
 _LETTERS = {"suspend": termios.VSUSP, "interrupt": termios.VINTR}
 
@@ -72,6 +72,15 @@ def special_keys(keys: bytes, master: int, job: int) -> list[str]:
         return []
     found = [name for name, letter in _LETTERS.items() if modes[6][letter] in keys and modes[6][letter] != b"\0"]
     return [name for name in found if name != "suspend" or own]
+
+
+def has_controlling_terminal() -> bool:
+    """Whether our session has a terminal; one that was closed is none."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def is_from_terminal(sender: int) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from crashcart.arguments import OUR_OWN_FAILURE
 from crashcart.errors import CommandError
+from crashcart.inside.layout import OFF, SWITCH
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +21,8 @@ def run(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise CommandError("name the command to run: crashcart run -- python train.py", OUR_OWN_FAILURE)
+    if os.environ.get(SWITCH) == OFF:
+        return _become(command, quiet=options.quiet)
     from crashcart.run.supervisor import Options, supervise
 
     return supervise(
@@ -31,6 +36,21 @@ def run(options: argparse.Namespace) -> int:
             explain=_explain,
         )
     )
+
+
+def _become(command: list[str], *, quiet: bool) -> int:
+    """Run the command in our place: the same process, nothing recorded."""
+    from crashcart.run.starting import CANNOT_START, exec_command
+
+    if not quiet:
+        sys.stderr.write(f"crashcart: {SWITCH}={OFF}: the command runs without crashcart.\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        exec_command(command, dict(os.environ))
+    except OSError as problem:
+        sys.stderr.write(f"crashcart: {command[0]}: {problem.strerror}\n")
+        return CANNOT_START.get(problem.errno or 0, OUR_OWN_FAILURE)
 
 
 def _explain(folder: str) -> dict[str, Any]:

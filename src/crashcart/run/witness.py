@@ -1,0 +1,195 @@
+"""Two small processes that notice to whom a signal was sent: one in our process group, one in the job's.
+
+Whoever signals a job signals its first process (``kill PID``, ``docker stop``), its process group (Ctrl-C, ``timeout``) or every
+process that belongs to it (Slurm's ``proctrack/linuxproc``, systemd). The supervisor stands where the first process would stand,
+and the job has a session of its own: of the three kinds only the last one reaches the job by itself. The signal that the
+supervisor gets does not say which kind it was. But a process beside it gets the second and the third kind too, and a process
+beside the job only the third.
+
+A witness is a fork without an exec. It blocks every signal, holds nothing open but a socket to the supervisor, and ends when
+that is closed. It is no child of the job, whose ``wait`` must not find it, and has no part of the job's environment. The job's
+witness has the name and the arguments of the job's command, so that ``pkill -f train.py`` reaches it as it reaches the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Notice", "Witness", "open_line", "start_beside_job", "start_beside_us"]
+
+_MESSAGE = struct.Struct("=iid")  # signal, sender, CLOCK_MONOTONIC; signal 0 answers a question
+_SIGNALFD_INFO = struct.Struct("=IiiI112x")  # signal, errno, code, pid, ...: struct signalfd_siginfo of 128 bytes
+_SIGSET_BYTES = 128
+_PR_SET_NAME = 15
+_ARGUMENTS_BEGIN = 45  # the field of /proc/PID/stat, counted from the state
+_MOST_NOTICES = 256
+_END_SECONDS = 1.0  # for a witness to be gone
+
+
+class Notice(NamedTuple):
+    """A signal that a witness got."""
+
+    number: int
+    sender: int
+    moment: float  # CLOCK_MONOTONIC
+
+
+class Witness:
+    """The supervisor's end of a witness; without a ``line`` it never sees anything."""
+
+    def __init__(self, line: socket.socket | None, child: int | None = None) -> None:
+        self._line = line
+        self._child = child
+        self.notices: deque[Notice] = deque(maxlen=_MOST_NOTICES)
+
+    def ask(self, patience_seconds: float) -> None:
+        """Take all notices of signals that were sent up to now, however busy the machine is."""
+        if self._line is None:
+            return
+        deadline = time.monotonic() + patience_seconds
+        try:
+            self._line.send(b"?")
+            answered = False
+            while not answered:
+                self._line.settimeout(max(0.001, deadline - time.monotonic()))
+                answered = self._take(self._line.recv(_MESSAGE.size))
+        except TimeoutError:
+            pass
+        except OSError:  # somebody killed it
+            self.forget()
+
+    def _take(self, message: bytes) -> bool:
+        """Keep a notice; true for the answer to a question."""
+        if not message:
+            raise ConnectionResetError
+        notice = Notice(*_MESSAGE.unpack(message))
+        if notice.number:
+            self.notices.append(notice)
+        return not notice.number
+
+    def forget(self) -> None:
+        """Close our copy of the line."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def end(self) -> None:
+        """Let the witness end, and wait for it."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_WR)
+                self._line.settimeout(_END_SECONDS)
+                while self._line.recv(_MESSAGE.size):
+                    pass
+        self.forget()
+        if self._child is not None:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._child, 0)
+            self._child = None
+
+
+def open_line() -> tuple[socket.socket, socket.socket]:
+    """The two ends of a line between the supervisor and a witness."""
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def start_beside_us() -> Witness:
+    """Start a witness in our own process group."""
+    ours, theirs = open_line()
+    try:
+        child = os.fork()
+    except OSError:  # no process may be started: the job will say so itself
+        ours.close()
+        theirs.close()
+        return Witness(None)
+    if child == 0:
+        _be_witness(theirs)
+    theirs.close()
+    return Witness(ours, child)
+
+
+def start_beside_job(line: socket.socket, command: Sequence[str]) -> None:
+    """Start a witness in the caller's process group that is a grandchild: the caller will become the job."""
+    try:
+        between = os.fork()
+    except OSError:
+        return
+    if between == 0:
+        with contextlib.suppress(OSError):
+            if os.fork() == 0:
+                with contextlib.suppress(Exception):
+                    _look_like(command)
+                _be_witness(line)
+        os._exit(0)
+    os.waitpid(between, 0)
+
+
+def _be_witness(line: socket.socket) -> None:
+    """Tell what arrives until nobody listens; never returns."""
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        _close_all_but(line.fileno())
+        os.chdir("/")
+        signals = _open_signalfd()
+        poll = select.poll()
+        poll.register(signals, select.POLLIN)
+        poll.register(line, select.POLLIN)
+        while True:
+            ready = {number for number, _ in poll.poll()}
+            if signals in ready:
+                info = _SIGNALFD_INFO.unpack(os.read(signals, _SIGNALFD_INFO.size))
+                line.send(_MESSAGE.pack(info[0], info[3], time.monotonic()), socket.MSG_DONTWAIT)
+            elif line.fileno() in ready:  # only when every signal has been told
+                if not line.recv(16):
+                    break
+                line.send(_MESSAGE.pack(0, 0, 0.0))
+    except BaseException:  # noqa: BLE001, S110 - a fork of the supervisor must not go on as one
+        pass
+    finally:
+        os._exit(0)
+
+
+def _close_all_but(kept: int) -> None:
+    try:
+        numbers = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        numbers = list(range(256))
+    for number in numbers:
+        if number != kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def _open_signalfd() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    every = ctypes.create_string_buffer(_SIGSET_BYTES)
+    libc.sigfillset(every)
+    number = int(libc.signalfd(-1, every, 0))
+    if number < 0:
+        raise OSError(ctypes.get_errno(), "signalfd")
+    return number
+
+
+def _look_like(command: Sequence[str]) -> None:
+    """Take the name and the arguments of the job's command, as far as there is room where ours are."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_NAME, os.fsencode(os.path.basename(command[0])[:15]), 0, 0, 0)
+    with open("/proc/self/cmdline", "rb") as file:
+        room = len(file.read())
+    with open("/proc/self/stat", "rb") as file:
+        begin = int(file.read().rpartition(b")")[2].split()[_ARGUMENTS_BEGIN])
+    words = b"\0".join(map(os.fsencode, command))
+    if begin and len(words) < room:
+        ctypes.memmove(begin, words + bytes(room - len(words)), room)
