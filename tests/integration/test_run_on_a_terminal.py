@@ -331,3 +331,28 @@ def test_a_closed_terminal_that_takes_the_reader_with_it_does_not_end_the_job(tm
     until((tmp_path / "done").exists)
     until(lambda: b"line 99" in next(tmp_path.glob("crashcart_runs/*/logs/output.log")).read_bytes())
     terminal.program.wait(40)
+
+
+@pytest.mark.parametrize(
+    "behind", [b"", b" &", b" > out 2>&1 < /dev/null &"], ids=["foreground", "background", "redirected"]
+)
+def test_a_closed_terminal_does_not_end_the_job_of_a_shell(tmp_path: Path, behind: bytes) -> None:
+    """The kernel hangs up on the job in the foreground, the shell on those in the background; a later `kill -HUP` is passed on."""
+    code = (
+        "import signal, time\nsignal.signal(signal.SIGHUP, lambda *_: open('hung', 'a').write('.'))\n"
+        "open('begun', 'w').close()\nopen('end', 'a').close()\nwhile not open('end').read(): time.sleep(0.02)\n"
+        "open('done', 'w').close()"
+    )
+    terminal = shell()
+    terminal.type(shlex.join([*CRASHCART, code]).encode() + behind + b"\r")
+    until((tmp_path / "begun").exists)
+    until(lambda: "pid" in facts(tmp_path))
+    os.close(terminal.master)
+    terminal.program.wait(40)
+    time.sleep(0.7)
+    assert not (tmp_path / "hung").exists()
+    os.kill(facts(tmp_path)["pid"], signal.SIGHUP)
+    until((tmp_path / "hung").exists)
+    (tmp_path / "end").write_text("now")
+    until((tmp_path / "done").exists)
+    assert (tmp_path / "hung").read_text() == "."

@@ -1,4 +1,8 @@
-"""How Slurm ends jobs: by its own process, at the end that it had named, with last words that only its own file holds."""
+"""How Slurm ends jobs: by its own process, at the end that it had named, with last words that only its own file holds.
+
+Its daemon signals every process of a step (`proctrack/linuxproc`, `scancel --full`) or the task's own process alone
+(`proctrack/cgroup`, which most clusters have).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from processes import tree_of
 
 from crashcart.verbs.why import why
 
@@ -32,8 +37,9 @@ JOB = """
     print("ready", flush=True)
     time.sleep(60)
 """
-# Signals everybody of the job, ours and theirs alike, as Slurm's daemon does.
+# Signals the processes that it is given, and lives on, as Slurm's daemon does.
 STEPD = "import os, sys\nfor pid in sys.argv[2:]:\n    os.kill(int(pid), int(sys.argv[1]))\nimport time\ntime.sleep(1)"
+REACHES = pytest.mark.parametrize("reaches", ["everybody", "task"])
 
 
 @pytest.fixture
@@ -59,14 +65,16 @@ def the_run(folder: Path) -> Path:
     return found
 
 
-def ran(folder: Path, what: str, number: signal.Signals = signal.SIGTERM, last_words: str = "") -> int:
+def ran(
+    folder: Path, what: str, number: signal.Signals = signal.SIGTERM, last_words: str = "", reaches: str = "everybody"
+) -> int:
     """A batch job whose output is Slurm's file, and that Slurm signals."""
     with (folder / "slurm-77.out").open("ab") as out:
         job = subprocess.Popen([*CRASHCART, sys.executable, "train.py", what], stdout=out, stderr=out)
     until(lambda: b"ready" in (folder / "slurm-77.out").read_bytes())
     until(lambda: "job" in json.loads((the_run(folder) / "run.json").read_text()))
-    theirs = json.loads((the_run(folder) / "run.json").read_text())["job"]
-    subprocess.run(["./slurmstepd", "-S", "-c", STEPD, str(int(number)), str(job.pid), str(theirs)], check=True, cwd=folder)
+    pids = map(str, tree_of(job.pid) if reaches == "everybody" else [job.pid])
+    subprocess.run(["./slurmstepd", "-S", "-c", STEPD, str(int(number)), *pids], check=True, cwd=folder)
     code = job.wait(60)
     with (folder / "slurm-77.out").open("a") as out:
         out.write(last_words)
@@ -77,12 +85,13 @@ def stamp(seconds: float = 0.0) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + seconds))
 
 
+@REACHES
 @pytest.mark.parametrize("what", ["dies", "swallows"])
 def test_the_time_limit_is_told_by_the_end_that_slurm_had_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, reaches: str
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 5))
-    assert ran(folder, what) == 128 + (15 if what == "dies" else 9)
+    assert ran(folder, what, reaches=reaches) == 128 + (15 if what == "dies" else 9)
     told = why([str(the_run(folder))])
     assert told.ending.state == "stopped"
     assert told.findings[0].cause == "outside/preempted"
@@ -105,9 +114,14 @@ def test_slurms_last_words_are_found_in_its_own_file(folder: Path, reason: str, 
     assert not [one for one in told.findings if one.cause == "outside/node-lost" and one.strength != "weak"]
 
 
+@REACHES
 @pytest.mark.parametrize(("what", "number"), [("saves", signal.SIGTERM), ("requeues", signal.SIGUSR1)])
-def test_a_job_that_saves_and_ends_well_has_not_crashed(folder: Path, what: str, number: signal.Signals) -> None:
-    assert ran(folder, what, number) == 0
+def test_a_job_that_saves_and_ends_well_has_not_crashed(
+    folder: Path, what: str, number: signal.Signals, reaches: str
+) -> None:
+    assert ran(folder, what, number, reaches=reaches) == 0
+    said = (folder / "slurm-77.out").read_text()
+    assert said.count("saved") + said.count("checkpoint") == 1
     told = why([str(the_run(folder))])
     assert told.ending.state == "finished"
     assert not [one for one in told.findings if one.role == "cause"]

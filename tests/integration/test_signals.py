@@ -11,15 +11,15 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
+from processes import tree_of
 from supervised import CRASHCART, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 BARE: list[str] = []
 SUPERVISED = [*CRASHCART, "--quiet", "--"]
@@ -32,7 +32,7 @@ TREE = """
         with open("got", "a") as file:
             file.write(f"{name} {number}\\n")
 
-    name = sys.argv[1] if sys.argv[1:] else "first"
+    name = sys.argv[1] if sys.argv[1:] in (["child"], ["group"], ["session"]) else "first"
     handled = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGRTMAX - 4}
     for number in handled:
         signal.signal(number, note)
@@ -54,24 +54,15 @@ TREE = """
     for child in children:
         child.wait()
 """
-
-
-def parents() -> dict[int, int]:
-    found = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError):
-                found[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
-    return found
-
-
-def tree_of(pid: int) -> list[int]:
-    """A process and everything below it, the first one first."""
-    above = parents()
-    found = [pid]
-    for one in found:
-        found.extend(child for child, parent in above.items() if parent == one)
-    return found
+# Has a handler for USR1 only.
+NO_HANDLER = """
+    import os, signal, time
+    signal.signal(signal.SIGUSR1, lambda *_: open("got", "a").write("first 10\\n"))
+    with open("ready-first", "w"):
+        pass
+    while not os.path.exists("end"):
+        time.sleep(0.02)
+"""
 
 
 def signal_process(pid: int, number: int) -> None:
@@ -97,17 +88,20 @@ def signal_everybody_by_many_senders(pid: int, number: int) -> None:
         subprocess.run(["kill", f"-{number}", str(one)], check=True)
 
 
-def signal_process_then_group(pid: int, number: int) -> None:
-    os.kill(pid, number)
-    os.killpg(pid, number)
+def signal_by_name(pid: int, words: str, number: int) -> None:
+    """As `pkill -f` does, but only within one job: other tests run beside this one."""
+    found = subprocess.run(["pgrep", "-f", "--", words], capture_output=True, text=True, check=True).stdout.split()
+    for one in sorted(set(map(int, found)) & set(tree_of(pid))):
+        os.kill(one, number)
 
 
 @contextlib.contextmanager
-def running(folder: Path, before: list[str], *wrapper: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(folder: Path, before: list[str], *arguments: str, program: str = "tree.py") -> Iterator[subprocess.Popen[bytes]]:
     folder.mkdir()
     (folder / "tree.py").write_text(textwrap.dedent(TREE))
+    (folder / "no_handler.py").write_text(textwrap.dedent(NO_HANDLER))
     job = subprocess.Popen(
-        [*wrapper, *before, sys.executable, "tree.py"],
+        [*before, sys.executable, program, *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -122,24 +116,20 @@ def running(folder: Path, before: list[str], *wrapper: str) -> Iterator[subproce
             job.wait(60)
         finally:
             for one in (folder / "ready-first", folder / "ready-child", folder / "ready-group", folder / "ready-session"):
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, ValueError):
                     os.kill(int(one.read_text()), signal.SIGKILL)
 
 
-def got(folder: Path) -> set[str]:
-    return set((folder / "got").read_text().splitlines()) if (folder / "got").exists() else set()
+def got(folder: Path) -> Counter[str]:
+    return Counter((folder / "got").read_text().splitlines() if (folder / "got").exists() else ())
 
 
-def settled(folder: Path) -> Counter[str]:
-    """What was got, once nothing more comes."""
-    before, deadline = -1, time.monotonic() + 20
-    while time.monotonic() < deadline:
-        size = (folder / "got").stat().st_size if (folder / "got").exists() else 0
-        if size == before:
-            break
-        before = size
-        time.sleep(0.8)
-    return Counter((folder / "got").read_text().splitlines()) if (folder / "got").exists() else Counter()
+def settled(folder: Path, at_least: int = 1) -> Counter[str]:
+    """What was got, once it is as much as was expected and nothing more comes."""
+    with contextlib.suppress(AssertionError):
+        until(lambda: sum(got(folder).values()) >= at_least)
+    time.sleep(1)
+    return got(folder)
 
 
 NUMBERS = [
@@ -150,16 +140,18 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(
-    "send", [signal_process, signal_group, signal_everybody, signal_everybody_last_first], ids=lambda send: str(send.__name__)
+    "send",
+    [signal_process, signal_group, signal_everybody, signal_everybody_last_first],
+    ids=lambda send: str(send.__name__),
 )
 def test_every_signal_reaches_the_same_processes_once(tmp_path: Path, send: Callable[[int, int], None]) -> None:
-    results = []
+    results: list[Counter[str]] = []
     for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
         with running(tmp_path / name, before) as job:
             for number in NUMBERS:
                 send(job.pid, number)
                 time.sleep(0.1)  # a stop that is not yet taken would undo a CONT, and the other way round
-            results.append(settled(tmp_path / name))
+            results.append(settled(tmp_path / name, sum(results[0].values()) if results else len(NUMBERS)))
     assert results[0] == results[1]
     assert {line.split()[1] for line in results[0]} == {str(int(number)) for number in NUMBERS}
 
@@ -167,27 +159,24 @@ def test_every_signal_reaches_the_same_processes_once(tmp_path: Path, send: Call
 def test_many_senders_to_everybody_are_one_signal(tmp_path: Path) -> None:
     with running(tmp_path / "supervised", SUPERVISED) as job:
         signal_everybody_by_many_senders(job.pid, signal.SIGUSR1)
-        assert settled(tmp_path / "supervised") == Counter(
+        assert settled(tmp_path / "supervised", 4) == Counter(
             f"{name} {int(signal.SIGUSR1)}" for name in ("first", "child", "group", "session")
         )
 
 
 def test_the_name_of_the_job_reaches_it_once(tmp_path: Path) -> None:
-    """`pkill -f` finds us, the witnesses and the job."""
-    results = []
+    """`pkill -f` finds us, our witnesses and the job."""
+    results: list[Counter[str]] = []
     for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
-        with running(tmp_path / name, before) as job:
-            subprocess.run(["pkill", "-USR1", "-f", "--ns", str(job.pid), "tree.py"], check=True, cwd=tmp_path)
+        with running(tmp_path / name, before, mark := f"{tmp_path.name}-{name}") as job:
+            signal_by_name(job.pid, mark, signal.SIGUSR1)
             results.append(settled(tmp_path / name))
-    assert results[0] == results[1]
+    assert results[0] == results[1] == Counter(["first 10"])
 
 
 def test_our_own_name_reaches_the_job_too(tmp_path: Path) -> None:
     with running(tmp_path / "supervised", SUPERVISED) as job:
-        family = ",".join(map(str, tree_of(job.pid)))
-        found = subprocess.run(["pgrep", "-f", "crashcart.cli run"], capture_output=True, text=True, check=True).stdout.split()
-        for pid in set(found) & set(family.split(",")):
-            os.kill(int(pid), signal.SIGTERM)
+        signal_by_name(job.pid, "crashcart.cli run", signal.SIGTERM)
         assert settled(tmp_path / "supervised")["first 15"] == 1
 
 
@@ -196,7 +185,7 @@ def test_our_own_name_reaches_the_job_too(tmp_path: Path) -> None:
 def test_a_timeout_around_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
     results = []
     for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
-        with running(tmp_path / name, before, "timeout", *flags, "-s", "USR1", "6") as job:
+        with running(tmp_path / name, ["timeout", *flags, "-s", "USR1", "6", *before]) as job:
             until(lambda folder=tmp_path / name: got(folder), 30)
             results.append(set(settled(tmp_path / name)))
             assert job.poll() is None
@@ -207,6 +196,24 @@ def test_signals_in_a_row_are_each_passed_on(tmp_path: Path) -> None:
     with running(tmp_path / "supervised", SUPERVISED) as job:
         for count in range(1, 6):
             os.kill(job.pid, signal.SIGUSR1)
-            until(lambda count=count: Counter((tmp_path / "supervised" / "got").read_text().splitlines())["first 10"] == count
-                  if (tmp_path / "supervised" / "got").exists() else False)
-            assert got(tmp_path / "supervised") == {"first 10"}
+            until(lambda count=count: got(tmp_path / "supervised") == Counter({"first 10": count}))
+
+
+def test_the_first_process_of_a_container(tmp_path: Path) -> None:
+    """Pid 1 gets only what it has a handler for; that it is ours must not kill the job."""
+    in_namespace = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*in_namespace, "true"], check=False, capture_output=True).returncode
+    ):
+        pytest.skip("no pid namespace may be made here")
+    results = []
+    for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
+        with running(tmp_path / name, [*in_namespace, *before], program="no_handler.py") as job:
+            first = tree_of(job.pid)[1]
+            os.kill(first, signal.SIGUSR2)
+            os.kill(first, signal.SIGTERM)
+            os.kill(first, signal.SIGUSR1)
+            results.append(settled(tmp_path / name))
+            assert job.poll() is None
+    assert results[0] == results[1] == Counter(["first 10"])

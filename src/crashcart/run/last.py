@@ -101,7 +101,8 @@ def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
     """Processes of the job that are still there."""
     if job.sampler is None:
         return []
-    deadline = time.monotonic() + _DETACHED
+    # Whoever has asked the job to end may kill what takes long.
+    deadline = time.monotonic() + (0.0 if job.stopping.asked and not job.stopping.by_us else _DETACHED)
     while True:
         job.sampler.tree.look(fresh=True)
         left = [process for process in job.sampler.tree.processes.values() if not process.gone and process.fields[0] != b"Z"]

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.run.channels import Held
@@ -55,6 +56,14 @@ class Link:
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.sendall(word)
+
+    def end(self, wait_seconds: float) -> None:
+        """The run is over: let the keeper go, and wait so long for its end; what outlives the job may keep it."""
+        self.say(b"q")
+        deadline = time.monotonic() + wait_seconds
+        with contextlib.suppress(ChildProcessError):
+            while not os.waitpid(self.keeper, os.WNOHANG)[0] and time.monotonic() < deadline:
+                time.sleep(0.002)
 
     def hang_up(self) -> None:
         """The user's terminal was closed."""

@@ -47,6 +47,7 @@ __all__ = ["Options", "supervise"]
 
 _SUBREAPER = 36
 _TICK = 1.0
+_KEEPER_SECONDS = 1.0  # for the keeper to be gone when nothing of the job is left
 _UNRECORDED = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}  # they ask for nothing
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
 MOST_RESTARTS = 3
@@ -337,7 +338,7 @@ class Supervisor:
         finish(self, folder, status)
         self.ends.close()
         self.writer.close()
-        self.link.say(b"q")
+        self.link.end(0.0 if self.facts["left"] else _KEEPER_SECONDS)
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
