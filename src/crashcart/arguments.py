@@ -32,6 +32,7 @@ examples:
   crashcart run -- bash train.sh
   crashcart run --notify 'mail -s crashcart me@example.org' --on-hang stop -- accelerate launch train.py
   nohup crashcart run -- python train.py > train.out 2>&1 &
+  CRASHCART=off crashcart run -- python train.py    the command alone: nothing is watched or recorded
 """,
     "check": """\
 examples:
