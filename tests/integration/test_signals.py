@@ -217,3 +217,29 @@ def test_the_first_process_of_a_container(tmp_path: Path) -> None:
             results.append(settled(tmp_path / name))
             assert job.poll() is None
     assert results[0] == results[1] == Counter(["first 10"])
+
+
+def is_stopped(folder: Path, name: str) -> bool:
+    pid = int((folder / f"ready-{name}").read_text())
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("send", [signal_process, signal_group, signal_everybody], ids=lambda send: str(send.__name__))
+def test_a_stop_stops_the_same_processes(tmp_path: Path, send: Callable[[int, int], None]) -> None:
+    """We cannot pass STOP on, being stopped ourselves."""
+    names = ("first", "child", "group", "session")
+    results = []
+    for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
+        folder = tmp_path / name
+        with running(folder, before) as job:
+            send(job.pid, signal.SIGSTOP)
+            until(lambda folder=folder: is_stopped(folder, "first"))
+            time.sleep(0.2)
+            stopped = [one for one in names if is_stopped(folder, one)]
+            time.sleep(2.5)  # longer than any look
+            send(job.pid, signal.SIGCONT)
+            until(lambda folder=folder: not any(is_stopped(folder, one) for one in names))
+            time.sleep(1.5)
+            results.append((stopped, [one for one in names if is_stopped(folder, one)], set(got(folder))))
+    assert results[0] == results[1]

@@ -55,6 +55,14 @@ class Start(NamedTuple):
         return {number: Held(one.read, number) for number, one in enumerate(self.streams.outputs)}
 
 
+class _BesideJob(NamedTuple):
+    """What the job's witness needs: its line to the supervisor, and whom it looks at."""
+
+    line: socket.socket
+    supervisor: int
+    beside_us: int | None
+
+
 class Started(NamedTuple):
     """What start_keeper() has started; ``problem`` says why the command could not be."""
 
@@ -71,6 +79,7 @@ def start_keeper(start: Start) -> Started:
     ours, theirs = socket.socketpair()
     witness_ours, witness_theirs = open_line()
     told, tell = os.pipe()
+    supervisor = os.getpid()
     keeper = os.fork()
     if keeper == 0:
         beside_us.forget()
@@ -78,7 +87,7 @@ def start_keeper(start: Start) -> Started:
         ours.close()
         os.close(told)
         with contextlib.suppress(BaseException):  # nothing may run twice in a forked copy of the supervisor
-            _be_keeper(start, theirs, tell, witness_theirs)
+            _be_keeper(start, theirs, tell, _BesideJob(witness_theirs, supervisor, beside_us.child))
         os._exit(0)
     theirs.close()
     witness_theirs.close()
@@ -89,7 +98,7 @@ def start_keeper(start: Start) -> Started:
     return Started(keeper, ours, beside_us, Witness(witness_ours), problem)
 
 
-def _be_keeper(start: Start, control: socket.socket, tell: int, witness: socket.socket) -> None:
+def _be_keeper(start: Start, control: socket.socket, tell: int, witness: _BesideJob) -> None:
     signals = {number: signal.getsignal(number) for number in _IGNORED}
     os.setsid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -99,17 +108,19 @@ def _be_keeper(start: Start, control: socket.socket, tell: int, witness: socket.
     if job == 0:
         _be_job(start, signals, tell, witness)
     os.close(tell)
-    witness.close()
+    witness.line.close()
     for end in start.streams.job_ends:
         os.close(end)
     Keeper(start, control, start.held).run(job)
 
 
-def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int, witness: socket.socket) -> None:
+def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int, witness: _BesideJob) -> None:
     """Become the job: nothing of ours stays but the environment."""
     try:
         os.setsid()
-        start_beside_job(witness, start.command)  # before there is a terminal that it would have a part in
+        start_beside_job(
+            witness.line, start.command, witness.supervisor, witness.beside_us
+        )  # before there is a terminal that it would have a part in
         if start.streams.slave is not None:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(start.streams.slave, termios.TIOCSCTTY, 0)

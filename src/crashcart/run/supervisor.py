@@ -282,6 +282,8 @@ class Supervisor:
             self.link.say(b"w")
         elif number == signal.SIGTSTP:
             suspend(self)
+        elif number == signal.SIGCONT:
+            self.watchers.stalls.resumed()
         if number in _UNRECORDED or (number == signal.SIGINT and sender == os.getpid()):
             return
         self.writer.event("signal", t=arrival.time, signal=signal_name(number), sender=sender, name=arrival.sender_name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from crashcart.run.supervisor import Supervisor
 
-__all__ = ["can_be_resumed", "disposition", "group_members", "parent_of", "suspend"]
+__all__ = ["can_be_resumed", "disposition", "group_members", "parent_of", "process_state", "suspend"]
 
 _POLITE = 0.3  # seconds for a program that has a handler for Ctrl-Z
 
@@ -31,7 +31,9 @@ def suspend(job: Supervisor) -> None:
         with contextlib.suppress(OSError):
             os.killpg(job.job, signal.SIGTSTP)
     stopped = _Stopped(job.job)
+    job.link.beside_job.suspend(suspended=True)
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+    job.link.beside_job.suspend(suspended=False)
     stopped.go_on()
     job.writer.event("continued")
     job.take_terminal()
@@ -85,7 +87,8 @@ def parent_of(pid: int) -> int:
     return int(_stat(pid)[1])
 
 
-def _state(pid: int) -> str:
+def process_state(pid: int) -> str:
+    """``R``, ``S``, ``T`` (stopped), ...; ``Z`` also for one that is gone."""
     try:
         return _stat(pid)[0]
     except (OSError, IndexError):
@@ -94,7 +97,7 @@ def _state(pid: int) -> str:
 
 def _await_stop(pids: list[int]) -> None:
     end = time.monotonic() + _POLITE
-    while any(_state(pid) not in "TtZX" for pid in pids) and time.monotonic() < end:
+    while any(process_state(pid) not in "TtZX" for pid in pids) and time.monotonic() < end:
         time.sleep(0.01)
 
 

@@ -9,6 +9,9 @@ beside the job only the third.
 A witness is a fork without an exec. It blocks every signal, holds nothing open but a socket to the supervisor, and ends when
 that is closed. It is no child of the job, whose ``wait`` must not find it, and has no part of the job's environment. The job's
 witness has the name and the arguments of the job's command, so that ``pkill -f train.py`` reaches it as it reaches the job.
+
+STOP is the one signal that the supervisor cannot pass on: it is stopped itself. So the job's witness looks twice a second whether
+the supervisor is stopped, and stops the job as it would have been. CONT can be passed on.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.run.suspending import group_members, process_state
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,6 +40,8 @@ _SIGSET_BYTES = 128
 _PR_SET_NAME = 15
 _ARGUMENTS_BEGIN = 45  # the field of /proc/PID/stat, counted from the state
 _MOST_NOTICES = 256
+_LOOK_SECONDS = 0.5
+_SUSPENDED, _RESUMED = b"s", b"r"
 _END_SECONDS = 1.0  # for a witness to be gone
 
 
@@ -51,7 +58,7 @@ class Witness:
 
     def __init__(self, line: socket.socket | None, child: int | None = None) -> None:
         self._line = line
-        self._child = child
+        self.child = child
         self.notices: deque[Notice] = deque(maxlen=_MOST_NOTICES)
 
     def ask(self, patience_seconds: float) -> None:
@@ -79,6 +86,12 @@ class Witness:
             self.notices.append(notice)
         return not notice.number
 
+    def suspend(self, *, suspended: bool) -> None:
+        """Say that the supervisor is about to stop itself, having seen to the job; or that it goes on."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                self._line.send(_SUSPENDED if suspended else _RESUMED)
+
     def forget(self) -> None:
         """Close our copy of the line."""
         if self._line is not None:
@@ -94,10 +107,10 @@ class Witness:
                 while self._line.recv(_MESSAGE.size):
                     pass
         self.forget()
-        if self._child is not None:
+        if self.child is not None:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._child, 0)
-            self._child = None
+                os.waitpid(self.child, 0)
+            self.child = None
 
 
 def open_line() -> tuple[socket.socket, socket.socket]:
@@ -120,8 +133,9 @@ def start_beside_us() -> Witness:
     return Witness(ours, child)
 
 
-def start_beside_job(line: socket.socket, command: Sequence[str]) -> None:
+def start_beside_job(line: socket.socket, command: Sequence[str], supervisor: int, beside_us: int | None) -> None:
     """Start a witness in the caller's process group that is a grandchild: the caller will become the job."""
+    stops = _Stops(os.getpid(), supervisor, beside_us)
     try:
         between = os.fork()
     except OSError:
@@ -131,12 +145,39 @@ def start_beside_job(line: socket.socket, command: Sequence[str]) -> None:
             if os.fork() == 0:
                 with contextlib.suppress(Exception):
                     _look_like(command)
-                _be_witness(line)
+                _be_witness(line, stops)
         os._exit(0)
     os.waitpid(between, 0)
 
 
-def _be_witness(line: socket.socket) -> None:
+class _Stops:
+    """Stops the job when the supervisor was stopped: its first process, or its group where our whole group was stopped."""
+
+    def __init__(self, job: int, supervisor: int, beside_us: int | None) -> None:
+        self._job = job
+        self._supervisor = supervisor
+        self._beside_us = beside_us
+        self._seen_stopped = 0.0  # CLOCK_MONOTONIC of the look before, if it found the supervisor stopped
+        self._done = False
+        self.suspended = False
+
+    def look(self) -> None:
+        now = time.monotonic()
+        if self.suspended or process_state(self._supervisor) != "T":
+            self._seen_stopped, self._done = 0.0, False
+            return
+        # Everybody was stopped and is being continued, us first: not until a second look that comes soon after the first.
+        if not self._done and now - self._seen_stopped < 4 * _LOOK_SECONDS:
+            self._done = True
+            group = self._beside_us is not None and process_state(self._beside_us) == "T"
+            for pid in group_members(self._job) if group else [self._job]:
+                if pid != os.getpid():
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGSTOP)
+        self._seen_stopped = now
+
+
+def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
     """Tell what arrives until nobody listens; never returns."""
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -147,14 +188,20 @@ def _be_witness(line: socket.socket) -> None:
         poll.register(signals, select.POLLIN)
         poll.register(line, select.POLLIN)
         while True:
-            ready = {number for number, _ in poll.poll()}
+            ready = {number for number, _ in poll.poll(_LOOK_SECONDS * 1000 if stops is not None else None)}
             if signals in ready:
                 info = _SIGNALFD_INFO.unpack(os.read(signals, _SIGNALFD_INFO.size))
                 line.send(_MESSAGE.pack(info[0], info[3], time.monotonic()), socket.MSG_DONTWAIT)
             elif line.fileno() in ready:  # only when every signal has been told
-                if not line.recv(16):
+                words = line.recv(16)
+                if not words:
                     break
-                line.send(_MESSAGE.pack(0, 0, 0.0))
+                if words in {_SUSPENDED, _RESUMED} and stops is not None:
+                    stops.suspended = words == _SUSPENDED
+                else:
+                    line.send(_MESSAGE.pack(0, 0, 0.0))
+            elif stops is not None:
+                stops.look()
     except BaseException:  # noqa: BLE001, S110 - a fork of the supervisor must not go on as one
         pass
     finally:
