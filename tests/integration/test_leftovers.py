@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import stopped
+from processes import tree_of
 from supervised import CRASHCART, gone, python, until
 
 if TYPE_CHECKING:
@@ -162,3 +163,19 @@ def test_the_witness_ends_with_the_supervisor_and_without_it(folder: Path) -> No
     until(lambda: len(with_environment(b"TRACE=killed")) == 3)  # the keeper and the job
     os.killpg(first, signal.SIGKILL)
     until(lambda: not with_environment(b"TRACE=killed"))
+
+
+def test_witnesses_that_were_stopped_are_not_left(folder: Path) -> None:
+    code = "import os, time\nopen('pid-job', 'w').write(str(os.getpid()))\nwhile not os.path.exists('end'): time.sleep(0.02)"
+    job = subprocess.Popen(
+        [*CRASHCART, "--quiet", "--", *python(code)], start_new_session=True, env={**os.environ, "TRACE": "stopped"}
+    )
+    until(lambda: (folder / "pid-job").exists() and (folder / "pid-job").read_text())
+    first = pid(folder, "job")
+    witnesses = [one for one in tree_of(job.pid) if one not in {job.pid, first} and os.getpgid(one) in {job.pid, first}]
+    assert len(witnesses) == 2
+    for one in witnesses:
+        os.kill(one, signal.SIGSTOP)
+    (folder / "end").touch()
+    assert job.wait(30) == 0
+    until(lambda: not with_environment(b"TRACE=stopped"), 5)  # the keeper collects the one that was killed

@@ -87,7 +87,7 @@ def start_keeper(start: Start) -> Started:
         ours.close()
         os.close(told)
         with contextlib.suppress(BaseException):  # nothing may run twice in a forked copy of the supervisor
-            _be_keeper(start, theirs, tell, _BesideJob(witness_theirs, supervisor, beside_us.child))
+            _be_keeper(start, theirs, tell, _BesideJob(witness_theirs, supervisor, beside_us.pid))
         os._exit(0)
     theirs.close()
     witness_theirs.close()

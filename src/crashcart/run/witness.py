@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Notice", "Witness", "open_line", "start_beside_job", "start_beside_us"]
 
-_MESSAGE = struct.Struct("=iid")  # signal, sender, CLOCK_MONOTONIC; signal 0 answers a question
+_MESSAGE = struct.Struct("=iid")  # signal, sender, CLOCK_MONOTONIC; or one of the following, and the witness's own pid
+_HELLO, _ANSWER = -1, 0
 _SIGNALFD_INFO = struct.Struct("=IiiI112x")  # signal, errno, code, pid, ...: struct signalfd_siginfo of 128 bytes
 _SIGSET_BYTES = 128
 _PR_SET_NAME = 15
@@ -58,7 +59,8 @@ class Witness:
 
     def __init__(self, line: socket.socket | None, child: int | None = None) -> None:
         self._line = line
-        self.child = child
+        self.pid = child
+        self._is_child = child is not None
         self.notices: deque[Notice] = deque(maxlen=_MOST_NOTICES)
 
     def ask(self, patience_seconds: float) -> None:
@@ -82,9 +84,11 @@ class Witness:
         if not message:
             raise ConnectionResetError
         notice = Notice(*_MESSAGE.unpack(message))
-        if notice.number:
+        if notice.number > 0:
             self.notices.append(notice)
-        return not notice.number
+        else:
+            self.pid = notice.sender
+        return notice.number == _ANSWER
 
     def suspend(self, *, suspended: bool) -> None:
         """Say that the supervisor is about to stop itself, having seen to the job; or that it goes on."""
@@ -101,16 +105,19 @@ class Witness:
     def end(self) -> None:
         """Let the witness end, and wait for it."""
         if self._line is not None:
-            with contextlib.suppress(OSError):
+            self._line.settimeout(_END_SECONDS)
+            with contextlib.suppress(ConnectionError):
                 self._line.shutdown(socket.SHUT_WR)
-                self._line.settimeout(_END_SECONDS)
-                while self._line.recv(_MESSAGE.size):
-                    pass
+                try:
+                    while True:
+                        self._take(self._line.recv(_MESSAGE.size))
+                except TimeoutError:  # somebody stopped it
+                    if self.pid is not None:
+                        os.kill(self.pid, signal.SIGKILL)
         self.forget()
-        if self.child is not None:
+        if self._is_child and self.pid is not None:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(self.child, 0)
-            self.child = None
+                os.waitpid(self.pid, 0)
 
 
 def open_line() -> tuple[socket.socket, socket.socket]:
@@ -184,6 +191,7 @@ def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
         _close_all_but(line.fileno())
         os.chdir("/")
         signals = _open_signalfd()
+        line.send(_MESSAGE.pack(_HELLO, os.getpid(), 0.0))
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         poll.register(line, select.POLLIN)
@@ -199,7 +207,7 @@ def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
                 if words in {_SUSPENDED, _RESUMED} and stops is not None:
                     stops.suspended = words == _SUSPENDED
                 else:
-                    line.send(_MESSAGE.pack(0, 0, 0.0))
+                    line.send(_MESSAGE.pack(_ANSWER, os.getpid(), 0.0))
             elif stops is not None:
                 stops.look()
     except BaseException:  # noqa: BLE001, S110 - a fork of the supervisor must not go on as one
