@@ -129,18 +129,19 @@ def test_what_a_shell_leaves_after_a_signal_to_its_group_is_what_it_leaves_bare(
     assert not results[1]["session"]
 
 
-@pytest.mark.usefixtures("folder")
-def test_neither_keeper_nor_witness_outlives_the_run() -> None:
+def test_neither_keeper_nor_witness_outlives_the_run(folder: Path) -> None:
     """Ours are all gone when `run` returns: a batch system may take what is left for a part of the job."""
     for command in (("true",), ("sh", "-c", "kill -9 $$"), ("no-such-command",)):
         job = subprocess.Popen(
-            [*CRASHCART, "--quiet", "--", *command], start_new_session=True, env={**os.environ, "TRACE": "us"}
+            [*CRASHCART, "--quiet", "--", *command], start_new_session=True, env={**os.environ, "TRACE": str(folder)}
         )
         job.wait(60)
-        assert not with_environment(b"TRACE=us")
+        assert not marked(folder)
 
 
-def with_environment(entry: bytes) -> list[int]:
+def marked(folder: Path) -> list[int]:
+    """All processes that a test has started here, ours and those of the job."""
+    entry = f"TRACE={folder}".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
@@ -153,22 +154,22 @@ def test_the_witness_ends_with_the_supervisor_and_without_it(folder: Path) -> No
     job = subprocess.Popen(
         [*CRASHCART, "--quiet", "--", "sh", "-c", "echo $$ > pid-job; sleep 600"],
         start_new_session=True,
-        env={**os.environ, "TRACE": "killed"},
+        env={**os.environ, "TRACE": str(folder)},
     )
     until(lambda: (folder / "pid-job").exists() and (folder / "pid-job").read_text())
     first = pid(folder, "job")
-    until(lambda: len(with_environment(b"TRACE=killed")) == 6)  # supervisor, keeper, two witnesses, the shell, sleep
+    until(lambda: len(marked(folder)) == 6)  # supervisor, keeper, two witnesses, the shell, sleep
     job.kill()
     job.wait()
-    until(lambda: len(with_environment(b"TRACE=killed")) == 3)  # the keeper and the job
+    until(lambda: len(marked(folder)) == 3)  # the keeper and the job
     os.killpg(first, signal.SIGKILL)
-    until(lambda: not with_environment(b"TRACE=killed"))
+    until(lambda: not marked(folder))
 
 
 def test_witnesses_that_were_stopped_are_not_left(folder: Path) -> None:
     code = "import os, time\nopen('pid-job', 'w').write(str(os.getpid()))\nwhile not os.path.exists('end'): time.sleep(0.02)"
     job = subprocess.Popen(
-        [*CRASHCART, "--quiet", "--", *python(code)], start_new_session=True, env={**os.environ, "TRACE": "stopped"}
+        [*CRASHCART, "--quiet", "--", *python(code)], start_new_session=True, env={**os.environ, "TRACE": str(folder)}
     )
     until(lambda: (folder / "pid-job").exists() and (folder / "pid-job").read_text())
     first = pid(folder, "job")
@@ -178,4 +179,4 @@ def test_witnesses_that_were_stopped_are_not_left(folder: Path) -> None:
         os.kill(one, signal.SIGSTOP)
     (folder / "end").touch()
     assert job.wait(30) == 0
-    until(lambda: not with_environment(b"TRACE=stopped"), 5)  # the keeper collects the one that was killed
+    until(lambda: not marked(folder), 5)

@@ -60,7 +60,6 @@ class Witness:
     def __init__(self, line: socket.socket | None, child: int | None = None) -> None:
         self._line = line
         self.pid = child
-        self._is_child = child is not None
         self.notices: deque[Notice] = deque(maxlen=_MOST_NOTICES)
 
     def ask(self, patience_seconds: float) -> None:
@@ -115,8 +114,8 @@ class Witness:
                     if self.pid is not None:
                         os.kill(self.pid, signal.SIGKILL)
         self.forget()
-        if self._is_child and self.pid is not None:
-            with contextlib.suppress(ChildProcessError):
+        if self.pid is not None:
+            with contextlib.suppress(ChildProcessError):  # it is the keeper's, as long as that is there
                 os.waitpid(self.pid, 0)
 
 
@@ -149,10 +148,12 @@ def start_beside_job(line: socket.socket, command: Sequence[str], supervisor: in
         return
     if between == 0:
         with contextlib.suppress(OSError):
-            if os.fork() == 0:
+            witness = os.fork()
+            if witness == 0:
                 with contextlib.suppress(Exception):
                     _look_like(command)
                 _be_witness(line, stops)
+            line.send(_MESSAGE.pack(_HELLO, witness, 0.0))
         os._exit(0)
     os.waitpid(between, 0)
 
@@ -191,7 +192,6 @@ def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
         _close_all_but(line.fileno())
         os.chdir("/")
         signals = _open_signalfd()
-        line.send(_MESSAGE.pack(_HELLO, os.getpid(), 0.0))
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         poll.register(line, select.POLLIN)
