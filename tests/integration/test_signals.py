@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from processes import tree_of
-from supervised import CRASHCART, until
+from supervised import CRASHCART, gone, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,3 +243,52 @@ def test_a_stop_stops_the_same_processes(tmp_path: Path, send: Callable[[int, in
             time.sleep(1.5)
             results.append((stopped, [one for one in names if is_stopped(folder, one)], set(got(folder))))
     assert results[0] == results[1]
+
+
+IGNORES_TERM = (
+    "import os, signal, time; signal.signal(15, signal.SIG_IGN); open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+)
+
+
+@pytest.mark.skipif(shutil.which("timeout") is None, reason="needs timeout")
+def test_a_timeout_that_kills_leaves_no_job(tmp_path: Path) -> None:
+    """`timeout -k` kills its process group, which the job would have been in."""
+    command = ["timeout", "-k", "1", "4", *SUPERVISED, sys.executable, "-c", IGNORES_TERM]
+    job = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    assert job.wait(60) == -signal.SIGKILL
+    until(lambda: gone(int((tmp_path / "pid").read_text())))
+    until(lambda: any(tmp_path.glob("crashcart_runs/*/exit.json")))
+
+
+@pytest.mark.parametrize("kill", [signal_group, signal_process])
+def test_a_kill_reaches_the_job_only_through_the_group(tmp_path: Path, kill: Callable[[int, int], None]) -> None:
+    for _ in range(3):
+        (tmp_path / "pid").unlink(missing_ok=True)
+        job = subprocess.Popen([*SUPERVISED, sys.executable, "-c", IGNORES_TERM], cwd=tmp_path, start_new_session=True)
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        first = int((tmp_path / "pid").read_text())
+        kill(job.pid, signal.SIGKILL)
+        job.wait(20)
+        if kill is signal_group:
+            until(lambda first=first: gone(first))
+        else:
+            time.sleep(1.5)
+            assert not gone(first)
+            os.killpg(first, signal.SIGKILL)
+
+
+def test_the_death_of_a_witness_alone_changes_nothing(tmp_path: Path) -> None:
+    with running(tmp_path / "supervised", SUPERVISED) as job:
+        first = int((tmp_path / "supervised" / "ready-first").read_text())
+        ours = [one for one in tree_of(job.pid) if one != job.pid and os.getpgid(one) == job.pid]
+        beside_job = [one for one in tree_of(job.pid) if os.getpgid(one) == first and not is_of_job(one)]
+        for one in (*ours, *beside_job):
+            os.kill(one, signal.SIGKILL)
+        os.kill(job.pid, signal.SIGUSR1)
+        assert settled(tmp_path / "supervised") == Counter(["first 10"])
+        assert not gone(first)
+
+
+def is_of_job(pid: int) -> bool:
+    with open(f"/proc/{pid}/environ", "rb") as file:
+        return b"CRASHCART_JOB=" in file.read()

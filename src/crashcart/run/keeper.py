@@ -31,13 +31,15 @@ __all__ = ["Keeper"]
 
 _LAST_WORDS = 0.3  # seconds of silence after the job's end that end the wait for its last words
 _SETTLE = 2.0
+_TOGETHER = 0.5  # seconds in which the processes of one group are gone that were killed together
 _HANG_UP = 0.2  # seconds in which a closed terminal, which takes readers with it, is heard of
 
 
 class Keeper:
     """The loop of the keeper process; ``held`` are the channels it begins with, ``control`` is the socket to the supervisor."""
 
-    def __init__(self, start: Start, control: socket.socket, held: Mapping[int, Held]) -> None:
+    def __init__(self, start: Start, control: socket.socket, held: Mapping[int, Held], outlived: int) -> None:
+        """``outlived`` tells whether the witness in the supervisor's group has outlived it."""
         self.start = start
         self.folder = start.folder
         self.streams = start.streams
@@ -55,6 +57,8 @@ class Keeper:
         self.typing = start.typing
         self._asking: dict[int, socket.socket] = {}
         self.alone = False  # the supervisor is gone without a good-bye
+        self._left_at = 0.0  # CLOCK_MONOTONIC of that
+        self._outlived: int | None = outlived
         self._adopted: Adopted | None = None
 
     def take_over(self, job: int) -> None:
@@ -97,6 +101,8 @@ class Keeper:
             watched.append(self.streams.keyboard)
         if self.start.listener is not None:
             watched.append(self.start.listener.fileno())
+        if self._outlived is not None:
+            watched.append(self._outlived)
         if (orphan := self._orphaned) is not None:
             watched += [orphan.number] if orphan.number is not None else []
             waits.append(0.5 if orphan.number is None else None)
@@ -117,6 +123,8 @@ class Keeper:
             self._obey()
         if self.streams.keyboard is not None and self.streams.keyboard in readable:
             self._type()
+        if self._outlived is not None and self._outlived in readable:
+            self._see_group_end()
         for number in [number for number in self._asking if number in readable]:
             self._answer(self._asking.pop(number))
         if self.start.listener is not None and self.start.listener.fileno() in readable:
@@ -194,6 +202,7 @@ class Keeper:
             self._ended(0)
         if not words or b"q" in words:
             self.alone = not words
+            self._left_at = time.monotonic()
             if self.alone and self.typing and self.streams.keyboard is not None:
                 restore(self.streams.keyboard, self.start.terminal_before)
             elif self.alone:
@@ -203,6 +212,24 @@ class Keeper:
             if self.control is not None:
                 self.control.close()
             self.control = None
+
+    def _see_group_end(self) -> None:
+        """Kill the job where the supervisor's whole process group was killed: the job would have been in it."""
+        outlived, self._outlived = self._outlived, None
+        if outlived is None:
+            return
+        killed = not os.read(outlived, 1)
+        os.close(outlived)
+        if not killed or self.status is not None:
+            return
+        if self.control is not None:  # which of the two is heard of first is chance
+            poll = select.poll()
+            poll.register(self.control, select.POLLIN)
+            if poll.poll(_TOGETHER * 1000):
+                self._obey()
+        if self.alone and time.monotonic() - self._left_at < _TOGETHER:
+            with contextlib.suppress(OSError):
+                os.killpg(self.job, signal.SIGKILL)
 
     def _resize(self) -> None:
         terminal, master = self.streams.keyboard, self.streams.master

@@ -36,6 +36,7 @@ class Link:
         started = start_keeper(start)
         self.keeper, self.problem = started.keeper, started.problem
         self.beside_us, self.beside_job = started.beside_us, started.beside_job
+        self._outlived = started.outlived
         self.control: socket.socket | None = started.control
         self.job = 0
         self.collected: int | None = None
@@ -60,6 +61,7 @@ class Link:
     def end(self, wait_seconds: float) -> None:
         """The run is over: let the keeper go, and wait so long for its end; what outlives the job may keep it."""
         self.say(b"q")
+        os.close(self._outlived)
         deadline = time.monotonic() + wait_seconds
         with contextlib.suppress(ChildProcessError):
             while not os.waitpid(self.keeper, os.WNOHANG)[0] and time.monotonic() < deadline:
@@ -134,7 +136,7 @@ class Link:
                 self.beside_us.forget()
                 self.beside_job.forget()
                 os.setsid()
-                Keeper(self.start._replace(typing=self.typing), theirs, self.held).take_over(self.job)
+                Keeper(self.start._replace(typing=self.typing), theirs, self.held, self._outlived).take_over(self.job)
             os._exit(0)
         theirs.close()
         self.control = ours

@@ -70,12 +70,15 @@ class Started(NamedTuple):
     control: socket.socket
     beside_us: Witness
     beside_job: Witness
+    outlived: int  # readable when the witness beside us has outlived the supervisor, or has ended
     problem: OSError | None
 
 
 def start_keeper(start: Start) -> Started:
     """Start the witnesses and fork the keeper, which forks the job."""
-    beside_us = start_beside_us()
+    outlived, outlived_theirs = os.pipe()
+    beside_us = start_beside_us(outlived_theirs)
+    os.close(outlived_theirs)
     ours, theirs = socket.socketpair()
     witness_ours, witness_theirs = open_line()
     told, tell = os.pipe()
@@ -87,7 +90,7 @@ def start_keeper(start: Start) -> Started:
         ours.close()
         os.close(told)
         with contextlib.suppress(BaseException):  # nothing may run twice in a forked copy of the supervisor
-            _be_keeper(start, theirs, tell, _BesideJob(witness_theirs, supervisor, beside_us.pid))
+            _be_keeper(start, theirs, tell, _BesideJob(witness_theirs, supervisor, beside_us.pid), outlived)
         os._exit(0)
     theirs.close()
     witness_theirs.close()
@@ -95,10 +98,10 @@ def start_keeper(start: Start) -> Started:
     with open(told, "rb") as pipe:
         number = pipe.read()
     problem = OSError(int(number), os.strerror(int(number))) if number else None
-    return Started(keeper, ours, beside_us, Witness(witness_ours), problem)
+    return Started(keeper, ours, beside_us, Witness(witness_ours), outlived, problem)
 
 
-def _be_keeper(start: Start, control: socket.socket, tell: int, witness: _BesideJob) -> None:
+def _be_keeper(start: Start, control: socket.socket, tell: int, witness: _BesideJob, outlived: int) -> None:
     signals = {number: signal.getsignal(number) for number in _IGNORED}
     os.setsid()
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
@@ -111,7 +114,7 @@ def _be_keeper(start: Start, control: socket.socket, tell: int, witness: _Beside
     witness.line.close()
     for end in start.streams.job_ends:
         os.close(end)
-    Keeper(start, control, start.held).run(job)
+    Keeper(start, control, start.held, outlived).run(job)
 
 
 def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int, witness: _BesideJob) -> None:

@@ -12,6 +12,10 @@ witness has the name and the arguments of the job's command, so that ``pkill -f 
 
 STOP is the one signal that the supervisor cannot pass on: it is stopped itself. So the job's witness looks twice a second whether
 the supervisor is stopped, and stops the job as it would have been. CONT can be passed on.
+
+KILL of the supervisor alone leaves the job running, which is a promise of ours. But KILL of our whole process group (``timeout
+-k``, Slurm's ``proctrack/pgid``) would have killed the job: the keeper sees it by the witness beside us, which tells it when it has
+outlived the supervisor, and tells nothing when it was killed too.
 """
 
 from __future__ import annotations
@@ -42,7 +46,8 @@ _PR_SET_NAME = 15
 _ARGUMENTS_BEGIN = 45  # the field of /proc/PID/stat, counted from the state
 _MOST_NOTICES = 256
 _LOOK_SECONDS = 0.5
-_SUSPENDED, _RESUMED = b"s", b"r"
+_SUSPENDED, _RESUMED, _END = b"s", b"r", b"q"
+_KILL_SECONDS = 0.2  # in which somebody who kills first us and then our group has done both
 _END_SECONDS = 1.0  # for a witness to be gone
 
 
@@ -106,7 +111,7 @@ class Witness:
         if self._line is not None:
             self._line.settimeout(_END_SECONDS)
             with contextlib.suppress(ConnectionError):
-                self._line.shutdown(socket.SHUT_WR)
+                self._line.send(_END)
                 try:
                     while True:
                         self._take(self._line.recv(_MESSAGE.size))
@@ -124,8 +129,8 @@ def open_line() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def start_beside_us() -> Witness:
-    """Start a witness in our own process group."""
+def start_beside_us(outlived: int) -> Witness:
+    """Start a witness in our own process group; it writes to ``outlived`` when the supervisor has gone without it."""
     ours, theirs = open_line()
     try:
         child = os.fork()
@@ -134,7 +139,7 @@ def start_beside_us() -> Witness:
         theirs.close()
         return Witness(None)
     if child == 0:
-        _be_witness(theirs)
+        _be_witness(theirs, outlived=outlived)
     theirs.close()
     return Witness(ours, child)
 
@@ -185,11 +190,11 @@ class _Stops:
         self._seen_stopped = now
 
 
-def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
+def _be_witness(line: socket.socket, stops: _Stops | None = None, outlived: int | None = None) -> None:
     """Tell what arrives until nobody listens; never returns."""
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        _close_all_but(line.fileno())
+        _close_all_but({line.fileno(), outlived})
         os.chdir("/")
         signals = _open_signalfd()
         poll = select.poll()
@@ -203,6 +208,11 @@ def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
             elif line.fileno() in ready:  # only when every signal has been told
                 words = line.recv(16)
                 if not words:
+                    if outlived is not None:
+                        time.sleep(_KILL_SECONDS)
+                        os.write(outlived, b"o")
+                    break
+                if words == _END:
                     break
                 if words in {_SUSPENDED, _RESUMED} and stops is not None:
                     stops.suspended = words == _SUSPENDED
@@ -216,13 +226,13 @@ def _be_witness(line: socket.socket, stops: _Stops | None = None) -> None:
         os._exit(0)
 
 
-def _close_all_but(kept: int) -> None:
+def _close_all_but(kept: set[int | None]) -> None:
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         numbers = list(range(256))
     for number in numbers:
-        if number != kept:
+        if number not in kept:
             with contextlib.suppress(OSError):
                 os.close(number)
 
