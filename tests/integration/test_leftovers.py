@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,10 @@ def test_what_a_shell_leaves_after_a_signal_to_its_group_is_what_it_leaves_bare(
         (folder / "ready").unlink(missing_ok=True)
         job = subprocess.Popen([*before, "bash", "train.sh"], start_new_session=True, stdout=subprocess.DEVNULL)
         until((folder / "ready").exists)
+        until(lambda: os.getsid(pid(folder, "session")) == pid(folder, "session"))
         os.killpg(job.pid, number)
         job.wait(30)
+        time.sleep(0.5)  # the others of the group end when they get to run
         pids = {name: pid(folder, name) for name in names}
         results.append({name: gone(one) for name, one in pids.items()})
         for one in pids.values():
