@@ -111,7 +111,7 @@ def test_what_a_shell_leaves_after_a_signal_to_its_group_is_what_it_leaves_bare(
 ) -> None:
     """A shell's background jobs ignore INT: they stay, as they do without us."""
     (folder / "train.sh").write_text(
-        textwrap.dedent(DETACHED) + "sleep 600 & echo $! > pid-background\ntouch ready\nsleep 600\n"
+        textwrap.dedent(DETACHED) + "sleep 600 & echo $! > pid-background\n: > ready\nsleep 600\n"
     )
     names = ("session", "nohup", "background")
     results = []
