@@ -1,7 +1,9 @@
 """Who of a recorded job ended badly, how and when; who was first, and who only followed.
 
-The first counts. Ranks that wait for it lose their connection or are ended by the launcher, often louder than it. Where the end
-of a process is only known to the second, an exception that speaks of a broken connection is put after it.
+All of it is about one stage, the one in question (``flight.stage``). The first counts. Ranks that wait for it lose their connection
+or are ended by the launcher, often louder than it. Where the end of a process is only known to the second, an exception that speaks of
+a broken connection is put after it. A rank that gave up waiting while all others were still there is the first; one that left with
+exit code 0 while others went on is the first too.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from typing import TYPE_CHECKING
 from crashcart.flight import Pid, clock
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
-from crashcart.record import record
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.case import Case
     from crashcart.flight import Event, Flight, Process
 
@@ -28,16 +32,22 @@ __all__ = [
     "first",
     "followers",
     "hung",
+    "left_early",
     "order",
     "stop",
+    "stopped_by_us",
     "stopped_first",
     "swallowed",
+    "terminated_first",
+    "timed_out_by",
     "whole",
 ]
 
 _ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 CHILD = "child process"
+_MAINS = frozenset({"rank", "program"})
 _TOGETHER = 0.5  # seconds
+_APART = 0.02  # seconds: a launcher ends its ranks at once
 _COARSE = 2.0  # seconds by which a look may be late
 # Exceptions that carry a signal to a process, or report another one's end.
 _SIGNALLED = ("KeyboardInterrupt", "SignalException", "SIGTERMException", "SystemExit")
@@ -51,6 +61,7 @@ _ECHO = Pattern(
     r"Broken pipe|Socket Timeout|C10d store|DataLoader worker \(pid|exited unexpectedly|store based barrier|ncclUniqueId|"
     r"Timed out (?:after|waiting)|remote process exited"
 )
+_GAVE_UP = Pattern(r"(?i)timed out|time-?out|monitoredBarrier")
 _SIGNAL = Pattern(r"got signal: (\d+)")
 _NUMBERS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 15: "SIGTERM"}
 
@@ -65,6 +76,7 @@ class Death:
     signal: str | None = None
     code: int | None = None
     raised: Event | None = None
+    gone: float | None = None  # when the kernel told its end; an exception is written down well before
 
     @property
     def echo(self) -> bool:
@@ -75,13 +87,28 @@ class Death:
         return self.signal in _ASKING
 
     @property
+    def lost(self) -> bool:
+        """Whether it raised since its connection to another broke, which the kernel may have told before the other's end."""
+        return self.raised is not None and self.echo and not self.gave_up
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether it raised since it had waited for the others for too long."""
+        return self.raised is not None and self.echo and self.says(_GAVE_UP)
+
+    @property
+    def left(self) -> bool:
+        """Whether it ended well, though others went on."""
+        return self.raised is None and self.signal is None and self.code == 0
+
+    @property
     def how(self) -> str:
         """In words: `rank 1 ended by SIGKILL`."""
         if self.raised is not None:
             return f"{self.process.name} raised {self.raised.details.get('type')}"
         if self.signal:
             return f"{self.process.name} (pid {self.process.pid}) ended by {self.signal}"
-        if self.code:
+        if self.code is not None:
             return f"{self.process.name} (pid {self.process.pid}) ended with exit code {self.code}"
         return f"{self.process.name} (pid {self.process.pid}) ended without a word"
 
@@ -111,14 +138,28 @@ class Death:
 
 
 def finished(case: Case) -> bool:
-    """Whether the job ended with 0: then nothing that happened in it was its death."""
-    return case.flight is not None and case.flight.ending.get("code") == 0
+    """Whether the work came to its end: then nothing that happened in it was its death. A script's 0 alone does not say so."""
+    flight = case.flight
+    return flight is not None and flight.ending.get("code") == 0 and not (flight.stage is not None and flight.stage.failed)
 
 
 def hung(case: Case) -> bool:
     """Whether it stood still at the end: then those that die are not those to blame."""
-    told = [event.kind for event in case.flight.of_kind("hang", "goes-on")] if case.flight is not None else []
+    flight = case.flight
+    told = (
+        [event.kind for event in flight.of_kind("hang", "goes-on") if _in_stage(flight, event)] if flight is not None else []
+    )
     return bool(told) and told[-1] == "hang"
+
+
+def _in_stage(flight: Flight, event: Event) -> bool:
+    """Whether something was noticed of the stage in question: by the process that it names, else by its time."""
+    stage, pid = flight.stage, event.details.get("pid")
+    if stage is None or pid in stage.pids:
+        return True
+    if pid in flight.processes:
+        return False
+    return stage.began <= event.time and (stage.ended is None or event.time <= stage.ended + _COARSE)
 
 
 def order(case: Case) -> int:
@@ -134,10 +175,10 @@ def deaths(case: Case) -> list[Death]:
     began = _attempts(flight)
     found = [
         death
-        for process in flight.processes.values()
-        if process.role in {"rank", "loader worker", CHILD} and (death := _death(case, flight, process, began)) is not None
+        for process in flight.members
+        if process.role in {*_MAINS, "loader worker", CHILD} and (death := _death(case, flight, process, began)) is not None
     ]
-    return sorted(found, key=lambda death: death.time + (_COARSE if death.echo and death.raised is not None else 0.0))
+    return sorted(found, key=lambda death: death.time + (_COARSE if death.lost else 0.0))
 
 
 def first(case: Case) -> Death | None:
@@ -145,9 +186,59 @@ def first(case: Case) -> Death | None:
     if case.flight is None or finished(case) or hung(case):
         return None
     last = len(_attempts(case.flight)) - 1
-    gave_up = bool(case.log.collectives)  # then the watchdog aborts those that waited
-    own = (one for one in deaths(case) if one.attempt == last and not one.echo)
-    return next((one for one in own if not (gave_up and one.signal == "SIGABRT")), None)
+    watchdog = bool(case.log.collectives)  # then it aborts those that waited
+    ends = [one for one in deaths(case) if one.attempt == last]
+    own = next((one for one in ends if not one.echo and not (watchdog and one.signal == "SIGABRT")), None)
+    lost = min((one for one in ends if one.raised is not None and one.echo), key=lambda one: one.time, default=None)
+    if lost is None or (own is not None and own.time <= lost.time):
+        return own
+    left = left_early(case, lost, last)
+    if left is not None and (own is None or left.time < own.time):
+        return left
+    if lost.gave_up and not any(one.time < lost.time for one in ends):
+        return lost
+    return own
+
+
+def left_early(case: Case, lost: Death, attempt: int) -> Death | None:
+    """A rank that had ended well before another lost its connection to it, or gave up waiting."""
+    flight = case.flight
+    if flight is None or len({one.rank for one in flight.ranks}) < 2:  # noqa: PLR2004 - nobody else is there to be left
+        return None
+    began = _attempts(flight)
+    found = []
+    for process in flight.ranks:
+        end = _ended_well(flight, process)
+        if end is not None and end < lost.time and process.pid != lost.process.pid and _attempt(process, began) == attempt:
+            found.append(Death(process, end, attempt, code=0))
+    return min(found, key=lambda one: one.time, default=None)
+
+
+def _ended_well(flight: Flight, process: Process) -> float | None:
+    """When a process left its program, where it raised nothing and ended with 0."""
+    left = [event.time for event in flight.events if event.kind == "exit" and event.pid == process.pid]
+    gone = next((event for event in flight.of_kind("gone") if event.details.get("pid") == process.pid), None)
+    raised = any(
+        event.pid == process.pid and event.details.get("thread") == "MainThread" for event in flight.of_kind("exception")
+    )
+    if raised or (gone is not None and (gone.details.get("code") or gone.details.get("signal"))):
+        return None
+    return left[0] if left else gone.time if gone is not None else None
+
+
+def timed_out_by(case: Case) -> Event | None:
+    """The end of a ``timeout`` around the program that had used up its time: it says so by exit code 124, or 137 after SIGKILL."""
+    flight = case.flight
+    if flight is None or flight.stage is None:
+        return None
+    wrappers = [flight.processes[pid] for pid in flight.stage.wrappers]
+    pids = {one.pid for one in wrappers if one.command.split(" ", 1)[0].rpartition("/")[2] == "timeout"}
+    for event in flight.of_kind("gone"):
+        if event.details.get("pid") in pids and (
+            event.details.get("code") in {124, 137} or event.details.get("signal") == "SIGKILL"
+        ):
+            return event
+    return None
 
 
 def blamed(case: Case) -> int | None:
@@ -158,11 +249,22 @@ def blamed(case: Case) -> int | None:
     return leader.process.rank if len({one.rank for one in case.flight.ranks}) > 1 else None
 
 
+def terminated_first(case: Case) -> Death | None:
+    """A rank that SIGTERM ended before anything else of the job had ended: a launcher sends it only to those that are left."""
+    flight = case.flight
+    if flight is None or finished(case) or hung(case) or first(case) is not None or timed_out_by(case) is not None:
+        return None
+    last = len(_attempts(flight)) - 1
+    ends = sorted((one for one in deaths(case) if one.attempt == last and one.gone), key=lambda one: one.gone or 0.0)
+    alone = len(ends) > 1 and (ends[1].gone or 0.0) - (ends[0].gone or 0.0) > _APART
+    return ends[0] if alone and ends[0].signal == "SIGTERM" and ends[0].raised is None else None
+
+
 def whole(case: Case) -> Event | None:
     """The end of a launcher by a signal that it cannot have got from its ranks: somebody killed the job, not a rank of it."""
     if case.flight is None or finished(case):
         return None
-    launchers = {one.pid for one in case.flight.processes.values() if one.role == "launcher"}
+    launchers = {one.pid for one in case.flight.members if one.role == "launcher"}
     for event in case.flight.of_kind("gone"):
         if event.details.get("pid") in launchers and event.details.get("signal") == "SIGKILL":
             ends = [one.time for one in deaths(case)]
@@ -176,6 +278,13 @@ def by_us(case: Case, time: float) -> bool:
     return any(event.details.get("signal") == "SIGKILL" and event.time < time + 1 for event in sent)
 
 
+def stopped_by_us(case: Case) -> bool:
+    """Whether crashcart ended the job of its own accord: nobody outside did."""
+    sent = case.flight.of_kind("sent") if case.flight is not None else ()
+    asked = case.flight.of_kind("signal") if case.flight is not None else ()
+    return any(True for _ in sent) and not any(True for _ in asked)
+
+
 def before(case: Case) -> list[Death]:
     """What ended earlier attempts, after which the job was started again: of processes that had begun to train."""
     if case.flight is None:
@@ -183,19 +292,34 @@ def before(case: Case) -> list[Death]:
     last = len(_attempts(case.flight)) - 1
     found: dict[int, Death] = {}
     for death in deaths(case):
-        trained = death.process.page.get("steps", 0.0) > 0 or death.process.role != "rank"
+        trained = death.process.page.get("steps", 0.0) > 0 or death.process.role not in _MAINS
         if death.attempt < last and not death.echo and trained:
             found.setdefault(death.attempt, death)
-    return [*found.values()]
+    return [*_in_earlier_stages(case), *found.values()]
+
+
+def _in_earlier_stages(case: Case) -> Iterator[Death]:
+    """What ended the same command when the script started it before."""
+    flight = case.flight
+    stage = flight.stage if flight is not None else None
+    if flight is None or stage is None:
+        return
+    for number, one in enumerate(earlier for earlier in flight.stages if earlier.command == stage.command):
+        leader = first(replace(case, flight=replace(flight, stage=one))) if one.failed and one.began < stage.began else None
+        if leader is not None and leader.process.trained:
+            yield replace(leader, attempt=number)
 
 
 def swallowed(case: Case) -> Death | None:
-    """The uncaught exception of the last program that was started, where the job ended with 0: `| tee` or `|| true` hid it."""
-    if case.flight is None or not finished(case):
+    """The uncaught exception of a program that the script got over, where the job ended with 0: `| tee` or `|| true` hid it."""
+    flight = case.flight
+    if flight is None or not finished(case):
         return None
-    last, root = len(_attempts(case.flight)) - 1, case.flight.facts.get("job")
-    own = (one for one in deaths(case) if one.attempt == last and one.process.role == "rank" and one.process.pid != root)
-    return next((one for one in own if one.raised is not None and not one.echo), None)
+    for stage in (one for one in reversed(flight.stages) if one.failed and one is not flight.stage):
+        leader = first(replace(case, flight=replace(flight, stage=stage)))
+        if leader is not None and leader.raised is not None:
+            return leader
+    return None
 
 
 def followers(case: Case, leader: Death) -> list[Death]:
@@ -203,7 +327,7 @@ def followers(case: Case, leader: Death) -> list[Death]:
     return [
         death
         for death in deaths(case)
-        if death.attempt == leader.attempt and death.process.role == "rank" and death.process.pid != leader.process.pid
+        if death.attempt == leader.attempt and death.process.role in _MAINS and death.process.pid != leader.process.pid
     ]
 
 
@@ -212,8 +336,14 @@ def stop(case: Case) -> tuple[str, Event] | None:
     flight = case.flight
     if flight is None:
         return None
+    if timed_out_by(case) is not None:
+        return None
     asked = [(str(event.details.get("signal")), event) for event in flight.of_kind("signal")]
-    told = [(name, event) for event in flight.of_kind("exception") if (name := _carried(flight, event)) is not None]
+    sent = min(
+        (event.time for event in flight.of_kind("sent")), default=float("inf")
+    )  # by crashcart: what follows is its doing
+    carried = ((_carried(flight, event), event) for event in flight.of_kind("exception") if event.time < sent)
+    told = [(name, event) for name, event in carried if name is not None]
     passed_on = [one for one in asked if one[0] in {"SIGINT", "SIGTERM"}]
     return min((*passed_on, *told), key=lambda one: one[1].time, default=None)
 
@@ -238,11 +368,21 @@ def _attempts(flight: Flight) -> list[float]:
     return began
 
 
+def _attempt(process: Process, began: list[float]) -> int:
+    return max(0, sum(process.born >= time for time in began) - 1)
+
+
 def _carried(flight: Flight, event: Event) -> str | None:
     """The signal that an exception stands for."""
     process = flight.processes.get(event.pid or 0)
     kind = str(event.details.get("type", "")).rpartition(".")[2]
-    if process is None or process.role not in {"rank", "launcher"} or event.details.get("thread") != "MainThread":
+    own = process is not None and (flight.stage is None or process.pid in flight.stage.pids)
+    if (
+        process is None
+        or not own
+        or process.role not in {*_MAINS, "launcher"}
+        or event.details.get("thread") != "MainThread"
+    ):
         return None
     if kind == "KeyboardInterrupt":
         return "SIGINT"
@@ -251,7 +391,7 @@ def _carried(flight: Flight, event: Event) -> str | None:
 
 
 def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> Death | None:
-    attempt = max(0, sum(process.born >= time for time in began) - 1)
+    attempt = _attempt(process, began)
     own = [event for event in flight.events if event.pid == process.pid and event.kind in {"exception", "exit"}]
     gone = next((event for event in flight.of_kind("gone") if event.details.get("pid") == process.pid), None)
     signal = gone.details.get("signal") if gone is not None else None
@@ -260,21 +400,21 @@ def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> 
     raised = next((one for one in own if one.kind == "exception" and one.details.get("thread") == "MainThread"), None)
     if process.role == CHILD:
         told = raised is not None and not _caught(flight, process)
-        return Death(process, raised.time, attempt, signal, code, raised) if told and raised is not None else None
+        return Death(process, raised.time, attempt, signal, code, raised, ended) if told and raised is not None else None
     if (
-        process.role != "rank"
+        process.role not in _MAINS
     ):  # workers are ended by TERM when an epoch is over, and what they raise is raised in their rank
         sudden = isinstance(signal, str) and signal not in _ASKING
-        return Death(process, ended, attempt, signal) if sudden and ended is not None else None
+        return Death(process, ended, attempt, signal, gone=ended) if sudden and ended is not None else None
     if raised is not None:
-        return Death(process, raised.time, attempt, signal, code, raised)
+        return Death(process, raised.time, attempt, signal, code, raised, ended)
     if ended is None or code == 0:
         return None
     if signal is None and code is None and not finished(case):
         signal, code = _in_log(case, process.pid)
         vanished = process.reached and not own and bool(flight.ending)
-        return Death(process, ended, attempt, signal, code) if vanished or signal or code else None
-    return Death(process, ended, attempt, signal, code)
+        return Death(process, ended, attempt, signal, code, gone=ended) if vanished or signal or code else None
+    return Death(process, ended, attempt, signal, code, gone=ended)
 
 
 def _caught(flight: Flight, child: Process) -> bool:

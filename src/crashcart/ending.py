@@ -6,16 +6,18 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.deaths import blamed, finished, first, hung, stopped_first, whole
-from crashcart.model import Ending
+from crashcart.model import Ending, StageReport
 from crashcart.pattern import Pattern
 from crashcart.record import replace
+from crashcart.stages import exit_of
 
 if TYPE_CHECKING:
     from crashcart.case import Case
+    from crashcart.flight import Flight, Stage
     from crashcart.log import Line, Log, Raised
     from crashcart.model import State
 
-__all__ = ["died_after", "ending_of"]
+__all__ = ["died_after", "ending_of", "stage_reports"]
 
 # A debugger or faulthandler was asked where the program stands.
 _DUMPED = Pattern(r"\((?:idle|active)[^)]*\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
@@ -71,6 +73,47 @@ def ending_of(case: Case) -> Ending:
         first_rank=_first_rank(log, raised),
     )
     return told if case.flight is None else _as_recorded(case, told)
+
+
+def stage_reports(case: Case, ending: Ending) -> tuple[StageReport, ...]:
+    """The programs of a recorded run, each with its own end; ``ending`` is that of the one that decided."""
+    flight = case.flight
+    if flight is None:
+        return ()
+    ends = [ending if stage is flight.stage else _ending_of_stage(case, flight, stage) for stage in flight.stages]
+    return tuple(
+        StageReport(stage.program, stage.role, stage.ranks, end, decided=stage is flight.stage)
+        for stage, end in zip(flight.stages, ends, strict=True)
+    )
+
+
+def _ending_of_stage(case: Case, flight: Flight, stage: Stage) -> Ending:
+    """How one of the other programs ended."""
+    code, signal = exit_of(flight, stage)
+    focused = replace(case, flight=replace(flight, stage=stage))
+    ranks = focused.flight.ranks if focused.flight is not None else []
+    leader = first(focused) if stage.failed else None
+    steps = int(max((one.page.get("steps", 0.0) for one in ranks), default=0.0))
+    return Ending(
+        state=_state_of_stage(focused, stage, signal),
+        exit_code=code,
+        signal=signal,
+        optimizer_steps=steps or None,
+        phase=leader.phase if leader is not None else None,
+        first_rank=leader.process.rank if leader is not None and stage.ranks > 1 else None,
+    )
+
+
+def _state_of_stage(case: Case, stage: Stage, signal: str | None) -> State:
+    if hung(case) and stage.failed:
+        return "hung"
+    if stage.role == "service" and signal is not None:  # the script ends it when the work is done
+        return "stopped"
+    if stage.failed:
+        return "killed" if signal else "crashed"
+    if stage.ended is None:
+        return "running" if case.flight is not None and case.flight.alive else "unknown"
+    return "finished"
 
 
 def _as_recorded(case: Case, told: Ending) -> Ending:

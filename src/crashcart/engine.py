@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deaths import first, stopped_first, whole
-from crashcart.ending import died_after, ending_of
+from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
@@ -55,16 +55,18 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
     ending = ending_of(case)
     weighed = _in_order([_Weighed(cause, signs) for cause, signs in asked.signs()], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
+    ending = replace(ending, first_rank=_first_rank(findings, ending, case))
     return Diagnosis(
         verb=verb,
         subject=subject,
-        ending=replace(ending, first_rank=_first_rank(findings, ending, case)),
+        ending=ending,
         findings=tuple(findings),
         ruled_out=tuple(_ruled_out(weighed, findings)),
         not_looked=(*case.not_looked, *asked.missing()),
         notes=tuple(case.notes),
         run=(case.flight.name or None) if case.flight is not None else None,
         says=case.flight.says if case.flight is not None else "",
+        stages=stage_reports(case, ending),
     )
 
 

@@ -23,10 +23,12 @@ __all__ = [
     "Pid",
     "Process",
     "StackDump",
+    "Stage",
     "Stood",
     "clock",
     "frames_of",
     "median",
+    "program_of",
     "threads_of",
     "told",
     "took",
@@ -36,6 +38,9 @@ MINUTE, HOUR = 60, 3600
 _FRAME = Pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _SPY_HEAD = Pattern(r"^Process (\d+): ")
 _SPY_FRAME = Pattern(r"^\s+(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
+_PYTHONS = ("python", "pypy")
+_RUNNERS = frozenset({"pdb", "coverage", "cProfile", "profile", "trace", "debugpy", "viztracer", "scalene", "memray", "kernprof", "line_profiler"})  # fmt: skip
+_TAKES_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 class Frame(NamedTuple):
@@ -95,13 +100,45 @@ class Process:
     page: dict[str, float] = field(default_factory=dict)
     phase: str = "unknown"
     reached: bool = False
+    copy: bool = False  # it was forked and runs its parent's program
+
+    @property
+    def trained(self) -> bool:
+        """Whether it took optimizer steps, or batches for them."""
+        worker = self.page.get("worker", float("nan"))
+        return worker != worker and (self.page.get("steps", 0.0) > 0 or self.page.get("train_batches", 0.0) > 0)  # noqa: PLR0124 - NaN is not itself
 
     @property
     def name(self) -> str:
         """What people call it."""
         if self.role == "rank":
             return f"rank {self.rank}"
+        if self.role == "program":
+            return program_of(self.command) if self.command else "the program"
         return f"{self.role} of rank {self.rank}" if self.rank is not None else f"{self.role} {self.pid}"
+
+
+@record
+class Stage:
+    """One program that the script of a run started, and what it started itself.
+
+    ``head`` is its first process: a launcher, or the program. ``mains`` are its ranks, or the program where nothing trains.
+    ``wrappers`` are around it (``timeout``, a guard) and end as it ends. ``role`` is training, preparation, evaluation, service
+    or other.
+    """
+
+    program: str
+    command: str
+    head: int
+    pids: set[int]
+    mains: list[int]
+    wrappers: list[int] = field(default_factory=list)
+    began: float = 0.0
+    ended: float | None = None
+    ranks: int = 0
+    trained: bool = False
+    failed: bool = False
+    role: str = "other"
 
 
 @record(frozen=True)
@@ -173,6 +210,8 @@ class Flight:
     collectives: list[Collective] = field(default_factory=list)
     says: str = ""  # of a job that was looked at while it runs: how it moves
     nodes: list[Node] = field(default_factory=list)  # where there are several
+    stages: list[Stage] = field(default_factory=list)
+    stage: Stage | None = None  # the one in question: what decided how the run ended, unless somebody asks about another
 
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         """Events of these kinds, in order."""
@@ -197,11 +236,15 @@ class Flight:
         return found[-1][1] if found else None
 
     @property
+    def members(self) -> list[Process]:
+        """The processes of the stage in question; all of them where nobody knows the stages."""
+        return [one for one in self.processes.values() if self.stage is None or one.pid in self.stage.pids]
+
+    @property
     def ranks(self) -> list[Process]:
-        """The processes that trained, by rank."""
-        return sorted(
-            (one for one in self.processes.values() if one.role == "rank"), key=lambda one: (one.rank or 0, one.pid)
-        )
+        """The ranks of the stage in question, by number; where nothing trains, the program itself."""
+        mains = [one for one in self.members if one.role in {"rank", "program"}]
+        return sorted(mains, key=lambda one: (one.rank or 0, one.pid))
 
 
 def told(event: Event) -> str:
@@ -211,6 +254,29 @@ def told(event: Event) -> str:
     ]
     who = f"rank {event.rank} " if event.rank is not None else f"pid {event.pid} " if event.pid is not None else ""
     return f"{who}{event.kind}: {' '.join(parts)}"[:400]
+
+
+def program_of(command: str) -> str:
+    """What people call a program: its script, its module, or the command itself."""
+    words = command.split()
+    if not words:
+        return "?"
+    name = words[0].lstrip("-").rpartition("/")[2]
+    if not name.startswith(_PYTHONS):
+        return name
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _TAKES_VALUE:
+            next(rest, None)
+        elif word == "-m":
+            module = next(rest, "?")
+            runs = [one for one in rest if one.endswith(".py")] if module in _RUNNERS else []
+            return runs[0].rpartition("/")[2] if runs else module
+        elif word == "-c":
+            return "python -c"
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2] or word
+    return name
 
 
 def clock(seconds: float) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "RuledOut",
     "Sign",
     "Span",
+    "StageReport",
     "Verdict",
 ]
 
@@ -185,6 +186,17 @@ class Ending:
 
 
 @record(frozen=True)
+class StageReport:
+    """One program of a run: its name, what it was for, how many ranks it had, how it ended, and whether that decided the outcome."""
+
+    program: str
+    role: str
+    ranks: int
+    ending: Ending
+    decided: bool = False
+
+
+@record(frozen=True)
 class Diagnosis:
     """The whole answer of one verb about one subject."""
 
@@ -197,3 +209,4 @@ class Diagnosis:
     notes: tuple[Evidence, ...] = ()
     run: str | None = None
     says: str = ""  # the first line where nothing is blamed
+    stages: tuple[StageReport, ...] = ()

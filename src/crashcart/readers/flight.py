@@ -15,6 +15,7 @@ from crashcart.readers import sound
 from crashcart.recording.folder import read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
 from crashcart.recording.meeting import lives
+from crashcart.stages import set_stages
 
 __all__ = ["read_flight"]
 
@@ -47,6 +48,7 @@ def read_flight(folder: str) -> Flight:
     flight.events.sort(key=lambda event: event.time)
     _name_processes(flight)
     _read_pages(flight)
+    set_stages(flight)
     _name_children(flight)
     _read_stacks(flight, folder)
     if os.path.isdir(os.path.join(folder, "nccl")) and os.listdir(os.path.join(folder, "nccl")):
@@ -149,18 +151,23 @@ def _name_processes(flight: Flight) -> None:
             one = flight.processes.setdefault(details["pid"], Process(details["pid"], born=event.time))
             one.role, one.command = str(details.get("role", one.role)), str(details.get("command", ""))
             one.rank, one.parent = details.get("rank", one.rank), details.get("parent")
+            one.copy = details.get("copy") is True
         elif event.kind == "ended" and details.get("pid") in flight.processes:
             flight.processes[details["pid"]].ended = event.time
         elif event.kind == "hello" and event.pid is not None:
             one = flight.processes.setdefault(event.pid, Process(event.pid, born=event.time))
             one.reached = True
+            if details.get("how") == "fork":
+                one.copy = True
+            elif not one.command and isinstance(details.get("argv"), list):  # it ended before anybody could look
+                one.command = " ".join(["python", *details["argv"]])
             if one.parent is None and isinstance(details.get("parent"), int):
                 one.parent = details["parent"]
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
     root = flight.processes.get(flight.facts.get("job", 0))
     if root is not None and root.reached and root.role == "other" and not flight.ranks:  # it ended before anybody could look
-        root.role, root.rank = "rank", 0
+        root.role, root.rank = "program", 0
     told = any(event.details.get("pid") == root.pid for event in flight.of_kind("gone")) if root is not None else True
     if root is not None and not told and flight.ending:  # the keeper knows how it ended
         ending = flight.ending
@@ -208,6 +215,7 @@ def _name_children(flight: Flight) -> None:
 
 
 def _read_stacks(flight: Flight, folder: str) -> None:
+    ranks = flight.ranks
     taken = [event for event in flight.of_kind("stacks") if isinstance(event.details.get("folder"), str)]
     for event in _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")]):
         inner = os.path.join(folder, "stacks", os.path.basename(event.details["folder"]))
@@ -219,7 +227,8 @@ def _read_stacks(flight: Flight, folder: str) -> None:
                 digits = name.removesuffix(".txt").rpartition("-")[2]
                 pid = int(digits) if digits.isdigit() else 0
                 process = flight.processes.get(pid, Process(pid))
-                stood.append(Stood(pid, process.role, process.rank, frames_of(text), text))
+                role = "rank" if process in ranks else process.role
+                stood.append(Stood(pid, role, process.rank, frames_of(text), text))
         flight.stacks.append(StackDump(event.time, str(event.details.get("reason", "")), tuple(stood)))
 
 

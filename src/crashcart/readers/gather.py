@@ -134,6 +134,10 @@ class _Gathering:
                 raise
             self.case.not_looked.append(NotLooked("a log", str(problem)))
         self.case.not_looked += [NotLooked("the rest of a log", note) for note in notes]
+        if self.case.flight is not None:
+            from crashcart.readers.recorded import without_other_stages
+
+            self.case.log = without_other_stages(self.case.log, self.case.flight)
 
     def _read_job(self, scripts: Sequence[str], configs: list[str]) -> None:
         command = self.given.command or self.command

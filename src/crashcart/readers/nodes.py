@@ -16,6 +16,7 @@ from crashcart.flight import Event, Flight, Node, Pid, StackDump, clock
 from crashcart.model import Evidence
 from crashcart.readers.flight import read_flight
 from crashcart.record import replace
+from crashcart.stages import choose_deciding, join_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,8 @@ def read_nodes(folders: Sequence[str], name: str) -> Flight:
         whole.columns = {**flight.columns, **whole.columns}
     whole.events.sort(key=lambda event: event.time)
     whole.ending = _ending(flights)
+    whole.stages = join_nodes(flights)
+    whole.stage = choose_deciding(whole)
     whole.stacks = sorted((dump for flight in flights for dump in flight.stacks), key=lambda dump: dump.time)
     _one_hang(whole, flights)
     subject = _subject(whole, flights)
@@ -129,6 +132,10 @@ def _brought(flight: Flight, folder: str, place: int) -> Node:
         process.pid, process.parent, process.born = known(process.pid), known(process.parent), process.born + ahead
         process.ended = None if process.ended is None else process.ended + ahead
     flight.processes = {process.pid: process for process in flight.processes.values()}
+    for stage in flight.stages:
+        stage.head, stage.pids = known(stage.head), {known(pid) for pid in stage.pids}
+        stage.mains, stage.wrappers = [known(pid) for pid in stage.mains], [known(pid) for pid in stage.wrappers]
+        stage.began, stage.ended = stage.began + ahead, None if stage.ended is None else stage.ended + ahead
     flight.samples = [(time + ahead, tables) for time, tables in flight.samples]
     for table in _OF_PROCESSES:
         columns = flight.columns.get(table, [])

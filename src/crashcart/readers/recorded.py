@@ -13,18 +13,22 @@ from crashcart.model import Evidence, NotLooked
 from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
+from crashcart.record import replace
 from crashcart.recording.folder import is_run, nodes_of, read_json
 from crashcart.recording.meeting import NODES
+from crashcart.stages import exit_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crashcart.case import Case
-    from crashcart.flight import Flight
+    from crashcart.flight import Event, Flight
+    from crashcart.log import Log, Raised
 
-__all__ = ["Recorded", "is_run", "read_recorded"]
+__all__ = ["Recorded", "is_run", "read_recorded", "without_other_stages"]
 
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
+_MESSAGE = 60
 
 
 class Recorded(NamedTuple):
@@ -61,12 +65,65 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     _asked(case)
     _left_out(case, flight, read[-1], several=several)
     scripts, command = _launched(flight.facts)
-    ending = flight.ending
-    if ending.get("code") is not None or ending.get("signal"):
-        quote = f"the command ended by {ending['signal']}" if ending.get("signal") else f"exit code {ending['code']}"
-        case.exit = ExitStatus(ending.get("code"), ending.get("signal"), Evidence("exit", quote, "exit.json"))
+    case.exit = _exit_status(flight)
     logs = [path for part, told in zip(parts, facts, strict=True) for path in _logs(part, told)]
     return Recorded(logs, scripts, command, _kernels(flight, read))
+
+
+def without_other_stages(log: Log, flight: Flight) -> Log:
+    """The log without the exceptions of programs that did not decide how the run ended: the recording knows who raised them."""
+    stage = flight.stage
+    if stage is None:
+        return log
+    told = [event for event in flight.of_kind("exception") if event.pid is not None]
+    others = [event for event in told if event.pid not in stage.pids]
+    own = [event for event in told if event.pid in stage.pids]
+    dropped = [
+        one
+        for one in log.raised
+        if any(_same(one, event) for event in others) and not any(_same(one, event) for event in own)
+    ]
+    if not dropped:
+        return log
+    orders = {
+        line.order
+        for one in dropped
+        for line in log.around(one.line, before=2 * len(one.frames) + 1, after=one.message.count("\n"))
+    }
+    return replace(
+        log,
+        lines=[line for line in log.lines if line.order not in orders],
+        raised=[one for one in log.raised if one not in dropped],
+        memory=[one for one in log.memory if one.line.order not in orders],
+        _index=None,
+    )
+
+
+def _same(raised: Raised, event: Event) -> bool:
+    """Whether a traceback of the log is a recorded exception."""
+    message = str(event.details.get("message", "")).split("\n", 1)[0].strip()[:_MESSAGE]
+    kind = str(event.details.get("type", "")).rpartition(".")[2]
+    return raised.kind.rpartition(".")[2] == kind and message in raised.message
+
+
+def _exit_status(flight: Flight) -> ExitStatus | None:
+    """How the work ended: as the program that decided did, where that is known, else as the command did."""
+    code, signal = flight.ending.get("code"), flight.ending.get("signal")
+    if code is None and not signal:
+        return None
+    quote = f"the command ended by {signal}" if signal else f"exit code {code}"
+    stage = flight.stage
+    if stage is not None and stage.failed:
+        own_code, own_signal = exit_of(flight, stage)
+        if (own_code, own_signal) not in {(None, None), (0, None), (code, signal)}:
+            how = f"by {own_signal}" if own_signal else f"with exit code {own_code}"
+            quote = (
+                f"{stage.program} ended {how}; {quote}"
+                if signal
+                else f"{stage.program} ended {how}; the command with {quote}"
+            )
+            code, signal = own_code, own_signal
+    return ExitStatus(code, signal, Evidence("exit", quote, "exit.json"))
 
 
 def _who(flight: Flight, folder: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crashcart.model import Diagnosis, Evidence, Experiment, Finding, Fix
+    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix
 
 __all__ = ["SCHEMA", "plain"]
 
@@ -16,24 +16,37 @@ SCHEMA = 1
 
 def plain(diagnosis: Diagnosis) -> dict[str, Any]:
     """The diagnosis as plain data."""
-    ending = diagnosis.ending
     return {
         "schema": SCHEMA,
         "verb": diagnosis.verb,
         "subject": diagnosis.subject,
         "run": diagnosis.run,
-        "ending": {
-            "state": ending.state,
-            "exit_code": ending.exit_code,
-            "signal": ending.signal,
-            "step": ending.step,
-            "optimizer_steps": ending.optimizer_steps,
-            "phase": ending.phase,
-            "first_rank": ending.first_rank,
-        },
+        "ending": _ending(diagnosis.ending),
+        "stages": [
+            {
+                "program": one.program,
+                "role": one.role,
+                "ranks": one.ranks,
+                "decided": one.decided,
+                "ending": _ending(one.ending),
+            }
+            for one in diagnosis.stages
+        ],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "ruled_out": [{"cause": one.cause, "evidence": _evidence(one.evidence)} for one in diagnosis.ruled_out],
         "not_looked": [{"what": one.what, "why": one.why, "how": one.how} for one in diagnosis.not_looked],
+    }
+
+
+def _ending(ending: Ending) -> dict[str, Any]:
+    return {
+        "state": ending.state,
+        "exit_code": ending.exit_code,
+        "signal": ending.signal,
+        "step": ending.step,
+        "optimizer_steps": ending.optimizer_steps,
+        "phase": ending.phase,
+        "first_rank": ending.first_rank,
     }
 
 

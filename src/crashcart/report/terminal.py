@@ -35,6 +35,7 @@ _STATES = {
 _RELATIVE = {"half": "half of what it is", "quarter": "a quarter of what it is", "double": "twice what it is", "zero": "0"}
 _MOST_EVIDENCE = 5
 _MOST_OTHERS = 4
+_MOST_STAGES = 8
 _SAFETY = {
     "exact": "the same training to the bit",
     "same-recipe": "same hyper-parameters, another random order",
@@ -76,11 +77,36 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "dim", wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
         if _by_hand(main, diagnosis.ending):
             return
+    yield from _stages(diagnosis)
+    if main is not None:
         yield from _body(main)
     unsettled = main is not None and main.cause.startswith("unknown/")
     others = [finding for finding in diagnosis.findings if finding is not main]
     yield from _others(others if unsettled else [one for one in others if _worth_saying(one, main)], candidates=unsettled)
     yield from _rest(diagnosis)
+
+
+def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """One line for each program of the run, where there are several; of many the last ones and the one that decided."""
+    stages = diagnosis.stages
+    if len(stages) < 2:  # noqa: PLR2004 - a single one is the run itself
+        return
+    yield from section("Stages")
+    shown = [one for one in stages if one.decided or one in stages[-_MOST_STAGES:]]
+    if len(shown) < len(stages):
+        yield "dim", f"  {len(stages) - len(shown)} earlier ones: --json has them"
+    for stage in shown:
+        ranks = f", {stage.ranks} rank{'s' if stage.ranks > 1 else ''}" if stage.ranks else ""
+        mark = "> " if stage.decided else "  "
+        yield "dim", wrapped(f"{stage.program} ({stage.role}{ranks}): {_briefly(stage.ending)}", mark)
+
+
+def _briefly(ending: Ending) -> str:
+    """How a stage ended, in a few words."""
+    how = f" by {ending.signal}" if ending.signal else f" with exit code {ending.exit_code}" if ending.exit_code else ""
+    first = f", rank {ending.first_rank} first" if ending.first_rank is not None else ""
+    steps = f" after {ending.optimizer_steps} optimizer steps" if ending.optimizer_steps else ""
+    return f"{ending.state}{how}{first}{steps}"
 
 
 def _by_hand(main: Finding, ending: Ending) -> bool:

@@ -69,11 +69,15 @@ class Page:
         return phase_name(self.get("phase"))
 
     @property
+    def trained(self) -> bool:
+        """Whether the process has taken optimizer steps or batches for them, and is no loader's worker."""
+        return self.whole("worker") is None and bool(self.whole("steps") or self.whole("train_batches"))
+
+    @property
     def trains(self) -> bool:
-        """Whether the process belongs to a rank or has trained, and is no loader's worker."""
-        return self.whole("worker") is None and (
-            self.whole("rank") is not None or bool(self.whole("steps")) or bool(self.whole("train_batches"))
-        )
+        """Whether the process has trained, or is one of several ranks: a lone ``RANK`` may be the user's shell's."""
+        several = self.whole("worker") is None and self.whole("rank") is not None and (self.whole("world_size") or 1) > 1
+        return several or self.trained
 
     def new_events(self, kept: str) -> Iterator[dict[str, Any]]:
         """Events since the last look, copied into the folder ``kept``; more than fit into memory at once come in pieces."""

@@ -82,7 +82,7 @@ class Supervisor:
         self.interrupted = False  # from the keyboard
         self.lost = 0  # bytes of the log that found no room
         self.unread = ""  # the stream whose reader went away
-        self._described: dict[tuple[int, int], tuple[str, int | None]] = {}
+        self._described: dict[tuple[int, int], tuple[str, int | None, str]] = {}
 
     def run(self) -> int:
         """Start the job, watch it to its end; its exit code as a shell tells it."""
@@ -165,6 +165,8 @@ class Supervisor:
                 known = self.sampler.tree.processes.get(page.pid)
                 if rank is not None and known is not None and known.stated is None:  # else the tree knows better
                     self.sampler.tree.tell_rank(page.pid, rank)
+                if page.trained:
+                    self.sampler.tree.tell_trained(page.pid)
             seen = self.sampler.sample(fresh=fresh)
             tables |= {"host": [seen.host], "cgroup": [seen.cgroup], "process": seen.processes, "gpu": seen.gpus}
             self._note_processes()
@@ -182,21 +184,25 @@ class Supervisor:
 
     def _note_processes(self) -> None:
         """Write down each process when it is new, and again when its role has become known."""
+        from crashcart.run.outside.roles import recorded_role
+
         tree = self.sampler.tree if self.sampler is not None else None
         for process in tree.processes.values() if tree is not None else ():
-            told = (process.role, process.rank)
+            role = recorded_role(process)
+            told = (role, process.rank, process.comm)  # a shell that becomes a program keeps its number
             if self._described.get((process.pid, process.start)) != told:
                 self._described[process.pid, process.start] = told
-                if process.role in _WATCHED:
+                if role in _WATCHED or not process.forked:
                     self.ends.watch(process.pid)
                 self.writer.event(
                     "process",
                     pid=process.pid,
                     start=process.start,
                     parent=process.parent_pid,
-                    role=process.role,
+                    role=role,
                     rank=process.rank,
                     command=process.command,
+                    copy=process.forked,
                 )
 
     def _add_unwritten(self, ended: Process) -> None:
@@ -213,6 +219,7 @@ class Supervisor:
         """The job was found to hang: it is not touched unless the user asked for it."""
         if self.options.on_hang in {"stop", "restart"}:
             self.stopped_for_hang = True
+            self.writer.event("sent", signal="SIGTERM", why="it hung")
             self.stopping.stop()
 
     def say(self, sentence: str) -> None:

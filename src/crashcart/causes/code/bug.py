@@ -77,6 +77,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         rest = followers(case, leader)
         ahead = rest[0].time - leader.time if rest else 0.0
         alone = f"{ahead:.1f} s before any other rank ended" if ahead >= NOTICEABLE else ""
+        if case.flight is not None and case.flight.ending.get("code") == 0:
+            says += "; what had started it still ended with exit code 0"
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
         sure = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more

@@ -25,7 +25,7 @@ from crashcart.causes._joined import edits_of, launched_with, ranks, sharded, si
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
-from crashcart.deaths import order
+from crashcart.deaths import first, followers, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Process
     from crashcart.log import Line
     from crashcart.model import Fact, Strength
 
@@ -140,6 +141,11 @@ def in_code(case: Case) -> Iterator[Sign]:
     yield from _lone_waits(case)
 
 
+def _with_steps(process: Process) -> str:
+    steps = process.page.get("steps", 0.0)
+    return f"{process.name} (after {steps:.0f} optimizer steps)" if steps else process.name
+
+
 def _hidden(case: Case) -> list[Fact]:
     """Handlers that hide the error of one rank's step; only where the launch says that there are several."""
     several = (ranks(case) or 1) > 1
@@ -194,6 +200,12 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     found = stall(case)
     if found is not None and found.cause == "distributed/desync":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
+    leader = first(case)
+    if leader is not None and leader.left:
+        lost = followers(case, leader)
+        others = ", ".join(_with_steps(one.process) for one in lost[:3])
+        says = f"{_with_steps(leader.process)} ended with exit code 0 while the others still needed it: {others}"
+        yield Sign("decisive", says, (leader.evidence, *(one.evidence for one in lost[:2])), order=order(case))
     split = different(case)
     if split is not None:
         says = f"under the same number rank {split[0].rank} and rank {split[1].rank} made different calls"

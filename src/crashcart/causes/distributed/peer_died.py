@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
-from crashcart.deaths import deaths, finished, first, followers, hung, order, stop
+from crashcart.deaths import deaths, finished, first, followers, hung, order, stop, terminated_first
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -122,6 +122,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         return
     ends = deaths(case)
     lost = [one for one in ends if one.raised is not None and one.echo]
+    if terminated_first(case) is not None:
+        return
     if lost and not (finished(case) or hung(case) or stop(case)) and not case.log.collectives:
         says = f"{lost[0].process.name} lost its connection, and nothing on this machine had ended before"
         yield Sign("strong", says, (lost[0].evidence,), order=order(case))

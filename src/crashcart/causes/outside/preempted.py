@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, weak
 from crashcart.causes.outside._recorded import at_its_limit, scheduler_said, sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
-from crashcart.deaths import deaths, finished, first, hung, order, stopped_first
+from crashcart.deaths import finished, first, hung, order, stopped_by_us, stopped_first, terminated_first, timed_out_by
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -75,14 +75,14 @@ _SHELL = (
     r"(?:line|Zeile|ligne|línea|行|第)? ?\d+:?\s+\d+ (?:Terminated|已终止|Beendet)\b|^(?:zsh|sh): terminated\s"
 )
 _AT_END = 12
-_SEVERAL = 2
-_APART = 0.02  # seconds: a launcher ends its ranks at once
 _SPARED = r"bypassing|scheduling shutdown|ignor|if |will |handler (?:installed|registered)|register"
 _MEMORY = r"oom|out of memory|out-of-memory|memory limit"
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """The launcher or a rank was told to stop before anything failed."""
+    if hung(case) or stopped_by_us(case):
+        return
     for line in case.log.lines:
         if not _told(line):
             continue
@@ -131,7 +131,7 @@ def _all_terminated(case: Case) -> bool:
 def in_machine(case: Case) -> Iterator[Sign]:
     """An exit status of SIGTERM with a clean log."""
     status = case.exit
-    if hung(case):  # somebody ended what stood still
+    if hung(case) or stopped_by_us(case) or first(case) is not None:  # somebody ended what stood still, or had failed
         return
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
         yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
@@ -149,15 +149,16 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             says = sent_by(*asked) + at_its_limit(case.flight, asked[1])
             yield Sign("decisive", says, (unranked(asked[1].evidence),), order=order(case))
         return
+    if (over := timed_out_by(case)) is not None and not hung(case):
+        says = "the `timeout` command around the program ended it: its time was up"
+        yield Sign("decisive", says, (unranked(over.evidence),), order=order(case))
+        return
     if case.flight is not None and hung(case):
         hang = next(iter(case.flight.of_kind("hang")))
         yield Sign("against", "it was stopped because it hung", (unranked(hang.evidence),), order=order(case))
-    ends = deaths(case)
-    if finished(case) or hung(case) or first(case) is not None or len(ends) < _SEVERAL or ends[0].signal != "SIGTERM":
-        return
-    if ends[1].time - ends[0].time > _APART and ends[0].raised is None:
-        says = f"{ends[0].how}, before any other process had ended"
-        yield Sign("strong", says, (ends[0].evidence,), order=order(case))
+    if (ended := terminated_first(case)) is not None:
+        says = f"{ended.how}, before any other process had ended"
+        yield Sign("strong", says, (ended.evidence,), order=order(case))
 
 
 fixes = (

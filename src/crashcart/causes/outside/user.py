@@ -24,7 +24,7 @@ from crashcart.causes.hang._recorded import stall
 from crashcart.causes.host_memory._recorded import ample, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
-from crashcart.deaths import by_us, deaths, finished, first, hung, order, stopped_first, whole
+from crashcart.deaths import by_us, deaths, finished, first, hung, order, stopped_first, timed_out_by, whole
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -121,7 +121,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             )
         return
     leader = first(case)
-    if leader is not None and leader.signal == "SIGKILL" and not by_us(case, leader.time):
+    if leader is not None and leader.signal == "SIGKILL" and not (by_us(case, leader.time) or timed_out_by(case)):
         yield from _by_exclusion(case, leader)
     ends = deaths(case)
     if leader is None and ends and ends[0].signal in {"SIGHUP", "SIGINT"} and not (finished(case) or hung(case)):

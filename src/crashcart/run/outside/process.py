@@ -33,6 +33,7 @@ class Process:
     __slots__ = (
         "_image", "_paths", "_raw", "arguments", "assumed", "comm", "command", "descriptors", "fields", "files", "files_at", "forked", "gone",
         "launches", "parent", "parent_pid", "pid", "place", "rank", "role", "row", "row_at", "start", "stated", "still", "told",
+        "trained",
     )  # fmt: skip
 
     def __init__(self, pid: int, *, proc: str = "/proc", keep: bool = True) -> None:
@@ -42,7 +43,8 @@ class Process:
         self.descriptors = [_NOT_KEPT] * len(FILES)
         self.gone = False
         self.role = OTHER
-        self.assumed = self.launches = self.forked = False
+        self.assumed = self.forked = self.trained = False
+        self.launches = ""  # the role of a program that turned out to start the one that trains
         self.rank: int | None = None
         self.stated: int | None = None
         self.told: int | None = None

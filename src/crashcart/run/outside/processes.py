@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.run.outside.files import Kept, once
 from crashcart.run.outside.process import FILES, Process
-from crashcart.run.outside.roles import only_launches, role_of
+from crashcart.run.outside.roles import LAUNCHER, WRAPPER, only_launches, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,6 +74,13 @@ class Tree:
         process = self.processes.get(pid)
         if process is not None and process.told != rank:
             process.told = rank
+            self._classify(process)
+
+    def tell_trained(self, pid: int) -> None:
+        """Take over that a process has taken optimizer steps: then it is a rank, and what started it is not."""
+        process = self.processes.get(pid)
+        if process is not None and not process.trained:
+            process.trained = True
             self._classify(process)
 
     def close(self) -> None:
@@ -149,9 +156,9 @@ class Tree:
     def _classify(self, process: Process) -> None:
         process.describe()
         process.role, process.rank, process.assumed = role_of(process)
-        launcher = only_launches(process)
-        if launcher is not None:
-            launcher.launches = True
+        starter = only_launches(process)
+        if starter is not None:
+            starter.launches = LAUNCHER if process.told is not None or process.stated is not None else WRAPPER
             for one in sorted(self.processes.values(), key=lambda one: one.start):
                 one.role, one.rank, one.assumed = role_of(one)
 

@@ -1,6 +1,8 @@
 """What a process of the job is for, told from its command line, its environment and its parent.
 
-The command line alone does not say it: a forked loader worker has its parent's, and every process below a rank inherits ``RANK``.
+The command line alone does not say it: a forked loader worker has its parent's, every process below a rank inherits ``RANK``, and
+so does everything that a script starts where the user's shell has one. A rank is a process that a launcher started as one, or that
+takes optimizer steps. Any other Python program of a script is only taken for rank 0 (``assumed``) until one of them is known.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from crashcart.run.outside.process import Process
 
-__all__ = ["COMPILE", "LAUNCHER", "LOADER", "OTHER", "RANK", "SHELL", "TRACKER", "only_launches", "role_of", "stated_rank"]
+__all__ = [
+    "COMPILE", "LAUNCHER", "LOADER", "OTHER", "PROGRAM", "RANK", "SHELL", "TRACKER", "WRAPPER", "only_launches", "recorded_role", "role_of",
+    "stated_rank", "wraps",
+]  # fmt: skip
 
-LAUNCHER, RANK, LOADER, TRACKER, COMPILE, SHELL, OTHER = (
-    "launcher", "rank", "loader worker", "tracker", "compile worker", "shell", "other",
+LAUNCHER, RANK, PROGRAM, LOADER, TRACKER, COMPILE, SHELL, WRAPPER, OTHER = (
+    "launcher", "rank", "program", "loader worker", "tracker", "compile worker", "shell", "wrapper", "other",
 )  # fmt: skip
 
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox"))
@@ -23,6 +28,11 @@ _LAUNCHERS = frozenset((
     "colossalai", "pt_elastic", "torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch",
     "deepspeed.launcher.launch", "deepspeed.launcher.runner", "torch/distributed/run.py", "torch/distributed/launch.py",
     "crashcart", "crashcart.cli", "crashcart/__main__.py", "crashcart/cli.py", "accelerate/commands/launch.py", "deepspeed/launcher/launch.py", "deepspeed/launcher/runner.py",
+))  # fmt: skip
+# Programs that start another one, wait for it and end as it ended. Those that become it (nohup, env, nice) are seen only for a moment.
+_WRAPPERS = frozenset((
+    "timeout", "nohup", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "unbuffer", "script", "time", "setsid", "sudo", "xvfb-run",
+    "conda", "mamba", "micromamba", "uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "pixi", "strace", "nsys", "ncu", "dumb-init", "tini", "flock",
 ))  # fmt: skip
 _TRACKERS = (
     "wandb-core", "wandb-service", "wandb-symon", "wandb-xpu", "gpu_stats", "wandb", "tensorboard", "tensorboard.main", "mlflow", "aim", "trackio",
@@ -41,11 +51,18 @@ def stated_rank(environ: bytes) -> int | None:
     return next((int(values[name]) for name in _RANKS if values.get(name, b"").isdigit()), None)
 
 
+def recorded_role(process: Process) -> str:
+    """The role that is written down: a program that was only taken for rank 0 is one once it takes optimizer steps."""
+    return PROGRAM if process.role == RANK and process.assumed and not process.trained else process.role
+
+
 def role_of(process: Process) -> tuple[str, int | None, bool]:
     """Role, rank, and whether that rank is only assumed: a single ``python train.py`` has none in its environment."""
     if process.told is not None:
         return RANK, process.told, False
     above = _nearest_rank(process)
+    if process.trained and (above is None or _only_assumed(above)):
+        return RANK, process.stated or 0, process.stated is None or not _set_by_launcher(process)
     rank = above.rank if above else None
     program, target = _named(process.arguments)
     role = _by_name(process, program, target)
@@ -63,26 +80,52 @@ def role_of(process: Process) -> tuple[str, int | None, bool]:
 def only_launches(process: Process) -> Process | None:
     """The process above that was taken for this rank, and now turns out to have started it."""
     above = _nearest_rank(process)
-    if above is None or not above.assumed:
+    if above is None or not _only_assumed(above):
         return None
     if process.told is not None:
         return above if process.told == above.rank else None
+    if process.trained or wraps(above.command, process.command):
+        return above
     program, target = _named(process.arguments)
     starts = process.stated == above.rank and program.startswith(_PYTHONS) and not _is_copy(process, target)
     return above if starts and _by_name(process, program, target) is None else None
+
+
+def wraps(command: str, started: str) -> bool:
+    """Whether a command line ends with the one that it started: ``guard.py 600 python train.py`` and ``python train.py``."""
+    program, _, rest = started.partition(" ")
+    head, found, tail = command.rpartition(f" {rest}") if rest else ("", "", "-")
+    same = head.rpartition(" ")[2].rpartition("/")[2], program.rpartition("/")[2]
+    alike = same[0] == same[1] or all(name.startswith(_PYTHONS) for name in same)
+    return bool(found) and not tail and " " in head and alike
+
+
+def _only_assumed(process: Process) -> bool:
+    return process.assumed and not process.trained
+
+
+def _set_by_launcher(process: Process) -> bool:
+    """Whether the rank in the environment is a launcher's word: what the whole job inherits may be the user's shell's."""
+    root = process
+    while root.parent is not None:
+        root = root.parent
+        if root.role == LAUNCHER:
+            return True
+    return root is not process and root.stated != process.stated
 
 
 def _top(process: Process, program: str, target: str) -> tuple[str, int | None, bool]:
     """The role of a process that has no rank above it."""
     servant = target.startswith("from multiprocessing")
     if process.launches:
-        return LAUNCHER, None, False
-    if process.stated is not None and not servant and not (process.forked and process.parent):
+        return process.launches, None, False
+    copied = process.forked and process.parent is not None
+    if process.stated is not None and not servant and not copied and _set_by_launcher(process):
         return RANK, process.stated, False
-    if process.parent is not None and process.parent.role not in (LAUNCHER, SHELL):
+    if process.parent is not None and process.parent.role not in (LAUNCHER, SHELL, WRAPPER):
         return OTHER, None, False
     if not servant and not process.forked and (program.startswith(_PYTHONS) or _runs_python(process)):
-        return RANK, 0, True
+        return RANK, process.stated or 0, True
     return (LAUNCHER if process.parent is None else OTHER), None, False
 
 
@@ -104,6 +147,8 @@ def _by_name(process: Process, program: str, target: str) -> str | None:
         return COMPILE
     if program in _SHELLS:
         return SHELL
+    if names & _WRAPPERS:
+        return WRAPPER
     return LAUNCHER if names & _LAUNCHERS else None
 
 

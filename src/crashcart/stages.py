@@ -1,0 +1,339 @@
+"""The stages of a run: one for each program that its script starts, with the processes that belong to it.
+
+    bash run.sh
+      +- python prepare.py                     preparation
+      +- python server.py &                    service
+      +- timeout 600 torchrun train.py         training: timeout is a wrapper, torchrun a launcher
+      |    +- python train.py   rank 0
+      |    +- python train.py   rank 1
+      +- python evaluate.py                    evaluation
+
+Shells are looked through, and so is a program that does not train and starts others that do: a guard around one command, or a driver
+that starts several. Everything below a launcher, or below any other program, is of its stage. Which of them are ranks is known only
+afterwards: those that took optimizer steps, and those that a launcher started as ranks.
+
+Pure functions of a ``Flight``; works on recordings that were made before there were stages too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.flight import Stage, program_of
+from crashcart.pattern import Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from crashcart.flight import Flight, Process
+
+__all__ = ["choose_deciding", "divide", "exit_of", "join_nodes", "set_stages"]
+
+_PYTHONS = ("python", "pypy")
+_SERVANT = "from multiprocessing"
+_NO_STAGE = frozenset({"tracker", "compile worker", "loader worker"})
+# Commands of scripts that are no work of their own, however long they take.
+_PLUMBING = frozenset({
+    "sleep", "tee", "cat", "tail", "head", "grep", "sed", "awk", "wait", "cp", "mv", "rm", "mkdir", "ls", "find", "xargs", "date", "nvidia-smi", "watch", "ssh",
+})  # fmt: skip
+_LONG = 10.0  # seconds after which a program that is not Python is worth a stage
+_TOGETHER = 1.5  # seconds by which a look may be late
+_EVALUATION = Pattern(
+    r"(?i)(?:^|[_\-./])(?:eval\w*|test\w*|infer\w*|predict\w*|generat\w*|sampl\w*|benchmark\w*|scor\w*|valid\w*)"
+)
+_PREPARATION = Pattern(r"(?i)(?:^|[_\-./])(?:prep\w*|preprocess\w*|download\w*|tokeni[sz]e\w*|convert\w*|setup\w*|build\w*|index\w*|extract\w*|fetch\w*)")  # fmt: skip
+_SERVICE = Pattern(
+    r"(?i)(?:^|[_\-./])(?:server?|serving|daemon|tensorboard|monitor\w*|proxy|redis\w*|gateway|http\.server|vllm\S*)\b"
+)
+_TRAINING = Pattern(r"(?i)train|finetun|fine_tun|(?:^|[_\-./])(?:fit|sft|dpo|grpo|ppo)\b")
+_RESUME = Pattern(r"(?i)resume|restore|continue|ckpt|checkpoint|load[_-]")
+
+
+def set_stages(flight: Flight) -> None:
+    """Find the stages, give each process the role that it turned out to have, and choose the stage that decided."""
+    flight.stages = divide(flight)
+    for stage in flight.stages:
+        _name_members(flight, stage)
+        stage.failed = _failed(flight, stage)
+    if flight.stages and flight.ending and flight.ending.get("code") != 0 and not any(one.failed for one in flight.stages):
+        last = flight.stages[-1]  # nobody saw how it ended, but the script ended badly right after it
+        last.failed = last.ended is not None and exit_of(flight, last) == (None, None)
+    flight.stage = choose_deciding(flight)
+
+
+def divide(flight: Flight) -> list[Stage]:
+    """The programs of a run in the order in which they began."""
+    tree = _Tree(flight)
+    stages = [stage for root in tree.roots for stage in tree.stages_below(root, ())]
+    stages.sort(key=lambda stage: stage.began)
+    for stage in stages:
+        stage.role = _role(stage, stages)
+    return stages
+
+
+def choose_deciding(flight: Flight) -> Stage | None:
+    """The stage whose end was the end of the work.
+
+    Training that failed and was not made up for goes before everything else, whatever the script ended with. Other programs that
+    failed count where the script ended badly; one that it got over does not.
+    """
+    stages = [stage for stage in flight.stages if stage.role != "service"] or flight.stages
+    if not stages:
+        return None
+    if flight.alive and not flight.ending:
+        going = [stage for stage in stages if stage.ended is None]
+        return next((stage for stage in reversed(going) if stage.role == "training"), (going or stages)[-1])
+    failed = [stage for stage in stages if stage.failed]
+    training = [stage for stage in failed if stage.role == "training" and not _made_up(stage, stages)]
+    if training:
+        return [stage for stage in training if _same_work(stage, training[0])][-1]
+    if failed and flight.ending.get("code") != 0:
+        return failed[-1]
+    trained = [stage for stage in stages if stage.role == "training"]
+    return (trained or stages)[-1]
+
+
+def exit_of(flight: Flight, stage: Stage) -> tuple[int | None, str | None]:
+    """Exit code or signal of a stage: of the program itself, else of its launcher; a wrapper only hands it on."""
+    mains = [flight.processes[pid] for pid in stage.mains]
+    known = [(gone.code, gone.signal) for main in mains if (gone := _gone(flight, main)).known]
+    bad = [one for one in known if one != (0, None)]
+    head = _gone(flight, flight.processes[stage.head])
+    if len(mains) == 1 and known:
+        return known[-1]
+    if head.known and flight.processes[stage.head].role != "wrapper":
+        return head.code, head.signal
+    if bad:
+        return bad[0]
+    if _raised(flight, mains):
+        return 1, None
+    if head.known:
+        return head.code, head.signal
+    return known[-1] if known else (None, None)
+
+
+def join_nodes(flights: Iterable[Flight]) -> list[Stage]:
+    """The stages of a job on several machines: the same program, started for the same time, is one stage."""
+    joined: dict[tuple[str, int], Stage] = {}
+    ranks: dict[tuple[str, int], set[int | None]] = {}
+    for flight in flights:
+        seen: dict[str, int] = {}
+        for stage in flight.stages:
+            seen[stage.program] = number = seen.get(stage.program, 0) + 1
+            own = {flight.processes[pid].rank for pid in stage.mains} if stage.ranks else set()
+            ranks.setdefault((stage.program, number), set()).update(own)
+            other = joined.setdefault((stage.program, number), stage)
+            if other is not stage:
+                other.pids |= stage.pids
+                other.mains += stage.mains
+                other.wrappers += stage.wrappers
+                other.failed |= stage.failed
+                other.trained |= stage.trained
+                other.role = stage.role if stage.trained else other.role
+                other.began = min(other.began, stage.began)
+                other.ended = None if other.ended is None or stage.ended is None else max(other.ended, stage.ended)
+    for key, stage in joined.items():
+        stage.ranks = len(ranks[key])
+    return sorted(joined.values(), key=lambda stage: stage.began)
+
+
+class _Tree:
+    """Who started whom."""
+
+    def __init__(self, flight: Flight) -> None:
+        self.flight = flight
+        self._children: dict[int, list[Process]] = {}
+        for process in sorted(flight.processes.values(), key=lambda one: (one.born, one.pid)):
+            parent = process.parent if process.parent in flight.processes and process.parent != process.pid else None
+            self._children.setdefault(parent if parent is not None else 0, []).append(process)
+        self.roots = [one for one in self._children.get(0, ()) if one.pid != 0]
+
+    def stages_below(self, process: Process, wrappers: tuple[Process, ...], depth: int = 0) -> Iterator[Stage]:
+        """The stages of a process and of all that it started; ``wrappers`` are around it and around nothing else."""
+        started = [one for one in self._children.get(process.pid, ()) if _is_program(one, process)]
+        through = process.role == "shell" or self._starts_the_work(process, started)
+        if not through or depth > len(self.flight.processes):
+            yield from self._stage(process, wrappers)
+            return
+        is_wrapper = process.role != "shell" and len(started) == 1
+        inner = (*wrappers, process) if is_wrapper else ()
+        for child in started:
+            yield from self.stages_below(child, inner, depth + 1)
+
+    def _starts_the_work(self, process: Process, started: list[Process]) -> bool:
+        """Whether a program only starts others: by its role, by its command line, or since they train and it does not."""
+        if process.trained or process.role in {"launcher", "rank"} or not started:
+            return process.role == "launcher" and not process.trained and bool(started) and self._wraps_launcher(started)
+        if process.role == "wrapper" or any(_wraps(process, child) for child in started):
+            return True
+        return any(self._works(child) for child in started)
+
+    def _wraps_launcher(self, started: list[Process]) -> bool:
+        """Whether what was taken for a launcher, as the first process of a job is, started the launcher, or a plain program."""
+        return len(started) == 1 and started[0].role in {"launcher", "shell", "program", "wrapper"}
+
+    def _works(self, process: Process) -> bool:
+        return any(one.trained or one.role == "launcher" for one in self._all_below(process))
+
+    def _all_below(self, process: Process) -> list[Process]:
+        found, queue = {process.pid: process}, [process]
+        while queue:
+            for child in self._children.get(queue.pop().pid, ()):
+                if child.pid not in found:
+                    found[child.pid] = child
+                    queue.append(child)
+        return [*found.values()]
+
+    def _stage(self, head: Process, wrappers: tuple[Process, ...]) -> Iterator[Stage]:
+        members = self._all_below(head)
+        ranks = [one for one in members if _is_rank(one, head, self.flight)]
+        if any(one.trained for one in ranks):  # beside those that train, a program of another name is a helper
+            names = {program_of(one.command) for one in ranks if one.trained}
+            ranks = [one for one in ranks if one.trained or program_of(one.command) in names]
+        mains = sorted(ranks, key=lambda one: (one.rank or 0, one.born)) or [head]
+        if not ranks and not wrappers and not self._worth_telling(head):
+            return
+        ends = [one.ended for one in (head, *mains)]
+        yield Stage(
+            program=program_of(mains[0].command),
+            command=mains[0].command,
+            head=head.pid,
+            pids={one.pid for one in (*members, *wrappers)},
+            mains=[one.pid for one in mains],
+            wrappers=[one.pid for one in wrappers],
+            began=min(one.born for one in (head, *mains)),
+            ended=None if None in ends else max(end for end in ends if end is not None),
+            ranks=len({one.rank for one in ranks}),
+            trained=any(one.trained for one in ranks),
+        )
+
+    def _worth_telling(self, head: Process) -> bool:
+        if head.role in _NO_STAGE:
+            return False
+        name = head.command.split(" ", 1)[0].rpartition("/")[2]
+        if head.reached or name.startswith(_PYTHONS) or head.role == "launcher" or head.pid == self.flight.facts.get("job"):
+            return True
+        last = (
+            head.ended if head.ended is not None else max([time for time, _ in self.flight.samples[-1:]], default=head.born)
+        )
+        return name not in _PLUMBING and last - head.born > _LONG
+
+
+def _is_program(process: Process, parent: Process) -> bool:
+    """Whether a process runs a program of its own: no fork of its parent, and nothing that a library starts for itself."""
+    copied = process.copy or (process.command == parent.command and not process.trained and process.role != "rank")
+    return not copied and process.role not in _NO_STAGE and _SERVANT not in process.command
+
+
+def _wraps(process: Process, child: Process) -> bool:
+    """Whether a command line ends with that of the program that it started."""
+    rest = child.command.partition(" ")[2]
+    return bool(rest) and process.command.endswith(f" {rest}") and len(process.command) > len(child.command)
+
+
+def _is_rank(process: Process, head: Process, flight: Flight) -> bool:
+    if process.trained and process.role not in {"loader worker", "tracker"}:
+        above = flight.processes.get(process.parent or 0)
+        return above is None or not (above.trained and above.pid != head.pid) or process.role == "rank"
+    if process.role != "rank":
+        return False
+    launched = head.role == "launcher" and head.pid != process.pid
+    return launched or process.page.get("world_size", 0.0) > 1
+
+
+def _name_members(flight: Flight, stage: Stage) -> None:
+    """Roles as they turned out: before a first step nobody knows which program will train."""
+    mains = set(stage.mains)
+    ranked = stage.ranks > 0
+    for pid in stage.pids:
+        process = flight.processes[pid]
+        if pid in mains:
+            process.role = "rank" if ranked else "program"
+            process.rank = process.rank if process.rank is not None else 0
+        elif pid in stage.wrappers:
+            process.role, process.rank = "wrapper", None
+        elif process.role in {"rank", "program"}:
+            process.role = "other"
+
+
+def _role(stage: Stage, stages: list[Stage]) -> str:
+    """What a program was for: what it did goes before what it is called, and that before its place in the script."""
+    name = stage.program
+    if stage.trained or (stage.ranks and not _EVALUATION.search(name)):
+        return "training"
+    if _SERVICE.search(name):
+        return "service"
+    for role, pattern in (("training", _TRAINING), ("evaluation", _EVALUATION), ("preparation", _PREPARATION)):
+        if pattern.search(name):
+            return role
+    trained = [other for other in stages if other.trained]
+    if any(_spans(stage, other) for other in trained):
+        return "service"
+    if trained and stage.ended is not None and stage.ended <= trained[0].began + _TOGETHER:
+        return "preparation"
+    return "other"
+
+
+def _spans(stage: Stage, other: Stage) -> bool:
+    """Whether one ran in the background of another: it was there before and is still there well after the other began."""
+    return stage.began <= other.began and (stage.ended is None or stage.ended > other.began + _TOGETHER)
+
+
+class _Gone:
+    """How a process ended, as the kernel told it."""
+
+    __slots__ = ("code", "known", "signal")
+
+    def __init__(self, code: int | None, signal: str | None, *, known: bool) -> None:
+        self.code, self.signal, self.known = code, signal, known
+
+
+def _gone(flight: Flight, process: Process) -> _Gone:
+    for event in flight.of_kind("gone"):
+        if event.details.get("pid") == process.pid:
+            code, signal = event.details.get("code"), event.details.get("signal")
+            return _Gone(code, signal, known=code is not None or signal is not None)
+    return _Gone(None, None, known=False)
+
+
+def _raised(flight: Flight, mains: Iterable[Process]) -> bool:
+    pids = {one.pid for one in mains}
+    return any(event.pid in pids and event.details.get("thread") == "MainThread" for event in flight.of_kind("exception"))
+
+
+def _failed(flight: Flight, stage: Stage) -> bool:
+    """Whether the program ended badly. What a launcher started again and ended with 0 did not, unless all of its ranks failed."""
+    last = _last_attempt(flight, stage)
+    gone = [_gone(flight, one) for one in last]
+    bad = [one.known and (one.code, one.signal) != (0, None) for one in gone]
+    raised = [_raised(flight, [one]) for one in last]
+    all_bad = all(one or two for one, two in zip(bad, raised, strict=True))
+    head = flight.processes[stage.head]
+    by_head = _gone(flight, head)
+    if by_head.known and head.pid not in stage.mains and head.role != "wrapper":
+        return (by_head.code, by_head.signal) != (0, None) or all_bad
+    if any(one.known for one in gone) or any(raised):
+        return any(bad) or any(two and not one.known for one, two in zip(gone, raised, strict=True))
+    return False
+
+
+def _last_attempt(flight: Flight, stage: Stage) -> list[Process]:
+    newest: dict[int | None, Process] = {}
+    for process in sorted((flight.processes[pid] for pid in stage.mains), key=lambda one: one.born):
+        newest[process.rank] = process
+    return [*newest.values()]
+
+
+def _same_work(stage: Stage, other: Stage) -> bool:
+    return stage.command == other.command
+
+
+def _made_up(stage: Stage, stages: list[Stage]) -> bool:
+    """Whether the same command, or one that goes on from its checkpoint, came to its end later."""
+    later = [one for one in stages if one.began > stage.began and one.program == stage.program and not one.failed]
+    return any(_same_work(one, stage) or _resumes(one.command, stage.command) for one in later if one.ended is not None)
+
+
+def _resumes(command: str, earlier: str) -> bool:
+    added = set(command.split()) - set(earlier.split())
+    return any(_RESUME.search(word) for word in added)
