@@ -19,20 +19,78 @@ KILL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("pids", "killed", "blamed"),
-    [("the machine's", 4242, True), ("the machine's", 7, False), ("a container's", 7, True)],
+OTHERS = "".join(
+    f"2026-09-21T14:14:{second:02},000000+00:00 Memory cgroup out of memory: Killed process {pid} (python) total-vm:1kB, "
+    "anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0\n"
+    for second, pid in enumerate((7, 8, 9, 10, 11))
 )
-def test_a_kill_of_a_process_that_the_recording_does_not_know_is_not_blamed(
-    tmp_path: Path, pids: str, killed: int, *, blamed: bool
-) -> None:
-    run = tmp_path / "run"
+
+
+def recorded(
+    folder: Path, kernel: str, *, pids: str = "the machine's", killed_at: float | None = None, **facts: object
+) -> Path:
+    """A run of one script, pid 4242, that ended with 3; where it says so, its only child was killed."""
+    run = folder / "run"
     (run / "recording").mkdir(parents=True)
-    facts = {"state": "failed", "code": 3, "job": 4242, "started": START, "ended": START + 120, "machine": {"pids": pids}}
-    (run / "run.json").write_text(json.dumps(facts))
+    machine = {"pids": pids, "group": "/jobs/ours"}
+    told = {"state": "failed", "code": 3, "job": 4242, "started": START, "ended": START + 120, "machine": machine, **facts}
+    (run / "run.json").write_text(json.dumps(told))
     (run / "exit.json").write_text(json.dumps({"code": 3, "time": START + 120}))
-    event = {"t": START + 1, "kind": "process", "pid": 4242, "role": "shell", "command": "bash train.sh"}
-    (run / "recording" / "events.jsonl").write_text(json.dumps(event) + "\n")
-    (run / "kernel.log").write_text(KILL.replace("4242", str(killed)))
-    told = [one.cause for one in why([str(run)]).findings]
+    events = [{"t": START + 1, "kind": "process", "pid": 4242, "role": "shell", "command": "bash train.sh"}]
+    if killed_at is not None:
+        child = {"pid": 4243, "parent": 4242, "role": "program", "rank": 0, "command": "python train.py"}
+        events += [
+            {"t": START + 1, "kind": "process", **child},
+            {"t": killed_at, "kind": "gone", "pid": 4243, "signal": "SIGKILL"},
+        ]
+    (run / "recording" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (run / "kernel.log").write_text(kernel)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("pids", "killed", "died", "blamed"),
+    [
+        ("the machine's", 4242, None, True),
+        ("the machine's", 7, None, False),
+        ("the machine's", 7, START + 60.5, False),
+        ("a container's", 7, None, False),
+        ("a container's", 7, START + 60.5, True),
+        ("a container's", 7, START + 100.0, False),
+    ],
+)
+def test_a_kill_counts_where_it_names_the_job_or_came_when_the_job_was_killed(
+    tmp_path: Path, pids: str, killed: int, died: float | None, *, blamed: bool
+) -> None:
+    run = recorded(tmp_path, KILL.replace("4242", str(killed)), pids=pids, killed_at=died)
+    told = [one.cause for one in why([str(run)]).findings if one.level == "did" or one.strength == "decisive"]
     assert ("host-memory/oom-kill" in told) == blamed
+
+
+def test_of_many_kills_only_the_jobs_own_is_quoted(tmp_path: Path) -> None:
+    """Also where the kernel log is given by hand."""
+    for kernel_log in (None, str(tmp_path / "dmesg.txt")):
+        folder = tmp_path / str(kernel_log is None)
+        folder.mkdir()
+        (tmp_path / "dmesg.txt").write_text(OTHERS + KILL)
+        run = recorded(folder, OTHERS + KILL)
+        found = why([str(run)], kernel_log=kernel_log).findings
+        kill = next(one for one in found if one.cause == "host-memory/oom-kill")
+        quotes = [item.quote for sign in kill.signs for item in sign.evidence if item.source == "kernel"]
+        assert len(quotes) == 1
+        assert "process 4242" in quotes[0]
+
+
+def test_a_kill_before_the_run_began_is_none_of_its_own(tmp_path: Path) -> None:
+    run = recorded(
+        tmp_path, KILL.replace("4242", "7").replace("14:14:20", "14:11:50"), pids="a container's", killed_at=START + 1.0
+    )
+    supporting = [sign for one in why([str(run)]).findings for sign in one.signs if sign.strength != "against"]
+    assert not [item for sign in supporting for item in sign.evidence if item.source == "kernel"]
+
+
+def test_a_kill_in_the_control_group_of_the_job_is_its_own(tmp_path: Path) -> None:
+    summary = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/jobs/ours/inner,task=python,pid=7,uid=0"
+    kernel = f"2026-09-21T14:14:20,000000+00:00 {summary}\n" + KILL.replace("4242", "7")
+    found = why([str(recorded(tmp_path, kernel, pids="a container's"))]).findings
+    assert found[0].cause == "host-memory/oom-kill"

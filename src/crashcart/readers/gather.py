@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
 from crashcart.errors import CommandError
-from crashcart.flight import Pid
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
-from crashcart.record import record
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from crashcart.case import KernelEvent
-    from crashcart.flight import Flight
     from crashcart.readers.traces.survivors import Found
 
 __all__ = ["Given", "gather"]
@@ -185,23 +183,23 @@ class _Gathering:
             )
             return
         from crashcart.readers.kernel import place, read_kernel
+        from crashcart.readers.kernel.tie import own_pids, recorded_job, tie
         from crashcart.readers.logs.clock import pids_of, times_of
 
         start, end = times_of(self.case.log.lines)
         pids = pids_of(self.case.log.lines)
         if flight is not None:
             start, end = flight.facts.get("started", start), flight.facts.get("ended", end)
-            own = frozenset(pid.number if isinstance(pid, Pid) else pid for pid in flight.processes)
-        else:
-            own = frozenset()
+            pids = frozenset()  # those of the log are no better known than those of the recording
+        own = own_pids(flight) if flight is not None else frozenset()
         for kept, known in recorded or [(path or "", own)]:
             try:
                 events = read_kernel(kept)
             except OSError as problem:
                 raise CommandError(f"{kept}: {problem.strerror or problem}.") from None
-            others = _of_others(events, flight, known) if recorded else {}
-            own_pids = {**others, **dict.fromkeys({*pids, *known}, True)}
-            self.case.kernel += place(events, run_start=start, run_end=end, pids=own_pids)
+            placed = place(events, run_start=start, run_end=end, pids={*pids, *known})
+            self.case.kernel += tie(placed, recorded_job(flight, known, start, end)) if flight is not None else placed
+        self.case.kernel = _own_kills_only(self.case.kernel)
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""
@@ -238,13 +236,15 @@ class _Gathering:
         self.case.notes += notes
 
 
-def _of_others(events: Iterable[KernelEvent], flight: Flight | None, own: frozenset[int]) -> dict[int, bool]:
-    """Processes that were killed for memory and that the recording, which saw every process of the job, does not know."""
-    machine = flight.facts.get("machine") if flight is not None else None
-    if not isinstance(machine, dict) or machine.get("pids") != "the machine's":  # in a container they have other numbers
-        return {}
-    killed = (event.details.get("pid") for event in events if event.kind == "oom-kill")
-    return {pid: False for pid in killed if isinstance(pid, int) and pid not in own}
+def _own_kills_only(events: tuple[KernelEvent, ...]) -> tuple[KernelEvent, ...]:
+    """Where a kill is known to be the job's, those of which nothing is known are not."""
+    if not any(event.kind == "oom-kill" and event.ours for event in events):
+        return events
+    why = "another kill is known to be the job's"
+    return tuple(
+        replace(event, ours=False, why_ours=why) if event.kind == "oom-kill" and event.ours is None else event
+        for event in events
+    )
 
 
 def _is_run(folder: str) -> bool:

@@ -59,7 +59,27 @@ def _row(path: str) -> dict[str, Any]:
         "state": state,
         "outcome": f"{state} {detail}" if state == "hangs" else f"{state} ({detail})" if detail else state,
         "cause": _cause(findings, state),
+        "stages": _stages(findings),
     }
+
+
+def _stages(findings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The programs of the run in brief, where there are several."""
+    told = findings.get("stages")
+    stages = (
+        [one for one in told if isinstance(one, dict) and isinstance(one.get("ending"), dict)]
+        if isinstance(told, list)
+        else []
+    )
+    return [
+        {
+            "program": one.get("program"),
+            "role": one.get("role"),
+            "state": one["ending"].get("state"),
+            "decided": one.get("decided"),
+        }
+        for one in (stages if len(stages) > 1 else ())
+    ]
 
 
 def _state(path: str, facts: dict[str, Any], ended: dict[str, Any], told: dict[str, Any]) -> tuple[str, str]:

@@ -127,8 +127,18 @@ def _machine() -> dict[str, Any]:
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "boot": boot_id(),
         "pids": "the machine's" if _first_namespace() else "a container's",
+        "group": _memory_group(),
         "crashcart_python": sys.version.split()[0],
     }
+
+
+def _memory_group() -> str:
+    """The control group by which the kernel's reports of kills name the job; ``/`` where it has none of its own."""
+    with contextlib.suppress(OSError), open("/proc/self/cgroup", encoding="utf-8", errors="replace") as file:
+        groups = [line.rstrip("\n").split(":", 2) for line in file]
+        named = {controller: path for _, controllers, path in groups for controller in controllers.split(",")}
+        return named.get("memory") or named.get("", "/")
+    return "/"
 
 
 def _first_namespace() -> bool:

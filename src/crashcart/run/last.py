@@ -25,6 +25,8 @@ _LONGEST = 1 << 20
 _SHORT = 1 << 16
 _EARLIER = 60  # seconds before the start that may still matter
 _PATIENCE = 3.0
+_MOST_STAGES = 6
+_FAILED = {"crashed": "failed", "killed": "killed", "hung": "hung"}  # how the work ended, as `runs` says it
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
 
 
@@ -50,11 +52,14 @@ def finish(job: Supervisor, folder: str, status: int) -> None:
     }
     if job.folder is not None:
         write_json(os.path.join(job.folder, "run.json"), job.facts)
-    if status:
+    if status or job.ended_badly:
         _keep_kernel_log(job)
-    verdict = _verdict(job, folder) if job.folder is not None else {}
-    _summary(job, code, name, verdict, left)
-    job.notifier.tell("death" if status else "end", {"code": code, "signal": name, **verdict})
+    answer = _answer(job, folder) if job.folder is not None else {}
+    _take_over_state(job, answer)
+    verdict = _verdict(job, folder, answer)
+    _summary(job, code, name, answer, verdict)
+    _tell_left(job, left)
+    job.notifier.tell("end" if job.facts["state"] == "finished" else "death", {"code": code, "signal": name, **verdict})
     job.notifier.finish()
     if job.live and job.folder is not None:
         shutil.rmtree(job.live, ignore_errors=True)
@@ -114,29 +119,70 @@ def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
         time.sleep(0.1)
 
 
-def _verdict(job: Supervisor, folder: str) -> dict[str, Any]:
-    """The answer of ``why``, written into the run folder; nothing where nothing is wrong."""
-    if job.options.explain is None:
+def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
+    """What ``why`` says, written into the run folder."""
+    data: dict[str, Any] = {}
+    if job.options.explain is not None:
+        with contextlib.suppress(Exception):  # the job's exit code is worth more than our explanation
+            data = job.options.explain(folder)
+            write_json(
+                os.path.join(folder, "findings.json"), {name: value for name, value in data.items() if name != "headline"}
+            )
+    return data
+
+
+def _take_over_state(job: Supervisor, answer: dict[str, Any]) -> None:
+    """A script that ends with 0 after its training failed has not finished."""
+    state = _FAILED.get(answer.get("ending", {}).get("state"))
+    if job.facts["state"] == "finished" and state is not None:
+        job.facts["state"] = state
+        if job.folder is not None:
+            write_json(os.path.join(job.folder, "run.json"), job.facts)
+
+
+def _verdict(job: Supervisor, folder: str, answer: dict[str, Any]) -> dict[str, Any]:
+    """The first finding; nothing where nothing is wrong."""
+    first = answer["findings"][0] if answer.get("findings") else None
+    if first is None or (job.facts["state"] == "finished" and first["role"] != "cause"):
         return {}
-    with contextlib.suppress(Exception):  # the job's exit code is worth more than our explanation
-        data = job.options.explain(folder)
-        said = data.pop("headline", "")
-        write_json(os.path.join(folder, "findings.json"), data)
-        first = data["findings"][0] if data.get("findings") else None
-        if first is not None and (job.facts["state"] != "finished" or first["role"] == "cause"):
-            rank = data["ending"].get("first_rank")
-            return {"says": said, "cause": first["cause"], "title": first["title"], "rank": rank, "run": folder}
-    return {}
+    rank = answer["ending"].get("first_rank")
+    return {
+        "says": answer.get("headline", ""),
+        "cause": first["cause"],
+        "title": first["title"],
+        "rank": rank,
+        "run": folder,
+    }
 
 
-def _summary(
-    job: Supervisor, code: int | None, name: str | None, verdict: dict[str, Any], left: list[dict[str, Any]]
-) -> None:
+def _stage_words(stage: dict[str, Any]) -> str:
+    """`train.py (2 ranks) crashed with exit code 1`."""
+    ending, ranks = stage["ending"], stage["ranks"]
+    how = (
+        f" by {ending['signal']}"
+        if ending["signal"]
+        else f" with exit code {ending['exit_code']}"
+        if ending["exit_code"]
+        else ""
+    )
+    return str(stage["program"]) + (f" ({ranks} ranks)" if ranks > 1 else "") + f" {ending['state']}{how}"
+
+
+def _summary(job: Supervisor, code: int | None, name: str | None, answer: dict[str, Any], verdict: dict[str, Any]) -> None:
+    stages = answer.get("stages") or []
+    decided = next((stage for stage in stages if stage["decided"]), None)
     steps = max((page.whole("steps") or 0 for page in job.pages.ranks), default=0)
+    if decided is not None:
+        steps = decided["ending"]["optimizer_steps"] or 0
     ended = "finished" if code == 0 else f"ended by {name}" if name else f"ended with exit code {code}"
+    if code == 0 and job.facts["state"] != "finished" and decided is not None:
+        ended = f"the command ended with exit code 0, but {_stage_words(decided)},"
     job.say(
         f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
     )
+    if len(stages) > 1:
+        more = f"{len(stages) - _MOST_STAGES} more; " if len(stages) > _MOST_STAGES else ""
+        job.say(f"stages: {more}{'; '.join(map(_stage_words, stages[-_MOST_STAGES:]))}.")
     if _incomplete(job):
         job.say(
             f"the recording is incomplete: {job.lost} bytes of the log and {job.writer.lost} records found no room on the disk."
@@ -145,6 +191,9 @@ def _summary(
         job.say(f"the reader of its {job.unread} had gone, as `head` does, and the job got to know, as it would without us.")
     elif verdict:
         job.say(f"{verdict['says']} ({verdict['cause']}) The whole answer: crashcart why")
+
+
+def _tell_left(job: Supervisor, left: list[dict[str, Any]]) -> None:
     for one in left:
         held = f" and holds {one['gpu'] / (1 << 30):.1f} GB of GPU memory" if one["gpu"] else ""
         job.say(f"process {one['pid']} ({one['role']}) of the job is still there{held}: {str(one['command'])[:60]}")

@@ -73,6 +73,7 @@ class Supervisor:
         self.options = options
         self.before = list(before)
         self.stopped_for_hang = False
+        self.ended_badly = False  # some process of the job, whatever its script made of it
         self.folder, self.refused = make_folder(options.command)
         self.live = live_folder(self.folder or "/tmp")  # noqa: S108 - only where no folder could be made
         self.status: int | None = None
@@ -143,7 +144,8 @@ class Supervisor:
         self.watchers = Watchers(self)
         self.ends = Ends(self._gone)
         self.ends.watch(self.job)
-        self._update(pid=os.getpid(), keeper=self.link.keeper, job=self.job)
+        cards = [{"index": card.index, "bus": card.bus} for card in self.cards.cards]
+        self._update(pid=os.getpid(), keeper=self.link.keeper, job=self.job, cards=cards)
         self.writer.event("started", job=self.job, command=self.facts["command"])
         due = time.monotonic()
         while self.status is None:
@@ -212,6 +214,7 @@ class Supervisor:
 
     def _gone(self, moment: float, pid: int, how: dict[str, int | str]) -> None:
         """A process has ended; comes from another thread. How the first one ended the keeper knows for sure."""
+        self.ended_badly |= bool(how.get("code")) or "signal" in how
         if how or pid != self.job:
             self.writer.event("gone", t=moment, pid=pid, **how)
 

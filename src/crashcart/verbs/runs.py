@@ -49,12 +49,21 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield name
             name = ""
         line = f"{name:{width}}  {how:{outcome}}  {long:>{took}}  {large:>{size}}"
-        rest = "  ".join(part for part in (row["cause"], _where(row)) if part)
+        rest = "  ".join(part for part in (row["cause"], _stage(row), _where(row)) if part)
         if len(line) + 2 + len(rest) <= _WIDE:
             yield f"{line}  {rest}".rstrip()
         else:
             yield line
             yield f"{'':{width}}  {rest}"
+
+
+def _stage(row: dict[str, Any]) -> str:
+    """Which program of several decided how the run ended."""
+    decided = next((one for one in row["stages"] if one["decided"]), None)
+    if decided is None or row["state"] in {"finished", "running"}:
+        return ""
+    place = row["stages"].index(decided) + 1
+    return f"in {decided['program']} (stage {place} of {len(row['stages'])})"
 
 
 def _where(row: dict[str, Any]) -> str:

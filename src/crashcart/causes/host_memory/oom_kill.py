@@ -144,18 +144,18 @@ def in_machine(case: Case) -> Iterator[Sign]:
     leader = first(case) if case.kernel else None
     denied = leader is not None and leader.says(_REFUSED)  # which a kill of somebody else does not speak against
     leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
-    for event in case.kernel:
-        if event.kind == "oom-kill" and event.ours is None and (otherwise := _ended_otherwise(case, leader)):
-            if not denied:
-                yield Sign("against", f"the kernel's victim was not this run: {otherwise}", (event.evidence,))
-        elif event.kind == "oom-kill" and event.ours is not False:
-            victim = event.details.get("process", "a process")
-            sure = event.ours is True and not leaked
-            why = f" ({event.why_ours})" if event.why_ours else ""
-            yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
-        elif event.kind == "oom-kill" and not denied:
-            why = event.why_ours or "time or process differ"
-            yield Sign("against", f"the kernel's victim was not this run ({why})", (event.evidence,))
+    otherwise = _ended_otherwise(case, leader)
+    kills = [event for event in case.kernel if event.kind == "oom-kill"]
+    possible = [event for event in kills if event.ours or (event.ours is None and not otherwise)]
+    for event in possible:
+        victim = event.details.get("process", "a process")
+        sure = event.ours is True and not leaked
+        why = f" ({event.why_ours})" if event.why_ours else ""
+        yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
+    if kills and not possible and not denied:  # one of them says enough
+        why = kills[-1].why_ours if kills[-1].ours is False else otherwise
+        says = f"the kernel's victim was not this run ({why or 'time or process differ'})"
+        yield Sign("against", says, (kills[-1].evidence,))
     if (
         case.exit is not None
         and case.exit.signal == "SIGKILL"
