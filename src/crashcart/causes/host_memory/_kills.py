@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
-from crashcart.causes.host_memory._recorded import ample, no_kill
+from crashcart.causes.host_memory._recorded import ample, killed_by_guard, no_kill
 from crashcart.deaths import first
 from crashcart.record import record
 
@@ -88,6 +88,8 @@ def not_for_memory(case: Case) -> bool:
     """Whether a recording proves that nobody was killed for memory: it was not short, and no counter of kills moved."""
     leader = first(case)
     if leader is None or leader.signal != "SIGKILL":
+        return False
+    if killed_by_guard(case, leader) is not None:
         return False
     return no_kill(case, leader) is not None and ample(case, leader.time)
 

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from crashcart.flight import clock, took
+from crashcart.flight import clock, program_of, took
 from crashcart.model import Evidence
 from crashcart.record import record
 
@@ -22,6 +22,10 @@ NEAR = 6.0  # seconds before a death
 BINS = 6
 EACH = 2
 GROWTH = 1.3
+NEARLY = 0.95
+NOTICEABLE = 64 << 20
+# Wrappers that kill nobody for memory.
+BYSTANDERS = frozenset({"timeout", "nohup", "env", "nice", "ionice", "taskset", "numactl", "stdbuf", "script", "time", "conda", "uv", "poetry"})  # fmt: skip
 
 
 @record(frozen=True)
@@ -118,6 +122,34 @@ def climbed(case: Case, death: Death) -> Evidence | None:
             grew = f"{process.name} grew from {gib(rose[0])} to {gib(rose[1])} in {took(series[-1][0] - series[0][0])}"
             return Evidence("recorder", f"{grew} of training, without levelling off", f"recorder {at}", rank, at)
     return None
+
+
+def grown(case: Case, death: Death) -> Evidence | None:
+    """How far a process had grown since its first step, where it ended at its largest."""
+    if case.flight is None:
+        return None
+    sizes = while_training(case, death.process.pid, case.flight.series("process", "rss", death.process.pid))
+    values = [size for _, size in sizes if size > 0]
+    if len(values) < EACH or values[-1] < NEARLY * max(values):
+        return None
+    begin, end = min(values[:EACH]), values[-1]
+    if end < GROWTH * begin or end - begin < NOTICEABLE:
+        return None
+    quote = f"{death.process.name} grew from {gib(begin)} to {gib(end)} in {took(sizes[-1][0] - sizes[0][0])} of training"
+    return Evidence("recorder", quote, f"recorder {clock(death.time)}", death.process.rank, clock(death.time))
+
+
+def guard_of(case: Case) -> str:
+    """The program that stands around the one in question and may have killed it; nothing where there is none."""
+    flight = case.flight
+    wrappers = flight.stage.wrappers if flight is not None and flight.stage is not None else []
+    commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
+    return next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
+
+
+def killed_by_guard(case: Case, death: Death) -> Evidence | None:
+    """The growth of a process that was killed, where a program around it may watch its memory."""
+    return grown(case, death) if death.signal == "SIGKILL" and guard_of(case) else None
 
 
 def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> list[tuple[float, float]]:

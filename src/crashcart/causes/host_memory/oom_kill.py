@@ -26,7 +26,7 @@ from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import counted, loaded, prefetched, smaller
 from crashcart.causes.host_memory._foreseen import limit
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
-from crashcart.causes.host_memory._recorded import climbed, host_kills, no_kill, own_kills, short
+from crashcart.causes.host_memory._recorded import climbed, guard_of, host_kills, killed_by_guard, no_kill, own_kills, short
 from crashcart.deaths import before, finished, first, hung, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -236,6 +236,9 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     elif own is None and host is not None and host.moved:
         says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)
+    elif (grew := killed_by_guard(case, death)) is not None:
+        says = f"{death.how} when its memory had grown, and {guard_of(case)}, which had started it, may limit that"
+        yield Sign("strong", says, (*seen, grew), fatal, at)
     elif lacking:
         says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel's count"
         yield Sign("strong", says, seen, fatal, at)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.hang._recorded import stall
-from crashcart.causes.host_memory._recorded import ample, no_kill
+from crashcart.causes.host_memory._recorded import ample, grown, killed_by_guard, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import by_us, deaths, finished, first, hung, order, stopped_first, timed_out_by, whole
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.deaths import Death
     from crashcart.log import Raised
+    from crashcart.model import Strength
 
 title = "The run was ended from outside (Ctrl-C, a closed terminal, kill -9)"
 breadth = 1
@@ -134,9 +135,12 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
     if counted is None or not ample(case, leader.time):
         return
     who = "the whole job, its launcher too," if launcher is not None else leader.process.name
-    says = f"{who} was killed by SIGKILL from outside: memory was not short and nothing of the job had failed before"
+    grew = grown(case, leader)
+    though = ", though it had grown" if grew is not None else ""
+    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before"
     seen = leader.evidence if launcher is None else unranked(leader.evidence)
-    yield Sign("decisive", says, (seen, counted.evidence), order=order(case))
+    sure: Strength = "weak" if killed_by_guard(case, leader) is not None else "decisive"
+    yield Sign(sure, says, (seen, counted.evidence, *((grew,) if grew else ())), order=order(case))
 
 
 TERMINAL = Fix(
