@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,14 +182,17 @@ def trial(kind: str, script: str, chance: random.Random, keep: str | None) -> Tr
         commands = textwrap.dedent(SCRIPTS[script]).replace("LAUNCH", launch).replace("PYTHON", sys.executable)
         Path(folder, "run.sh").write_text(commands + "\n", encoding="utf-8")
         began = time.monotonic()
-        done = subprocess.run(
-            [sys.executable, "-m", "crashcart.cli", "run", "--quiet", "--on-hang", "stop", "--grace", "5", "--", "bash", "run.sh"],
-            cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE,
-            env={**os.environ, "CRASHCART_RUNS": f"{folder}/runs", "OMP_NUM_THREADS": "1", "CRASHCART_HANG_SECONDS": "8"},
-        )  # fmt: skip
+        output = Path(folder, "output.txt")
+        with output.open("wb") as stream:  # no pipe: a process that outlives the job would keep it open
+            subprocess.run(
+                [sys.executable, "-m", "crashcart.cli", "run", "--quiet", "--on-hang", "stop", "--grace", "5", "--", "bash", "run.sh"],
+                cwd=folder, stdout=stream, stderr=stream, check=False, timeout=PATIENCE,
+                env={**os.environ, "CRASHCART_RUNS": f"{folder}/runs", "OMP_NUM_THREADS": "1", "CRASHCART_HANG_SECONDS": "8"},
+            )  # fmt: skip
         (run,) = Path(folder, "runs").glob("*-run")
+        kill_left(run)
         diagnosis = why(str(run))
-        said = re.search(r"Root Cause.*?rank\s*:\s*(\d+)", done.stdout + done.stderr, re.DOTALL)
+        said = re.search(r"Root Cause.*?rank\s*:\s*(\d+)", output.read_text(encoding="utf-8", errors="replace"), re.DOTALL)
         trained = [stage for stage in diagnosis.stages if stage.program == "train.py"]
         stage = next((stage for stage in diagnosis.stages if stage.decided), None)
         number = next((str(place) for place, one in enumerate(trained) if one is stage), "")
@@ -210,6 +215,13 @@ def trial(kind: str, script: str, chance: random.Random, keep: str | None) -> Tr
             seconds=time.monotonic() - began,
             folder=folder if keep else "",
         )
+
+
+def kill_left(run: Path) -> None:
+    """End what outlived the job, as the recording names it."""
+    for process in json.loads((run / "run.json").read_text(encoding="utf-8")).get("left") or ():
+        with contextlib.suppress(OSError):
+            os.kill(process["pid"], signal.SIGKILL)
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ from crashcart.run.outside.disk import Disk
 from crashcart.run.outside.files import Kept, number_after
 from crashcart.run.outside.gpu import Cards
 from crashcart.run.outside.processes import Tree
+from crashcart.run.outside.roles import recorded_role, wraps
 from crashcart.run.outside.sampler import Sampler
 
 if TYPE_CHECKING:
@@ -236,6 +237,38 @@ def test_a_process_says_its_rank_itself_and_its_parent_turns_out_to_be_the_launc
             tree.tell_rank(process.pid, rank)
         assert tree.root.role == "launcher"
         assert [(one.role, one.rank) for one in children_of(tree)[:2]] == [("rank", 0), ("rank", 1)]
+
+
+def test_a_guard_around_a_program_is_a_wrapper_and_the_program_becomes_a_rank_when_it_trains(
+    mark: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
+    guarded = f"subprocess.call(['timeout', '600', sys.executable, {str(tmp_path / 'train.py')!r}])"
+    with job(f"import subprocess, sys\n{guarded}", mark) as (_, tree):
+        assert tree.root is not None
+        roles = {
+            one.command.partition(" ")[0].rpartition("/")[2]: one for one in tree.processes.values() if one is not tree.root
+        }
+        assert roles["timeout"].role == "wrapper"
+        program = next(one for name, one in roles.items() if name.startswith("python"))
+        tree.tell_trained(program.pid)
+        assert (program.role, program.rank, program.assumed) == ("rank", 0, True)
+        assert (recorded_role(program), recorded_role(tree.root)) == ("rank", "wrapper")
+
+
+def test_a_rank_in_the_users_shell_makes_no_ranks_of_what_a_script_starts(mark: str) -> None:
+    script = f"{sys.executable} -c '{SLEEPERS}'; true"
+    code = "import os; os.execvp('bash', ['bash', '-c', " + repr(script) + "])"
+    with job(code, mark, RANK="3") as (_, tree):
+        (program,) = (one for one in children_of(tree) if one.role == "rank")
+        assert (program.rank, program.assumed, recorded_role(program)) == (3, True, "program")
+
+
+def test_what_a_command_line_wraps_is_told_from_what_it_mentions() -> None:
+    assert wraps("python guard.py 600 python train.py --lr 1", "/usr/bin/python3.11 train.py --lr 1")
+    assert wraps("/bin/guard ./train --lr 1", "./train --lr 1")
+    assert not wraps("python train.py --script eval.py", "python eval.py")
+    assert not wraps("python train.py", "python train.py")
 
 
 def test_a_worker_that_becomes_another_program_changes_its_role(mark: str) -> None:
