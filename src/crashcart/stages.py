@@ -259,7 +259,7 @@ def _name_members(flight: Flight, stage: Stage) -> None:
 def _role(stage: Stage, stages: list[Stage]) -> str:
     """What a program was for: what it did goes before what it is called, and that before its place in the script."""
     name = stage.program
-    if stage.trained or (stage.ranks and not _EVALUATION.search(name)):
+    if stage.trained or (stage.ranks and not any(one.search(name) for one in (_EVALUATION, _PREPARATION, _SERVICE))):
         return "training"
     if _SERVICE.search(name):
         return "service"

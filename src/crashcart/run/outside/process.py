@@ -32,7 +32,7 @@ class Process:
 
     __slots__ = (
         "_image", "_paths", "_raw", "arguments", "assumed", "comm", "command", "descriptors", "fields", "files", "files_at", "forked", "gone",
-        "launches", "parent", "parent_pid", "pid", "place", "rank", "role", "row", "row_at", "start", "stated", "still", "told",
+        "launches", "of_several", "parent", "parent_pid", "pid", "place", "rank", "role", "row", "row_at", "start", "stated", "still", "told",
         "trained",
     )  # fmt: skip
 
@@ -43,7 +43,7 @@ class Process:
         self.descriptors = [_NOT_KEPT] * len(FILES)
         self.gone = False
         self.role = OTHER
-        self.assumed = self.forked = self.trained = False
+        self.assumed = self.forked = self.trained = self.of_several = False
         self.launches = ""  # the role of a program that turned out to start the one that trains
         self.rank: int | None = None
         self.stated: int | None = None
@@ -118,9 +118,10 @@ class Process:
         self.forked = parent is not None and self.place == parent.place != (b"0", b"0")
         try:
             raw = once(folder + "cmdline", 1 << 14)
-            self.stated = (
-                parent.stated if parent is not None and self.forked else stated_rank(once(folder + "environ", 1 << 18))
-            )
+            if parent is not None and self.forked:
+                self.stated, self.of_several = parent.stated, parent.of_several
+            else:
+                self.stated, self.of_several = stated_rank(once(folder + "environ", 1 << 18))
         except OSError:
             return
         if raw:  # a process that has ended has none any more

@@ -41,14 +41,16 @@ _COMPILE = ("torch._inductor.compile_worker", "_inductor/compile_worker")
 # What multiprocessing starts beside its workers: `from multiprocessing.resource_tracker import main;main(5)`
 _SERVANTS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 _RANKS = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"LOCAL_RANK")
+_SIZES = (b"WORLD_SIZE", b"OMPI_COMM_WORLD_SIZE")
 _PYTHONS = ("python", "pypy")
 _TAKES_VALUE = frozenset(("-X", "-W", "--check-hash-based-pycs"))
 
 
-def stated_rank(environ: bytes) -> int | None:
-    """The rank that the launcher wrote into the environment."""
-    values = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if entry[:1] in b"ROL")
-    return next((int(values[name]) for name in _RANKS if values.get(name, b"").isdigit()), None)
+def stated_rank(environ: bytes) -> tuple[int | None, bool]:
+    """The rank that stands in the environment, and whether it is said to be one of several."""
+    values = dict(entry.partition(b"=")[::2] for entry in environ.split(b"\0") if entry[:1] in b"ROLW")
+    rank = next((int(values[name]) for name in _RANKS if values.get(name, b"").isdigit()), None)
+    return rank, any(values.get(name, b"").isdigit() and int(values[name]) > 1 for name in _SIZES)
 
 
 def recorded_role(process: Process) -> str:
@@ -105,7 +107,9 @@ def _only_assumed(process: Process) -> bool:
 
 
 def _set_by_launcher(process: Process) -> bool:
-    """Whether the rank in the environment is a launcher's word: what the whole job inherits may be the user's shell's."""
+    """Whether the rank in the environment is a launcher's word: a lone one that the whole job inherits may be the user's shell's."""
+    if process.of_several:
+        return True
     root = process
     while root.parent is not None:
         root = root.parent
