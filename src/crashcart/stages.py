@@ -65,10 +65,43 @@ def divide(flight: Flight) -> list[Stage]:
     """The programs of a run in the order in which they began."""
     tree = _Tree(flight)
     stages = [stage for root in tree.roots for stage in tree.stages_below(root, ())]
-    stages.sort(key=lambda stage: stage.began)
+    stages = _join_ranks(flight, sorted(stages, key=lambda stage: stage.began))
     for stage in stages:
         stage.role = _role(stage, stages)
     return stages
+
+
+def _join_ranks(flight: Flight, stages: list[Stage]) -> list[Stage]:
+    """Ranks of one group that no common process of the job started (srun, Ray, an unknown launcher) are one stage."""
+    joined: list[Stage] = []
+    for stage in stages:
+        own = _ranks_of_group(flight, stage)
+        same = (one for one in joined if own and one.program == stage.program and _spans(one, stage))
+        other = next((one for one in same if (theirs := _ranks_of_group(flight, one)) and not theirs & own), None)
+        if other is None:
+            joined.append(stage)
+        else:
+            _merge(other, stage)
+            other.ranks = len(own | _ranks_of_group(flight, other))
+    return joined
+
+
+def _ranks_of_group(flight: Flight, stage: Stage) -> set[int]:
+    """The numbers of ranks that say that they are of several."""
+    mains = [flight.processes[pid] for pid in stage.mains]
+    return {one.rank for one in mains if one.rank is not None and one.page.get("world_size", 0.0) > 1}
+
+
+def _merge(stage: Stage, other: Stage) -> None:
+    """Make one stage of two."""
+    stage.pids |= other.pids
+    stage.mains += other.mains
+    stage.wrappers += other.wrappers
+    stage.failed |= other.failed
+    stage.trained |= other.trained
+    stage.role = other.role if other.trained else stage.role
+    stage.began = min(stage.began, other.began)
+    stage.ended = None if stage.ended is None or other.ended is None else max(stage.ended, other.ended)
 
 
 def choose_deciding(flight: Flight) -> Stage | None:
@@ -87,8 +120,10 @@ def choose_deciding(flight: Flight) -> Stage | None:
     training = [stage for stage in failed if stage.role == "training" and not _made_up(stage, stages)]
     if training:
         return [stage for stage in training if _same_work(stage, training[0])][-1]
-    if failed and flight.ending.get("code") != 0:
-        return failed[-1]
+    if flight.ending.get("code") != 0:  # what outlived a script that was stopped in the middle of it is what it was about
+        left = [stage for stage in stages if stage.role == "training" and stage.ended is None]
+        if left or failed:
+            return (left or failed)[-1]
     trained = [stage for stage in stages if stage.role == "training"]
     return (trained or stages)[-1]
 
@@ -124,14 +159,7 @@ def join_nodes(flights: Iterable[Flight]) -> list[Stage]:
             ranks.setdefault((stage.program, number), set()).update(own)
             other = joined.setdefault((stage.program, number), stage)
             if other is not stage:
-                other.pids |= stage.pids
-                other.mains += stage.mains
-                other.wrappers += stage.wrappers
-                other.failed |= stage.failed
-                other.trained |= stage.trained
-                other.role = stage.role if stage.trained else other.role
-                other.began = min(other.began, stage.began)
-                other.ended = None if other.ended is None or stage.ended is None else max(other.ended, stage.ended)
+                _merge(other, stage)
     for key, stage in joined.items():
         stage.ranks = len(ranks[key])
     return sorted(joined.values(), key=lambda stage: stage.began)

@@ -272,6 +272,22 @@ def test_a_hang_of_another_stage_is_not_this_ones() -> None:
     assert leader.process.rank == 0
 
 
+def test_ranks_that_nobody_of_the_job_started_together_are_one_stage_if_they_are_of_one_group() -> None:
+    """As srun's tasks are: each is the child of a daemon that is none of the job's."""
+    history = History(code=1)
+    for rank in (0, 1):
+        history.process(10 + rank, 900 + rank, "rank", "python train.py", born=1.0 + rank / 10, rank=rank, steps=9)
+        history.flight.processes[10 + rank].page["world_size"] = 2.0
+    history.gone(11, 20, signal="SIGKILL")
+    history.raised(10, 20.1, "RuntimeError", "gloo/transport/tcp/pair.cc:553] Connection closed by peer")
+    history.gone(10, 21, code=1)
+    case = history.case()
+    assert [one[:3] for one in told(case)] == [("train.py", "training", 2)]
+    leader = first(case)
+    assert leader is not None
+    assert leader.process.rank == 1
+
+
 def test_forks_and_helpers_of_a_program_are_no_stages() -> None:
     history = History(code=0)
     history.process(10, 1, "rank", "python train.py", born=0, rank=0, steps=9)

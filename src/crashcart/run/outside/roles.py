@@ -130,7 +130,7 @@ def _top(process: Process, program: str, target: str) -> tuple[str, int | None, 
         return OTHER, None, False
     if not servant and not process.forked and (program.startswith(_PYTHONS) or _runs_python(process)):
         return RANK, process.stated or 0, True
-    return (LAUNCHER if process.parent is None else OTHER), None, False
+    return (WRAPPER if process.parent is None else OTHER), None, False
 
 
 def _runs_python(process: Process) -> bool:
