@@ -89,8 +89,16 @@ def test_a_kill_before_the_run_began_is_none_of_its_own(tmp_path: Path) -> None:
     assert not [item for sign in supporting for item in sign.evidence if item.source == "kernel"]
 
 
-def test_a_kill_in_the_control_group_of_the_job_is_its_own(tmp_path: Path) -> None:
-    summary = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/jobs/ours/inner,task=python,pid=7,uid=0"
+@pytest.mark.parametrize(
+    ("group", "pids", "blamed"),
+    [("ours", "a container's", True), ("theirs", "a container's", False), ("ours", "the machine's", False)],
+)
+def test_a_control_group_speaks_where_numbers_of_processes_do_not(
+    tmp_path: Path, group: str, pids: str, *, blamed: bool
+) -> None:
+    """Several jobs may share a group, so that a number that is known not to be the job's goes before it."""
+    summary = f"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),task_memcg=/jobs/{group}/inner,task=python,pid=7,uid=0"
     kernel = f"2026-09-21T14:14:20,000000+00:00 {summary}\n" + KILL.replace("4242", "7")
-    found = why([str(recorded(tmp_path, kernel, pids="a container's"))]).findings
-    assert found[0].cause == "host-memory/oom-kill"
+    found = why([str(recorded(tmp_path, kernel, pids=pids, killed_at=START + 60.5))]).findings
+    told = [one.cause for one in found if one.strength == "decisive"]
+    assert ("host-memory/oom-kill" in told) == blamed

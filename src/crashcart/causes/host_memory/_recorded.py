@@ -142,7 +142,8 @@ def grown(case: Case, death: Death) -> Evidence | None:
 def guard_of(case: Case) -> str:
     """The program that stands around the one in question and may have killed it; nothing where there is none."""
     flight = case.flight
-    wrappers = flight.stage.wrappers if flight is not None and flight.stage is not None else []
+    stage = flight.stage if flight is not None else None
+    wrappers = stage.wrappers if stage is not None and stage.head in stage.mains else []  # else it stands around a launcher
     commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
     return next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
 

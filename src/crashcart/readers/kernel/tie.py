@@ -2,7 +2,8 @@
 
 A kernel log tells of the whole machine. A kill for lack of memory or a fault of a card counts only where it names something of the
 run: one of its processes, its control group, a card that it used; and only in the time of the run. In a container the job's numbers
-of processes are not the kernel's: there a kill counts where a process of the job ended by SIGKILL at that moment.
+of processes are not the kernel's: there a kill counts where a process of the job ended by SIGKILL at that moment, and its control
+group, where both are known, is the job's. A group alone proves nothing: several jobs may share it.
 """
 
 from __future__ import annotations
@@ -80,19 +81,24 @@ def _verdict(event: KernelEvent, job: RecordedJob) -> tuple[bool | None, str]:
         return False, "it was before the run began"
     if seconds is not None and job.end is not None and seconds > job.end + _LATE:
         return False, "it was after the run ended"
-    group = str(event.details.get("memcg") or event.details.get("limit_memcg") or "")
-    if job.group and group.startswith(job.group):
-        return True, "its control group is the job's"
     if event.kind == "xid" and job.cards:
         card = _bus(str(event.details.get("pci") or ""))
         named = "a card that the job used" if card in job.cards else "a card that the job did not use"
         return card in job.cards, f"it was on {named}"
     if pid is not None and job.same_numbers:
         return False, f"process {pid} is none of the job's"
-    if event.kind == "oom-kill" and seconds is not None:
-        at_once = any(abs(seconds - time) < _AT_ONCE for time in job.killed)
-        says = "a process of the job ended by SIGKILL at that moment"
-        return at_once, says if at_once else "no process of the job ended by SIGKILL at that moment"
+    if event.kind == "oom-kill" and seconds is not None and not any(abs(seconds - time) < _AT_ONCE for time in job.killed):
+        return False, "no process of the job ended by SIGKILL at that moment"
+    group = str(event.details.get("memcg") or "")
+    if event.kind == "oom-kill" and job.group and group and not group.startswith(job.group):
+        return False, f"its control group {group} is not the job's"
+    if event.kind == "oom-kill" and (seconds is not None or (job.group and group)):
+        return (
+            True,
+            "a process of the job ended by SIGKILL at that moment"
+            if seconds is not None
+            else "its control group is the job's",
+        )
     return None, event.why_ours
 
 
