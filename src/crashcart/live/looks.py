@@ -18,7 +18,7 @@ from crashcart.record import field, record
 from crashcart.run.hangs import waits_for_others
 from crashcart.run.outside.files import number_after, once
 from crashcart.run.outside.gpu import Cards
-from crashcart.run.outside.roles import LAUNCHER, LOADER, RANK
+from crashcart.run.outside.roles import LAUNCHER, LOADER, RANK, WRAPPER
 from crashcart.run.outside.sampler import Sampler
 from crashcart.run.stacks import Stack
 
@@ -86,7 +86,7 @@ class Watch:
         """Ranks, then workers; the launcher where there are none."""
         workers = [one for one in self.tree.processes.values() if one.role == LOADER]
         found = [*self.ranks, *workers][:_MOST]
-        return found or [one for one in self.tree.processes.values() if one.role == LAUNCHER][:1]
+        return found or [one for one in self.tree.processes.values() if one.role in {LAUNCHER, WRAPPER}][:1]
 
     def look(self) -> Look:
         """Look once."""
