@@ -171,6 +171,13 @@ def _run(run: _Parser) -> None:
         "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do when it hangs (default: tell)"
     )
     run.add_argument(
+        "--hang-seconds",
+        type=_seconds,
+        metavar="SECONDS",
+        help="how long the job may go without progress before that is called a hang (60; a quarter of it where every "
+        "process provably waits in vain; more where its phases have taken longer)",
+    )
+    run.add_argument(
         "--grace",
         type=_seconds,
         metavar="SECONDS",

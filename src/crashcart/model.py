@@ -210,3 +210,4 @@ class Diagnosis:
     run: str | None = None
     says: str = ""  # the first line where nothing is blamed
     stages: tuple[StageReport, ...] = ()
+    happens_now: bool = False  # the job is still there

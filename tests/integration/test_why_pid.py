@@ -224,7 +224,7 @@ def test_a_rank_that_was_stopped_is_named_and_goes_on_afterwards(start: Start, *
     finally:
         os.kill(stopped, signal.SIGCONT)
     first = diagnosis.findings[0]
-    assert (first.cause, first.role, first.strength) == ("outside/user", "cause", "decisive")
+    assert (first.cause, first.role, first.strength) == ("outside/stopped", "cause", "decisive")
     assert f"(pid {stopped}) has been stopped" in first.signs[0].says
     assert "kill -CONT" in first.fixes[0].why
     assert why(pid=job.pid).ending.state == "running"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CRASHED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 FLAGS = {
     "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "--pid", "-h", "paths"],
-    "run": ["--grace", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
+    "run": ["--grace", "--hang-seconds", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
     "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--show-job", "--strict", "-h", "paths"],
     "doctor": ["--active", "--help", "--json", "-h", "paths"],
     "runs": ["--help", "--json", "-h"],

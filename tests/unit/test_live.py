@@ -13,9 +13,9 @@ import pytest
 from crashcart.errors import CommandError
 from crashcart.flight import frames_of
 from crashcart.live.clocks import Clocks
-from crashcart.live.ends import Ends
 from crashcart.live.job import Job, find_job
-from crashcart.live.waits import wait_of
+from crashcart.run.outside.ends import Ends
+from crashcart.run.outside.waits import wait_of
 
 WAITING = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('ready', flush=True); s.recv(1)"
 PAIR = """

@@ -22,3 +22,10 @@ def install(module: Any) -> None:
         page.put("world_size", module.get_world_size())
 
     patching.replace(module, "init_process_group", patching.within(phases.COLLECTIVE, joined))
+
+    def grouped(args: Any, kwargs: Any, seconds: float) -> None:  # noqa: ARG001
+        ranks = kwargs.get("ranks", args[0] if args else None)
+        if ranks is not None and len(ranks) < module.get_world_size():
+            page.add("subgroups")
+
+    patching.replace(module, "new_group", patching.within(phases.COLLECTIVE, grouped))

@@ -9,7 +9,7 @@ FIELDS = (
     "nonfinite", "scale", "skipped", "train_batches", "eval_batches", "batch_size", "largest_batch", "batch_elements",
     "largest_elements", "data_wait", "data_waits", "allocated", "peak", "reserved", "allocator_retries", "tracker_calls",
     "tracker_seconds", "checkpoints", "recompiles", "rank", "local_rank", "world_size", "worker", "restart", "signal",
-    "own_errors", "last_progress", "torch",
+    "own_errors", "last_progress", "torch", "backwards", "subgroups",
 )  # fmt: skip
 PHASES = (
     "start-up", "train", "evaluate", "sample", "checkpoint", "data", "collective", "tracker", "load", "compile", "exit",
@@ -18,6 +18,7 @@ PHASES = (
 # `step_time` is the seconds between the last two steps, `data_wait` and `tracker_seconds` are sums; `lr` is the first group's,
 # `lr_highest` the highest of the groups now; `loss_step` is the number of steps before that loss. `beats` grows with each
 # short phase, but for the waits that `data_waits` counts. `allocated`, `peak` and `reserved` are bytes of the current device, at most a second old.
+# `backwards` are calls of `Tensor.backward`, `subgroups` process groups that do not hold all ranks.
 SIZE = 64 * 8
 # Bytes of what a process has printed last, in a file of their own.
 PRINTED = 16384

@@ -8,6 +8,7 @@ from . import events, inputs, late, page, patching, phases, steps, tracing
 from .mistakes import Hook
 
 _LOSS, _LOSS_STEP, _NONFINITE = page.at("loss"), page.at("loss_step"), page.at("nonfinite")
+_BACKWARDS = page.at("backwards")
 _TRAIN = phases.TRAIN
 _hook = Hook("Tensor.backward")
 _here, _now, _shown = page.here, phases.now, steps.shown
@@ -64,6 +65,7 @@ class _Looking:
             return self._original
         if not tracing.is_compiling() and _hook.on:
             try:
+                _here.numbers[_BACKWARDS] += 1
                 if _now.lasting != _TRAIN:
                     _begins()
                 scaled = state.scaled

@@ -155,7 +155,10 @@ def leaving() -> None:
 def _fill(numbers: Any) -> None:
     for index in range(len(numbers)):
         numbers[index] = NAN
-    zero = ("phase", "beats", "steps", "nonfinite", "own_errors", "train_batches", "eval_batches", "checkpoints", "torch")
+    zero = (
+        "phase", "beats", "steps", "nonfinite", "own_errors", "train_batches", "eval_batches", "checkpoints", "torch",
+        "backwards", "subgroups",
+    )  # fmt: skip
     for name in zero:
         numbers[_at(name)] = 0.0
     now = time.monotonic()

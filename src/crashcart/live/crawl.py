@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.live.ends import called
 from crashcart.recording.tables import HOST, PROCESS
+from crashcart.run.outside.ends import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

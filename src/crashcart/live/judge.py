@@ -16,7 +16,7 @@ from crashcart.run.movement import Movement
 from crashcart.run.outside.roles import LOADER, TRACKER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from crashcart.live.looks import Watch
 
@@ -41,7 +41,12 @@ class Verdict(NamedTuple):
     paces: tuple[Pace, ...]
 
 
-def observe(watch: Watch, counts: Mapping[int, tuple[float, ...]], floor: float) -> Verdict:
+def observe(
+    watch: Watch,
+    counts: Mapping[int, tuple[float, ...]],
+    floor: float,
+    progress: Callable[[float], None] | None = None,
+) -> Verdict:
     """Look until it is clear that the job moves, or that it has stood still for long enough."""
     begin = time.monotonic()
     watch.look()
@@ -49,6 +54,8 @@ def observe(watch: Watch, counts: Mapping[int, tuple[float, ...]], floor: float)
         time.sleep(EVERY)
         watch.look()
         spent = time.monotonic() - begin
+        if progress is not None:
+            progress(spent)
         if spent < SHORTEST:
             continue
         verdict = _verdict(watch, counts, floor)
@@ -143,7 +150,8 @@ def _odd_by_kernel(ranks: Sequence[Pace], idle: Sequence[int]) -> Odd | None:
         return _named(ranks[0], "it is the only rank")
     absent = [one for one in ranks if not one.collective]
     if len(absent) == 1:
-        return _named(absent[0], "the others wait for it in a collective")
+        others = "the other rank waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004 - one of two
+        return _named(absent[0], f"{others} for it in a collective")
     quiet = [one for one in absent if one.process.pid in idle]
     if len(quiet) == 1 and all(one.spins for one in absent if one is not quiet[0]):
         return _named(quiet[0], "it does nothing, while the others wait busily for their device")

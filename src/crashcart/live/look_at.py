@@ -18,7 +18,7 @@ from crashcart.record import replace
 from crashcart.run.stalls import floor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from crashcart.flight import Flight
     from crashcart.live.job import Job
@@ -29,15 +29,18 @@ __all__ = ["as_seen", "look_at"]
 _COUNTED = ("steps", "train_batches", "eval_batches", "checkpoints")
 
 
-def look_at(pid: int) -> Case:
-    """Watch the job of a process for some seconds; the recording of ``crashcart run`` is read too where there is one."""
+def look_at(pid: int, progress: Callable[[float], None] | None = None) -> Case:
+    """Watch the job of a process for some seconds; the recording of ``crashcart run`` is read too where there is one.
+
+    ``progress`` is told after each look for how many seconds it was looked.
+    """
     job = find_job(pid)
     case = _recorded(job)
     watch = Watch(job)
     try:
         floor = floor_of()
         counts = _counts(case.flight)
-        verdict = observe(watch, counts, floor)
+        verdict = observe(watch, counts, floor, progress)
         if job.folder is not None and _counts(read_flight(job.folder)) != counts:
             verdict = verdict._replace(hung=False)
         if case.flight is None:
@@ -65,7 +68,9 @@ def _counts(flight: Flight | None) -> dict[int, tuple[float, ...]]:
 
 def _gaps(watch: Watch) -> Iterator[NotLooked]:
     with_stack = [one for one in watch.looks[-1].seen.values() if one.stack.frames]
-    if not watch.spies:
+    if watch.answered:
+        pass
+    elif not watch.spies:
         how = "`pip install py-spy`, or start the next run with `crashcart run`"
         yield NotLooked("stacks", "py-spy is not installed", how)
     elif watch.refused and not with_stack:

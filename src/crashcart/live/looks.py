@@ -1,4 +1,8 @@
-"""Looks at all processes of a job, half a second apart: states, processor time, stacks. Nothing is sent, stopped or written."""
+"""Looks at all processes of a job, half a second apart: states, processor time, stacks. Nothing is stopped.
+
+Processes that have our hooks are asked for their stacks by the signal that they registered, every few seconds; of the others py-spy
+reads them where it is installed, without a signal and without a pause.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.flight import frames_of
+from crashcart.inside.layout import FOLDER
 from crashcart.live.clocks import Clocks, ran
-from crashcart.live.ends import Ends
-from crashcart.live.job import is_python
-from crashcart.live.waits import Wait, communicates, in_gloo, wait_of
+from crashcart.live.job import entry, is_python
 from crashcart.readers.standing import spied, spy
 from crashcart.record import field, record
 from crashcart.run.hangs import waits_for_others
+from crashcart.run.outside.ends import Ends
 from crashcart.run.outside.files import number_after, once
 from crashcart.run.outside.gpu import Cards
 from crashcart.run.outside.roles import LAUNCHER, LOADER, RANK, WRAPPER
 from crashcart.run.outside.sampler import Sampler
-from crashcart.run.stacks import Stack
+from crashcart.run.outside.waits import Wait, communicates, in_gloo, wait_of
+from crashcart.run.pages import Page
+from crashcart.run.stacks import Stack, take
 
 if TYPE_CHECKING:
     from crashcart.live.job import Job
@@ -33,6 +39,7 @@ _MOST = 64  # processes whose stacks are taken at each look
 _AT_ONCE = 4
 _DRIVER = 3.0  # seconds that a card's driver may take to answer
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
+_ASK_EVERY = 2.0  # seconds between two signals to a process that answers them
 
 
 class Seen(NamedTuple):
@@ -73,6 +80,8 @@ class Watch:
         self.looks: list[Look] = []
         self.ends = Ends(self.tree.processes)
         self._pool = ThreadPoolExecutor(_AT_ONCE)
+        self._answers: dict[int, str] = {}
+        self._asked = -math.inf
 
     @property
     def ranks(self) -> list[Process]:
@@ -97,6 +106,7 @@ class Watch:
             "host": [sample.host], "cgroup": [sample.cgroup], "process": sample.processes, "gpu": sample.gpus,
         }  # fmt: skip
         watched = self.watched
+        self._ask(watched)
         texts = self._pool.map(self._text, watched)
         for process, text in zip(watched, texts, strict=True):
             look.seen[process.pid] = self._seen(process, text)
@@ -114,7 +124,26 @@ class Watch:
         self.cards.close()
         self.tree.close()
 
+    @property
+    def answered(self) -> bool:
+        """Whether every process that is watched gave its own stacks."""
+        return all(one.pid in self._answers for one in self.watched)
+
+    def _ask(self, watched: list[Process]) -> None:
+        """Have the processes with our hooks write down their stacks."""
+        if time.monotonic() - self._asked < _ASK_EVERY:
+            return
+        self._asked = time.monotonic()
+        pages = [page for process in watched if (page := _page_of(process)) is not None]
+        try:
+            self._answers = {one.pid: one.text for one in take(pages, else_spy=False) if one.frames}
+        finally:
+            for page in pages:
+                page.close()
+
     def _text(self, process: Process) -> str:
+        if process.pid in self._answers:
+            return self._answers[process.pid]
         if not self.spies:
             return ""
         text, why = spied(process.pid)
@@ -133,6 +162,19 @@ class Watch:
         wait = wait_of(process.pid, self.ends)
         collective = process.role == RANK and _in_collective(stack, wait)
         return Seen(fields[0].decode(), cpu, _bytes(process.pid), ran_for, turns, wait, stack, collective)
+
+
+def _page_of(process: Process) -> Page | None:
+    """The page that a process keeps about itself, if it has one."""
+    folder = (entry(process.pid, FOLDER) or "").partition("=")[2]
+    if not folder:
+        return None
+    try:
+        page = Page(os.path.join(folder, f"{process.name}.page"))
+    except (OSError, ValueError):
+        return None
+    page.look()
+    return page
 
 
 def _in_collective(stack: Stack, wait: Wait) -> bool:

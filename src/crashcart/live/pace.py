@@ -10,8 +10,8 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from crashcart.live.ends import called
 from crashcart.run.hangs import is_own, same_places
+from crashcart.run.outside.ends import called
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

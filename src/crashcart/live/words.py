@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import took
 from crashcart.live.crawl import crawls
-from crashcart.live.ends import called
 from crashcart.live.job import entry
 from crashcart.model import Evidence
 from crashcart.recording.tables import CGROUP, GPU, HOST, PROCESS, STATES
 from crashcart.redact import clean
 from crashcart.run.hangs import place_of
+from crashcart.run.outside.ends import called
 from crashcart.run.outside.roles import LOADER, RANK
 
 if TYPE_CHECKING:

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Frame
 
-__all__ = ["Call", "at_prompt", "call_of", "source_line", "spied", "spy"]
+__all__ = ["Call", "at_prompt", "call_name", "call_of", "source_line", "spied", "spy"]
 
 _X86 = {
     0: "read", 1: "write", 2: "open", 7: "poll", 19: "readv", 23: "select", 35: "nanosleep", 42: "connect", 43: "accept",
     44: "sendto", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock", 74: "fsync", 75: "fdatasync",
     202: "futex", 230: "nanosleep", 232: "epoll_wait", 247: "waitid", 257: "open", 262: "stat", 270: "select", 271: "poll",
-    281: "epoll_wait",
+    281: "epoll_wait", 288: "accept", 299: "recvmsg",
 }  # fmt: skip
 _ARM = {
     22: "epoll_wait", 25: "fcntl", 32: "flock", 56: "open", 63: "read", 64: "write", 65: "readv", 72: "select", 73: "poll",
     79: "stat", 82: "fsync", 83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "nanosleep", 202: "accept",
-    203: "connect", 206: "sendto", 207: "recvfrom", 212: "recvmsg", 260: "wait4",
+    203: "connect", 206: "sendto", 207: "recvfrom", 212: "recvmsg", 242: "accept", 243: "recvmsg", 260: "wait4",
 }  # fmt: skip
 _NAMES = _ARM if os.uname().machine == "aarch64" else _X86
 _ON_FILE = frozenset({"read", "write", "readv", "fcntl", "flock", "fsync", "fdatasync", "recvfrom", "recvmsg", "sendto"})
@@ -58,7 +58,7 @@ def call_of(pid: int) -> Call:
     channel = "" if channel == "0" else channel
     if not words or not words[0].isdigit():
         return Call(channel=channel)
-    name = _NAMES.get(int(words[0]), f"system call {words[0]}")
+    name = call_name(words[0])
     if name == "select" and len(words) > 1 and not int(words[1], 16):  # of no file: Python's sleep before 3.11
         name = "nanosleep"
     file = ""
@@ -66,6 +66,11 @@ def call_of(pid: int) -> Call:
         with contextlib.suppress(OSError, ValueError):
             file = os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
     return Call(name, file, channel)
+
+
+def call_name(number: str) -> str:
+    """The name of a system call by its number; its number where we have no name for it."""
+    return _NAMES.get(int(number), f"system call {number}")
 
 
 def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:

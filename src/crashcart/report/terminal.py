@@ -134,6 +134,13 @@ def main_finding(diagnosis: Diagnosis) -> Finding | None:
 
 def headline(diagnosis: Diagnosis) -> str:
     """The answer in one sentence."""
+    answer = _answer(diagnosis)
+    if diagnosis.happens_now and diagnosis.ending.state == "hung":
+        return f"The run is stuck right now. {answer}"
+    return answer
+
+
+def _answer(diagnosis: Diagnosis) -> str:
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
         return f"{_sentence(_SURE[main.level] + main.signs[0].says)}."

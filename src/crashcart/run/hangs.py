@@ -1,6 +1,7 @@
-"""Whether a job still makes progress, in two tiers, and who is the odd one out.
+"""Whether a job still makes progress, and who is the odd one out.
 
-Suspicion comes early, is silent and only takes stacks. The alarm needs a longer limit and two equal stacks. Being alive is no
+Suspicion comes first, is silent and only takes stacks. The early limit applies where it is proven that the job cannot go on
+(``waiting.py``); without a proof the alarm needs the longer limit and two equal stacks. Being alive is no
 progress: a rank can send signs of life for hours. What a phase of this job has needed before is what it may need again; while
 the rank that the others wait for still works (a first checkpoint, an evaluation, a compilation, a download), it gets long.
 """
@@ -30,6 +31,9 @@ ALARM_LONGEST = 3
 # In floors: when stacks are taken again; what a long phase and what a start may take in which nothing moves; what a rank gets
 # that still works.
 AGAIN, LONG, START, WORKS = 0.25, 3, 10, 20
+# Where a hang is proven: the share of the floor after which it is announced (15 s of 60), the share for which nothing may have
+# moved, the least of both in seconds, and how many times the longest phase of that kind must have passed.
+EARLY, QUIET, EARLY_LEAST, QUIET_LEAST, EARLY_LONGEST = 1 / 4, 1 / 6, 5.0, 3.0, 10
 _HISTORY = 200
 _REGULAR = frozenset({"train", "data"})
 _LONG = frozenset({"evaluate", "sample", "checkpoint", "load", "compile"})
@@ -65,13 +69,14 @@ class Progress:
         if counted == self.counted and mark == self.mark:
             self.phase = phase
             return
-        gap = now - self.since
+        moment = mark if mark != self.mark and self.since < mark <= now else now
+        gap = moment - self.since
         if self.begun:
             done = max((new - old for new, old in zip(counted, self.counted, strict=False)), default=0.0)
             if self.phase in _REGULAR and phase in _REGULAR and done > 0:
                 self.gaps.append(gap / done)
-            self.longest[self.phase] = max(gap, self.longest.get(self.phase, 0.0))
-        self.counted, self.mark, self.phase, self.since = counted, mark, phase, now
+            self.longest[self.phase] = max(gap / max(done, 1.0), self.longest.get(self.phase, 0.0))
+        self.counted, self.mark, self.phase, self.since = counted, mark, phase, moment
         self.suspicions = 0
 
     @property
@@ -86,13 +91,18 @@ class Progress:
 
     def suspicious(self, now: float) -> bool:
         """Whether stacks are worth taking: after some steps' time, soon again, then less and less often."""
-        first = max(SUSPECT_FLOOR, SUSPECT_STEPS * self.step)
+        first = max(min(SUSPECT_FLOOR, self.floor / 3), SUSPECT_STEPS * self.step)
         if self.phase not in _REGULAR:  # as long as this phase has needed before is nothing new
             first = max(first, 1.2 * self.longest.get(self.phase, 0.0))
         if not self.begun:
             first = max(first, self.floor / 2)
         more = 0.0 if not self.suspicions else AGAIN * self.floor * 1.5 ** (self.suspicions - 1)
         return now - self.since > first + more
+
+    def early_limit(self) -> float:
+        """How long this phase may go without progress where it is proven that nothing can end it."""
+        longest = EARLY_LONGEST * self.longest.get(self.phase, 0.0)
+        return max(min(EARLY_LEAST, self.floor), EARLY * self.floor, longest)
 
     def limit(self, *, moves: bool) -> float:
         """How long this phase may go without progress before it is called a hang; ``moves``: it still works."""

@@ -1,18 +1,21 @@
-"""Which processes of a job do anything: use the processor, read or write; and when its logs last grew."""
+"""Which processes of a job do anything: use the processor, read or write, send or receive; and when its logs last grew."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.recording.tables import PROCESS
+from crashcart.run.outside.files import number_after, once
+from crashcart.run.outside.roles import LAUNCHER, SHELL, TRACKER
+from crashcart.run.outside.sockets import same_network, tcp_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from crashcart.run.outside.process import Process
 
-__all__ = ["Movement"]
+__all__ = ["Movement", "Stillness"]
 
 _PID, _CPU, _READ, _WRITTEN = (PROCESS.index(name) for name in ("pid", "cpu", "read", "written"))
 _IDLE = 0.05  # seconds of processor time between two looks that are nothing
@@ -20,6 +23,10 @@ _IDLE_BYTES = 1 << 16
 _RECENT = 6.0
 _SHARE = 1 / 3  # of the time since the last progress: who moved only at its beginning stands still now
 _GENERATIONS = 3
+_CPU_SHARE = 0.02  # of a core, over the time looked at: asking for news takes less
+_CPU_LEAST = 0.1
+_CHARACTERS = 1 << 14
+_TRACKER_BYTES = 1 << 12  # a tracker's signs of life
 
 
 class Movement:
@@ -65,3 +72,95 @@ class Movement:
         for _ in range(_GENERATIONS):
             found |= {process.pid for process in tree.values() if process.parent_pid in found}
         return found
+
+
+class _Used(NamedTuple):
+    """What one process had used by a moment: ``sockets`` is None where that cannot be known."""
+
+    cpu: float
+    characters: float
+    sockets: int | None
+
+
+class Stillness:
+    """Since when no process of a job has used the CPU or moved a byte; looked at only while a job makes no progress.
+
+    Launchers and shells look after their children and tell each other that they live; a tracker does so with its server. Whoever
+    has a card open may spin while it waits for it, so that its CPU time says nothing.
+    """
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self._before: dict[int, _Used] = {}
+        self._logged = 0.0
+
+    def note(self, tree: Mapping[int, Process], logged: float, now: float) -> None:
+        """Look at everybody; ``logged`` is when the job last wrote to its logs."""
+        moved = tcp_bytes()
+        used = {pid: _used(process, moved) for pid, process in tree.items()}
+        span = now - self._since
+        still = used.keys() == self._before.keys() and logged == self._logged
+        if not (still and all(_is_still(tree[pid], self._before[pid], used[pid], span) for pid in used)):
+            self._since, self._before, self._logged = now, used, logged
+
+    def forgive(self, pid: int, characters: int) -> None:
+        """What a process wrote because we asked it for its stacks is none of its own doing."""
+        if pid in self._before:
+            before = self._before[pid]
+            self._before[pid] = before._replace(characters=before.characters + characters)
+
+    def seconds(self, now: float) -> float:
+        """For how long nothing has moved."""
+        return now - self._since if self._before else 0.0
+
+    def forget(self) -> None:
+        """The job goes on: begin anew at the next look."""
+        self._before = {}
+
+
+def _used(process: Process, moved: dict[int, int] | None) -> _Used:
+    cpu = sum(int(process.fields[at]) for at in (11, 12)) / os.sysconf("SC_CLK_TCK")
+    try:
+        text = once(f"/proc/{process.pid}/io", 256)
+        characters = number_after(text, b"rchar:") + number_after(text, b"wchar:")
+    except OSError:
+        characters = float("nan")
+    return _Used(cpu, characters, _socket_bytes(process, moved))
+
+
+def _socket_bytes(process: Process, moved: dict[int, int] | None) -> int | None:
+    """The bytes of all its TCP connections; None where it has sockets of which nobody may know."""
+    inodes = set()
+    try:
+        for name in os.listdir(f"/proc/{process.pid}/fd"):
+            try:
+                link = os.readlink(f"/proc/{process.pid}/fd/{name}")
+            except OSError:  # closed just now
+                continue
+            if link.startswith("socket:["):
+                inodes.add(int(link[8:-1]))
+    except OSError:
+        return None
+    if inodes and (moved is None or not same_network(process.pid)):
+        return None
+    return sum((moved or {}).get(inode, 0) for inode in inodes)
+
+
+def _is_still(process: Process, before: _Used, now: _Used, span: float) -> bool:
+    serves = process.role in {LAUNCHER, SHELL}
+    if now.cpu - before.cpu > max(_CPU_LEAST, _CPU_SHARE * span) and process.role != TRACKER and not _on_card(process.pid):
+        return False
+    if serves:
+        return True
+    if now.sockets is None or before.sockets is None:
+        return False
+    if process.role == TRACKER:
+        return abs(now.sockets - before.sockets) < _TRACKER_BYTES
+    return now.sockets == before.sockets and abs(now.characters - before.characters) < _CHARACTERS
+
+
+def _on_card(pid: int) -> bool:
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{name}").startswith("/dev/nvidia") for name in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False

@@ -48,10 +48,12 @@ def take(
     pages: Iterable[Page],
     others: Iterable[tuple[int, str]] = (),
     names: Mapping[int, tuple[str, int | None]] | None = None,
+    *,
+    else_spy: bool = True,
 ) -> list[Stack]:
     """Stacks of the processes with a page, by signal, and of ``others`` (pid and role) as far as they can be had.
 
-    ``names`` holds role and rank where the tree of processes knows them: what a rank starts inherits its rank.
+    ``else_spy`` looks from outside at those that do not answer. ``names`` holds role and rank where the tree of processes knows them: what a rank starts inherits its rank.
     """
     names = names or {}
     asked = [(page, _size(page)) for page in pages if _asks(page)]
@@ -67,7 +69,7 @@ def take(
         if page.whole("worker") is not None:
             role = f"loader worker {page.whole('worker')} of rank {rank}"
         how = "its own interpreter" if text else "nothing: it did not answer"
-        if not text:
+        if not text and else_spy:
             text, how = _otherwise(page.pid)
         stacks.append(Stack(page.pid, rank, role, how, frames_of(text), text))
     for pid, role in others:

@@ -1,5 +1,9 @@
 """Looks for hangs: decides when stacks are worth taking, and when what they show is worth an alarm.
 
+A hang that is proven is announced early: nothing of the job has moved, the stacks stayed the same, and every thread waits for
+another one of the job, or for a tracker that does not answer (``waiting.py``). Then nothing is done to the job unless what it
+waits for has died; ``--on-hang`` acts after the longer limit, as for hangs without a proof.
+
 A rank that waits for others in a collective may spin, so that its use of the processor proves nothing; what counts is whether the
 rank that the others wait for still works. A job that the inside part did not reach is judged by its log and its processes alone.
 """
@@ -11,24 +15,46 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.standing import at_prompt, call_of, source_line
-from crashcart.run.hangs import FLOOR, START, Odd, Progress, apart, odd_one_out, place_of, same_places, waits_for_others
-from crashcart.run.movement import Movement
-from crashcart.run.outside.roles import RANK
+from crashcart.recording.tables import GPU
+from crashcart.run.hangs import (
+    FLOOR,
+    QUIET,
+    QUIET_LEAST,
+    START,
+    Odd,
+    Progress,
+    apart,
+    odd_one_out,
+    place_of,
+    same_places,
+    waits_for_others,
+)
+from crashcart.run.movement import Movement, Stillness
+from crashcart.run.outside.ends import Ends
+from crashcart.run.outside.files import once
+from crashcart.run.outside.roles import COMPILE, LAUNCHER, RANK, SHELL, TRACKER
+from crashcart.run.waiting import CLOSED, OPEN, STOPPED, find_deadlock, wait_of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from crashcart.run.outside.process import Process
     from crashcart.run.pages import Page
     from crashcart.run.stacks import Stack
     from crashcart.run.supervisor import Supervisor
+    from crashcart.run.waiting import Deadlock, ProcessWait
 
 __all__ = ["Stalls", "floor_of"]
 
-VARIABLE = "CRASHCART_HANG_SECONDS"  # for tests: the floor below which nothing is a hang
+VARIABLE = "CRASHCART_HANG_SECONDS"  # what --hang-seconds sets: the floor below which nothing is a hang without a proof
 _COUNTED = ("steps", "train_batches", "eval_batches", "checkpoints")
 _FRESH = 2.0  # seconds: somebody counted something just now
 _MOST_TOLD = 8  # ranks whose places are written into the event
+_TOGETHER = 60.0  # seconds within which the ranks of a group are started
+_INDEX, _BUSY = GPU.index("index"), GPU.index("busy")
+_AGAIN = 5.0  # seconds between two tries to prove a hang
+_ABSENT = 10.0  # seconds between two looks: we were stopped ourselves, or the machine was
+_SERVES = frozenset({LAUNCHER, SHELL, TRACKER, COMPILE})  # they wait for what the others do
 
 
 class Stalls:
@@ -36,18 +62,35 @@ class Stalls:
 
     def __init__(self, job: Supervisor) -> None:
         self.job = job
-        self.floor = floor_of()
+        asked = job.options.hang_seconds
+        self.floor = max(1.0, asked) if asked is not None else floor_of()
         self.progress: dict[int, Progress] = {}
         self.movement = Movement(os.path.join(job.folder, "logs") if job.folder else None)
         self.hung: Odd | None = None
         self.said = False
         self._before: list[Stack] = []
         self._at_alarm: dict[int, tuple[float, ...]] = {}
+        self._stillness = Stillness()
+        self._try_due = 0.0
+        self._acted = False
+        self._threads_died: set[int] = set()  # processes of which a thread ended by an exception
+        self._looked = time.monotonic()
+        self._suspended = _suspended()
+        self._gpus: list[list[float]] = []
+        self._ends = Ends({})
+        self._undecided: list[str] = []
 
-    def look(self, rows: list[list[float]]) -> None:
-        """Judge what was just seen."""
+    def look(
+        self, rows: list[list[float]], events: Iterable[Mapping[str, Any]] = (), gpus: Sequence[list[float]] = ()
+    ) -> None:
+        """Judge what was just seen: the tables of processes and cards, and what the processes have told of themselves."""
+        self._gpus = list(gpus)
         now = time.monotonic()
         self.movement.note(rows, now)
+        self._note_absence(now)
+        for event in events:
+            if event.get("kind") == "exception" and event.get("thread") not in {None, "MainThread"}:
+                self._threads_died.add(event["pid"])
         ranks = [page for page in self._ranks() if os.path.exists(f"/proc/{page.pid}")]
         for page in ranks:
             known = self.progress.setdefault(page.pid, Progress(now, self.floor))
@@ -65,6 +108,13 @@ class Stalls:
         now = time.monotonic()
         self._start_anew(now)
         self.movement.logged = now if self.movement.logged else 0.0
+
+    def _note_absence(self, now: float) -> None:
+        """The time for which we or the machine slept is no time without progress."""
+        suspended = _suspended()
+        if now - self._looked > _ABSENT or suspended - self._suspended > 1:
+            self._start_anew(now)
+        self._looked, self._suspended = now, suspended
 
     def names(self) -> dict[int, tuple[str, int | None]]:
         """Role and rank of each process as the tree knows them."""
@@ -90,9 +140,16 @@ class Stalls:
         least = min(now - one.since for one in known)
         if least < _FRESH:
             self._before = []
+            self._stillness.forget()
             if self.said and self._counted(ranks):
                 self._goes_on()
             return  # somebody still counts: a rank that is behind is a matter of speed
+        if all(_state(page.pid) in "Tt" for page in ranks):  # somebody has stopped the job, and will let it go on
+            self._start_anew(now)
+            return
+        self._stillness.note(self._tree, self.movement.logged, now)
+        if self._may_be_proven(known, now):
+            self._prove(ranks, now)
         suspicious = [page for page in ranks if self.progress[page.pid].suspicious(now)]
         if not suspicious:
             return
@@ -101,13 +158,8 @@ class Stalls:
             return
         for page in suspicious:
             self.progress[page.pid].suspicions += 1
-        stacks = self.job.watchers.take_stacks("suspicion")
-        same = same_places(self._before, stacks)
-        self._before = stacks
-        if any(at_prompt(stack.pid, stack.frames) for stack in stacks):
-            self._start_anew(now)
-            return
-        if self.said or not same:
+        stacks, same = self._stacks_again(now)
+        if not same or (self.said and self._acted):
             return
         odd = odd_one_out(
             stacks,
@@ -117,7 +169,114 @@ class Stalls:
         mine = self._stack_of(odd, stacks)
         works = mine is not None and not waits_for_others(mine) and self._moves(mine.pid, now)
         if all(now - one.since > one.limit(moves=works) for one in known):
-            self._alarm(odd, stacks, now, works=works)
+            if not self.said:
+                self._alarm(odd, stacks, now, works=works)
+            self._act()
+
+    def _stacks_again(self, now: float) -> tuple[list[Stack], bool]:
+        """Take everybody's stacks; whether all ranks stand where they stood, and nobody waits for the user."""
+        stacks = self.job.watchers.take_stacks("suspicion")
+        for stack in stacks:
+            self._stillness.forgive(stack.pid, len(stack.text))
+        same = same_places(self._before, stacks)
+        self._before = stacks
+        if any(at_prompt(stack.pid, stack.frames) for stack in stacks):
+            self._start_anew(now)
+            return stacks, False
+        return stacks, same
+
+    def _may_be_proven(self, known: list[Progress], now: float) -> bool:
+        """Whether it is time to look for a proof that the job cannot go on."""
+        if self.said or now < self._try_due:
+            return False
+        if any(not one.begun and one.phase != "tracker" for one in known):
+            return False
+        quiet = max(QUIET * self.floor, QUIET_LEAST)
+        return all(now - one.since > one.early_limit() for one in known) and self._stillness.seconds(now) >= quiet
+
+    def _prove(self, ranks: list[Page], now: float) -> None:
+        """Announce a hang if every process of the job waits for another one of it, or for a tracker that does not answer."""
+        self._try_due = now + min(_AGAIN, self.floor / 4)
+        if any(at_prompt(page.pid) for page in ranks):
+            self._start_anew(now)
+            return
+        first_time = not self._before
+        stacks, same = self._stacks_again(now)
+        if first_time or not same:
+            return
+        waits = self._waits(stacks)
+        pids = [page.pid for page in ranks]
+        dead = self._dead_ranks(ranks)
+        deadlock = find_deadlock(waits, pids, dead, on_cards=any(map(self._ends.on_card, pids)))
+        if deadlock is None:
+            self._note_undecided(waits)
+            return
+        odd = self._odd_of(deadlock, stacks, ranks)
+        self._alarm(odd, stacks, now, works=False, deadlock=deadlock)
+        if deadlock.partner_died or deadlock.pid in self._threads_died:
+            self._act()
+
+    def _note_undecided(self, waits: Mapping[int, ProcessWait]) -> None:
+        """Write down, once, why a job that stands still may yet go on."""
+        reasons = [f"{pid}: {wait.reason or wait.kind}" for pid, wait in waits.items()]
+        if reasons != self._undecided:
+            self._undecided = reasons
+            self.job.writer.event("undecided", reasons=reasons[:_MOST_TOLD])
+
+    def _waits(self, stacks: list[Stack]) -> dict[int, ProcessWait]:
+        """How each process waits that does not merely look after others."""
+        ends = self._ends = Ends(self._tree)
+        by_pid = {stack.pid: stack for stack in stacks if stack.frames}
+        waits = {}
+        for pid, process in self._tree.items():
+            if process.role in _SERVES:
+                continue
+            on_card = ends.on_card(pid)
+            wait = wait_of_process(pid, by_pid.get(pid), ends, on_card=on_card)
+            if wait.kind == CLOSED and on_card and self._card_works(pid):
+                wait = wait._replace(kind=OPEN, reason="its GPU works")
+            waits[pid] = wait
+        return waits
+
+    def _odd_of(self, deadlock: Deadlock, stacks: list[Stack], ranks: list[Page]) -> Odd | None:
+        if deadlock.pid is None:
+            odd = odd_one_out(stacks, {page.pid: _counts(page) for page in ranks}, [])
+            return odd._replace(why=deadlock.why) if odd is not None else None
+        stack = next((stack for stack in stacks if stack.pid == deadlock.pid), None)
+        frame = place_of(stack) if stack is not None else None
+        where = f"{frame.file}:{frame.line} in {frame.function}" if frame is not None else "an unknown place"
+        rank = next((page.whole("rank") for page in ranks if page.pid == deadlock.pid), None)
+        known = self._tree.get(deadlock.pid)
+        return Odd(known.rank if known is not None else rank, deadlock.pid, where, deadlock.why)
+
+    def _dead_ranks(self, ranks: list[Page]) -> list[int]:
+        """Ranks of the same group that have ended, while these have not."""
+        size = max((page.whole("world_size") or 0 for page in ranks), default=0)
+        here = {page.whole("rank") for page in ranks}
+        began = min(page.get("started") for page in ranks)
+        gone = {
+            rank
+            for page in self.job.pages.pages.values()
+            if (rank := page.whole("rank")) is not None
+            and page.whole("worker") is None
+            and page.whole("world_size") == size
+            and rank not in here
+            and not os.path.exists(f"/proc/{page.pid}")
+            and page.get("started") > began - _TOGETHER
+        }
+        return sorted(gone) if size > 1 else []
+
+    def _card_works(self, pid: int) -> bool:
+        """Whether a card of this process did anything at the last look; where that is not known, it may have."""
+        held = {index for index, holders in self.job.cards.holders.items() if pid in holders}
+        rows = [row for row in self._gpus if not held or row[_INDEX] in held]
+        return not rows or any(row[_BUSY] != 0 for row in rows)
+
+    def _act(self) -> None:
+        """Let the supervisor do what the user asked for, once."""
+        if not self._acted:
+            self._acted = True
+            self.job.hangs()
 
     def _counted(self, ranks: list[Page]) -> bool:
         """Whether anything was done since the alarm: a rank that a time-out ends stirs, and does no more."""
@@ -129,6 +288,7 @@ class Stalls:
     def _start_anew(self, now: float) -> None:
         """The time for which a job waits for its user is no time without progress."""
         self._before = []
+        self._stillness.forget()
         for one in self.progress.values():
             one.since, one.suspicions = now, 0
 
@@ -154,8 +314,11 @@ class Stalls:
         why = "nothing was written, and no process of the job does anything"
         self.progress[python[0].pid] = Progress(self.movement.logged, self.floor)
         self._alarm(Odd(python[0].rank, python[0].pid, where, why), stacks, now, works=False)
+        self._act()
 
-    def _alarm(self, odd: Odd | None, stacks: list[Stack], now: float, *, works: bool) -> None:
+    def _alarm(
+        self, odd: Odd | None, stacks: list[Stack], now: float, *, works: bool, deadlock: Deadlock | None = None
+    ) -> None:
         self.said, self.hung = True, odd
         self._at_alarm = {page.pid: _counts(page) for page in self._ranks()}
         pages = [page for page in self.job.pages.pages.values() if page.pid in self.progress]
@@ -165,6 +328,11 @@ class Stalls:
             seconds = now - self.progress[odd.pid].since
         phase = page.phase if page is not None else "unknown"
         details: dict[str, Any] = {"seconds": round(seconds, 1), "phase": phase, "since": time.time() - seconds}
+        details["tier"] = "early" if deadlock is not None else "late"
+        if deadlock is not None:
+            details |= {"waits": deadlock.words, "proof": deadlock.why, "partner_died": deadlock.partner_died}
+        if deadlock is not None and deadlock.kind == STOPPED:
+            details["state"] = "T"
         if odd is not None:
             details |= {"rank": odd.rank, "pid": odd.pid, "where": odd.where, "why": odd.why, "works": works}
             mine, call = self._stack_of(odd, stacks), call_of(odd.pid)
@@ -176,12 +344,14 @@ class Stalls:
         split = apart(stacks) if odd is None else ""
         nobody = f"the ranks wait in different collectives: {split}" if split else "all ranks wait, and no rank stands out"
         who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else nobody
+        if deadlock is not None and odd is not None:
+            waits = "is stopped" if deadlock.kind == STOPPED else f"waits for {deadlock.words}"
+            who = f"{_subject(odd)} {waits} at {odd.where}; {odd.why}"
         self.job.say(f"no progress for {seconds:.0f} s in the phase {phase}: {who}. Stacks are in the run folder.")
         self.job.notifier.tell("hang", details)
-        self.job.hangs()
 
     def _goes_on(self) -> None:
-        self.said, self.hung = False, None
+        self.said, self.hung, self._acted = False, None, False
         self.job.writer.event("goes-on")
         self.job.say("the job makes progress again.")
         self.job.notifier.tell("resume", {})
@@ -189,6 +359,23 @@ class Stalls:
     @staticmethod
     def _stack_of(odd: Odd | None, stacks: list[Stack]) -> Stack | None:
         return next((stack for stack in stacks if odd is not None and stack.pid == odd.pid), None)
+
+
+def _state(pid: int) -> str:
+    """The state of a process by its letter in /proc; it has ended where there is none."""
+    try:
+        return once(f"/proc/{pid}/stat", 512).rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return "X"
+
+
+def _suspended() -> float:
+    """Seconds for which the machine has been suspended since it was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def _subject(odd: Odd) -> str:
+    return "every rank" if odd.rank is None else f"rank {odd.rank}"
 
 
 def _name(odd: Odd) -> str:

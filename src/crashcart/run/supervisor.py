@@ -63,6 +63,7 @@ class Options(NamedTuple):
     notify: str | None = None
     quiet: bool = False
     explain: Callable[[str], dict[str, Any]] | None = None  # the findings for a run folder, as plain data
+    hang_seconds: float | None = None
 
 
 class Supervisor:

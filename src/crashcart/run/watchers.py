@@ -42,7 +42,7 @@ class Watchers:
 
     def look(self, tables: dict[str, list[list[float]]], events: list[dict[str, Any]]) -> None:
         """Judge what was just seen."""
-        self.stalls.look(tables.get("process", []))
+        self.stalls.look(tables.get("process", []), events, tables.get("gpu", []))
         self.alarms.look(tables, events)
 
     def take_stacks(self, reason: str) -> list[Stack]:

@@ -34,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
             notify=options.notify,
             quiet=options.quiet,
             explain=_explain,
+            hang_seconds=options.hang_seconds,
         )
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.engine import examine
 from crashcart.readers.gather import Given, gather
+from crashcart.record import replace
 from crashcart.redact import clean_all
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
     look_around: bool = True,
     pid: int | None = None,
     progress: Callable[[int], None] | None = None,
+    looking: Callable[[float], None] | None = None,
 ) -> Diagnosis:
     """The diagnosis of the run that left these files: logs, folders, or nothing but its working folder.
 
+    ``progress`` is told how many bytes were read, ``looking`` for how many seconds a running job was looked at.
     Secrets are taken out of everything that is returned.
     """
     listed = [paths] if isinstance(paths, str) else list(paths)
@@ -46,16 +49,21 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
     if pid is not None:
         from crashcart.live.look_at import look_at
 
-        case = look_at(pid)
+        case = look_at(pid, looking)
     else:
         case = gather(Given(listed, command, configs, scripts, exit_code, kernel_log, look_around), progress)
+        if case.flight is not None and case.flight.alive:
+            from crashcart.live.stuck import note_standstill
+
+            note_standstill(case.flight)
     subject = f"process {pid}" if pid is not None else " ".join(listed) or "."
     diagnosis = examine(case, subject=subject, resolve=_resolver(case))
     if pid is not None and diagnosis.run is None:
         from crashcart.live.look_at import as_seen
 
         diagnosis = as_seen(diagnosis)
-    return clean_all(diagnosis)
+    alive = case.flight is not None and case.flight.alive
+    return clean_all(replace(diagnosis, happens_now=alive))
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
@@ -69,8 +77,7 @@ def _resolver(case: Case) -> Callable[[Fix], Fix]:
 
 def run(options: argparse.Namespace) -> int:
     """Print the diagnosis as text or JSON, and write the page where one was asked for."""
-    if options.pid is not None and sys.stderr.isatty():
-        sys.stderr.write("looking at the job for 3 to 16 seconds, without touching it ...\n")
+    looking = _Looking() if options.pid is not None else None
     with _Bar(options.paths, shown=not options.json) as bar:
         diagnosis = why(
             options.paths,
@@ -80,7 +87,10 @@ def run(options: argparse.Namespace) -> int:
             kernel_log=options.kernel_log,
             pid=options.pid,
             progress=bar.add if bar.shown else None,
+            looking=looking,
         )
+    if looking is not None:
+        looking.end()
     if options.pid is None:
         _complete(options.paths, diagnosis)
     if options.html:
@@ -117,6 +127,25 @@ def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:
         return
     if nodes_of(folder) or not os.path.exists(os.path.join(folder, "findings.json")):  # another node may have ended since
         write_json(os.path.join(folder, "findings.json"), plain(diagnosis))
+
+
+class _Looking:
+    """Says on standard error that a running job is looked at: a line, and on a terminal the seconds."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        sys.stderr.write("looking at the job for 3 to 16 seconds ..." + ("" if self._terminal else "\n"))
+        sys.stderr.flush()
+
+    def __call__(self, seconds: float) -> None:
+        if self._terminal:
+            sys.stderr.write(f"\rlooking at the job for 3 to 16 seconds ... {seconds:.0f} s ")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._terminal:
+            sys.stderr.write("\n")
 
 
 class _Bar:

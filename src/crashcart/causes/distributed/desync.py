@@ -9,7 +9,7 @@ collective (saving sharded weights, ``evaluate``, ``barrier``); experts or modul
 
 How it shows: watchdogs of different ranks name another operation, size or number; a fingerprint mismatch under
 ``TORCH_DISTRIBUTED_DEBUG=DETAIL``; rank 0 waits alone right after the end of training or at a save; in a recording, stacks of
-ranks in different collectives. The sentence "most
+ranks in different collectives, or ranks that made different numbers of backward passes and steps. The sentence "most
 likely caused by incorrect usages of collectives" is printed on every time-out and proves nothing.
 
 What to do: let all ranks decide together (all-reduce the flag before you branch), call collective functions on every
@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, launched_with, ranks, sharded, single, spread_weights
+from crashcart.causes.distributed._counters import counters_differ
 from crashcart.causes.distributed._entered import different, entered
 from crashcart.causes.distributed._watchdog import signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import first, followers, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +198,10 @@ def _lone(case: Case, fact: Fact) -> Strength | None:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """Ranks that wait in different collectives, or one that ends while the others still wait."""
+    """Ranks whose counters differ, that wait in different collectives, or one that ends while the others still wait."""
+    uneven = counters_differ(case)
+    if uneven is not None:
+        yield replace(uneven, order=order(case))
     found = stall(case)
     if found is not None and found.cause == "distributed/desync":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))

@@ -34,7 +34,7 @@ def from_outside(details: dict[str, Any], who: str, long: str, waiting: str) -> 
         by = "by a signal (SIGSTOP, Ctrl-Z)" if details["state"] == "T" else "by a debugger"
         pid = f" (pid {details['pid']})" if details.get("pid") else ""
         return (
-            "outside/user",
+            "outside/stopped",
             f"{name}{pid} has been stopped {by} for {long}: it does nothing until it may go on{rest}",
             "decisive",
         )

@@ -72,6 +72,12 @@ def passed(case: Case) -> Iterator[Event]:
             yield event
 
 
+def stood_at_hang(flight: Flight) -> tuple[Stood, ...]:
+    """Where everybody stood when the hang was told in which the recording ends; nothing where it does not end in one."""
+    told = [*flight.of_kind("hang", "goes-on")]
+    return _Told(flight, told[-1]).stood if told and told[-1].kind == "hang" else ()
+
+
 class _Told:
     """One hang, with the stacks that were taken last before it was told."""
 
@@ -219,7 +225,7 @@ class _Told:
 
     def _found(self, cause: str, says: str, strength: Strength, *stood: Stood) -> Stall:
         seen = tuple(_shown(one, self.event.time, self.rank) for one in stood if one.frames)
-        if self.details.get("sure") is False and strength == "decisive" and cause != "outside/user":
+        if self.details.get("sure") is False and strength == "decisive" and cause != "outside/stopped":
             strength = "strong"  # it has stood still for less than what some phases take
         at = clock(self.event.time)
         return Stall(cause, says, strength, (Evidence("recorder", self._quote, f"recorder {at}", self.rank, at), *seen))

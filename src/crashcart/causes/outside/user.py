@@ -20,7 +20,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.hang._recorded import stall
 from crashcart.causes.host_memory._recorded import ample, grown, killed_by_guard, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
@@ -111,9 +110,6 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Who interrupted the job; or a SIGKILL that none of those who send it for a reason sent."""
-    found = stall(case)
-    if found is not None and found.cause == "outside/user":
-        yield Sign(found.strength, found.says, found.evidence, order=order(case))
     asked = stopped_first(case)
     if asked is not None:
         if asked[0] != "SIGTERM":
@@ -148,9 +144,6 @@ TERMINAL = Fix(
     "exact",
     "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
 )
-GO_ON = Fix(
-    "Let it go on", "exact", "`kill -CONT PID` for each process that is stopped; `fg` in the shell that was left by Ctrl-Z"
-)
 SENDER = Fix(
     "Find who sends SIGKILL, and go on from the last whole checkpoint",
     "by-hand",
@@ -160,10 +153,7 @@ SENDER = Fix(
 
 
 def fix(case: Case) -> tuple[Fix, ...]:
-    """By the signal: a kill has a sender to be found, a hang-up a terminal; what was only stopped can go on."""
-    found = stall(case)
-    if found is not None and found.cause == "outside/user":
-        return (GO_ON,)
+    """By the signal: a kill has a sender to be found, a hang-up a terminal."""
     signal = _signal(case)
     return (SENDER,) if signal == "SIGKILL" else () if signal == "SIGINT" else (TERMINAL,)
 

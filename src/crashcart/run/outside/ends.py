@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.redact import clean
 from crashcart.run.outside.roles import LOADER, RANK, TRACKER
+from crashcart.run.outside.sockets import unix_peers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -38,6 +39,8 @@ class Ends:
             for link in {link for _, link, writes in links if writes or not link.startswith("pipe:")}:
                 self._holders.setdefault(link, []).append(pid)
         self._pairs, self._remote = _connections()
+        peers = unix_peers()
+        self._unix = {_socket_link(inode): _socket_link(peer) for inode, peer in peers.items()} if peers is not None else {}
 
     def behind(self, pid: int, descriptor: int) -> str:
         """In words: ``the connection with rank 0``, ``a pipe from loader worker 4711``, ``/data/x.bin (nfs4)``."""
@@ -67,6 +70,21 @@ class Ends:
             if link in self._remote and not self._holders.get(self._pairs.get(link, ""), [])
         ]
         return sorted(set(found))
+
+    def is_internal(self, pid: int, descriptor: int) -> bool:
+        """Whether only the job's own processes can make a descriptor ready: nothing that comes from outside ends a wait for it."""
+        link = self.links.get(pid, {}).get(descriptor, "")
+        if link.startswith("pipe:"):
+            return bool(self._holders.get(link))  # holders have it open for writing
+        if link.startswith("socket:"):
+            mate = self._pairs.get(link) or self._unix.get(link)
+            return mate is not None and bool(self._holders.get(mate))
+        return link == "anon_inode:[eventfd]"
+
+    def leads_outside(self, pid: int, descriptor: int) -> bool:
+        """Whether it is a connection whose other end no process of the job holds: on another machine, or another program's."""
+        link = self.links.get(pid, {}).get(descriptor, "")
+        return link in self._remote and not self._holders.get(self._pairs.get(link, ""))
 
     def tracker(self, pid: int, descriptor: int) -> bool:
         """Whether a tracker's process is at the other end."""
@@ -105,6 +123,10 @@ def _links(pid: int) -> Iterator[tuple[int, str, bool]]:
             with contextlib.suppress(OSError):
                 path = f"/proc/{pid}/fd/{name}"
                 yield int(name), os.readlink(path), bool(os.lstat(path).st_mode & 0o200)
+
+
+def _socket_link(inode: int) -> str:
+    return f"socket:[{inode}]"
 
 
 def _connections() -> tuple[dict[str, str], dict[str, str]]:

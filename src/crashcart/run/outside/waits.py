@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from crashcart.readers.standing import Call, call_of
+from crashcart.readers.standing import Call, call_name, call_of
 from crashcart.redact import clean
 from crashcart.run.outside.files import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.live.ends import Ends
+    from crashcart.run.outside.ends import Ends
 
-__all__ = ["Wait", "communicates", "in_gloo", "wait_of"]
+__all__ = ["ThreadCall", "Wait", "communicates", "in_gloo", "thread_calls", "wait_of"]
 
 _CHANNELS = {
     "futex": "futex", "hrtimer_nanosleep": "nanosleep", "do_nanosleep": "nanosleep", "pipe_read": "read", "anon_pipe_read": "read",
@@ -34,7 +35,21 @@ _CHANNELS = {
 _MOST = 64
 _RUNS = "pt_gloo_runloop"
 _COLLECTIVE = ("gloo_", "pt_gloo", "pt_nccl")
+_POLL_X86 = "7"  # poll takes milliseconds, ppoll a pointer
+_FOR_EVER = 0xFFFFFFFF
+_TRIES, _PAUSE = 4, 0.03
 _FUTEX = "202" if os.uname().machine != "aarch64" else "98"
+
+
+class ThreadCall(NamedTuple):
+    """The system call of one thread: empty where it runs or may not be asked; ``timed`` says that it ends by itself."""
+
+    thread_id: int
+    name: str
+    state: str
+    call: str
+    timed: bool
+    descriptors: tuple[int, ...]
 
 
 class Wait(NamedTuple):
@@ -71,6 +86,53 @@ def wait_of(pid: int, ends: Ends) -> Wait:
     abouts = [about for one in descriptors if (about := ends.behind(pid, one))]
     about = ", ".join(list(dict.fromkeys(abouts))[:3]) or _path(pid, call.name, words)
     return Wait(call, about, descriptors, _timed(call.name, arguments), " ".join(words) or call.channel)
+
+
+def thread_calls(pid: int, ends: Ends) -> list[ThreadCall]:
+    """What each thread of a process does in the kernel, whether Python knows it or not."""
+    found = []
+    for folder, name in _threads(pid):
+        for attempt in range(_TRIES):  # our own question may have woken it: who runs at every try does run
+            call = _thread_call(pid, folder, name, ends)
+            if call is None or call.state != "R" or attempt == _TRIES - 1:
+                break
+            time.sleep(_PAUSE)
+        if call is not None:
+            found.append(call)
+    return found
+
+
+def _thread_call(pid: int, folder: str, name: str, ends: Ends) -> ThreadCall | None:
+    try:
+        state = once(f"{folder}/stat", 512).rpartition(b")")[2].split()[0].decode()
+    except (OSError, IndexError):
+        return None  # it has ended
+    try:
+        words = once(f"{folder}/syscall", 256).decode("ascii", "replace").split()
+    except OSError:
+        words = []
+    thread_id = int(folder.rpartition("/")[2])
+    if len(words) <= 6 or not words[0].isdigit():  # noqa: PLR2004 - a number and six arguments
+        return ThreadCall(thread_id, name, state, "", timed=False, descriptors=())
+    arguments = [int(word, 16) for word in words[1:7]]
+    call = call_name(words[0])
+    if call == "select" and not arguments[0]:
+        call = "nanosleep"
+    descriptors = tuple(_descriptors(pid, call, arguments, ends))
+    return ThreadCall(thread_id, name, state, call, _ends_by_itself(words[0], call, arguments), descriptors)
+
+
+def _ends_by_itself(number: str, call: str, arguments: list[int]) -> bool:
+    """Whether a call has a time-out: a pointer to one, or milliseconds of which -1 means for ever."""
+    if call == "futex":
+        return bool(arguments[3])
+    if call == "select":
+        return bool(arguments[4])
+    if call == "poll":
+        return arguments[2] & 0xFFFFFFFF != _FOR_EVER if number == _POLL_X86 else bool(arguments[2])
+    if call == "epoll_wait":
+        return arguments[3] & 0xFFFFFFFF != _FOR_EVER
+    return call == "nanosleep"
 
 
 def in_gloo(pid: int) -> bool:

@@ -1,0 +1,220 @@
+"""What each process of a job waits for, and whether anything is left that could end the wait.
+
+A job in which every thread of every process waits for another one of them will never go on: that can be said after seconds, and
+needs no knowledge of how long its phases take. What a thread waits for the kernel knows (``/proc/PID/task/TID/syscall``): a futex
+without a time-out is a lock, a queue or another thread; a pipe or a socket has a process at its other end. Whoever waits for the
+outside (a connection that leads out of the job, a user, a disk), sleeps or wakes by a time-out may go on, and then nothing is
+decided. A few libraries ask again every few seconds for what only another process can bring; their source lines tell them apart
+from a sleep: the loader's ``_try_get_data``, collectives, ``Queue.get(timeout=...)``, a tracker's client.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from crashcart.flight import threads_of
+from crashcart.pattern import Pattern
+from crashcart.readers.standing import source_line
+from crashcart.run.hangs import is_own, waits_for_others
+from crashcart.run.outside.waits import thread_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from crashcart.flight import Frame
+    from crashcart.run.outside.ends import Ends
+    from crashcart.run.outside.waits import ThreadCall
+    from crashcart.run.stacks import Stack
+
+__all__ = [
+    "CLOSED", "COLLECTIVE", "OPEN", "SPINS", "STOPPED", "TRACKER", "Deadlock", "ProcessWait", "find_deadlock", "in_tracker",
+    "wait_of_process", "waited_for",
+]  # fmt: skip
+
+CLOSED, COLLECTIVE, TRACKER, STOPPED, SPINS, OPEN = "closed", "collective", "tracker", "stopped", "spins", "open"
+
+_TRACKER = Pattern(
+    r"(?:site|dist)-packages/(?:wandb|mlflow|tensorboardX?|comet_ml|neptune|clearml|swanlab|trackio|aim|dvclive)/|"
+    r"torch/utils/tensorboard/"
+)
+_LOADER = Pattern(r"torch/utils/data/(?:dataloader|_utils/\w+)\.py$")
+# Threads of libraries that look after something every few seconds, and bring nothing that the program waits for.
+_MAINTENANCE = Pattern(
+    r"(?:site|dist)-packages/(?:tqdm|wandb|mlflow|tensorboardX?|tensorboard|comet_ml|neptune|clearml|swanlab|trackio|aim|dvclive|"
+    r"torch|lightning|pytorch_lightning|accelerate|sentry_sdk|opentelemetry|prometheus_client|posthog)/"
+)
+# Native threads that serve collectives, the store of a process group, the driver of a card or an allocator.
+_SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore")
+_SERVES_DRIVER = ("cuda", "jemalloc", "nv")
+_CHILD_WAITS = frozenset({"wait4", "waitid"})
+_DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
+_QUEUE = Pattern(r"/(?:queue|multiprocessing/queues)\.py$")
+_PRIMITIVES = (
+    (Pattern(r"/queue\.py$"), {"get": "Queue.get()", "put": "Queue.put()", "join": "Queue.join()"}),
+    (Pattern(r"/multiprocessing/queues\.py$"), {"get": "Queue.get()", "put": "Queue.put()", "join": "JoinableQueue.join()"}),
+    (Pattern(r"/multiprocessing/pool\.py$"), {"get": "AsyncResult.get()", "join": "Pool.join()"}),
+    (Pattern(r"/multiprocessing/process\.py$"), {"join": "Process.join()"}),
+    (Pattern(r"/multiprocessing/connection\.py$"), {"recv": "Connection.recv()", "recv_bytes": "Connection.recv()"}),
+    (Pattern(r"/concurrent/futures/\w+\.py$"), {"result": "Future.result()", "wait": "futures.wait()", "shutdown": "Executor.shutdown()"}),
+    (Pattern(r"/subprocess\.py$"), {"wait": "Popen.wait()", "communicate": "Popen.communicate()"}),
+    (Pattern(r"/threading\.py$"), {"join": "Thread.join()", "_shutdown": "the end of its threads"}),
+)  # fmt: skip
+_LOCK_LINE = Pattern(r"\bacquire\(|\bwith\b.*(?:lock|mutex|semaphore|condition)", 2)
+_EVENT_WAIT = 2  # Condition.wait below Event.wait
+
+
+class ProcessWait(NamedTuple):
+    """How one process waits: one of the kinds above, what for in words, and why the wait may still end where it is open."""
+
+    pid: int
+    kind: str
+    words: str = ""
+    reason: str = ""
+
+
+class Deadlock(NamedTuple):
+    """A job that cannot go on: the process that keeps the others (none where all wait for each other), and why that is sure."""
+
+    pid: int | None
+    kind: str
+    words: str
+    why: str
+    partner_died: bool = False
+
+
+def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool = False) -> ProcessWait:
+    """How a process waits, from its stacks (none where it is no Python program) and its threads in the kernel."""
+    threads = thread_calls(pid, ends)
+    main = next((thread for thread in threads if thread.thread_id == pid), None)
+    if main is None:
+        return ProcessWait(pid, OPEN, reason="it ended")
+    if main.state in "Tt":
+        return ProcessWait(pid, STOPPED, "to be continued")
+    frames = stack.frames if stack is not None else ()
+    kind, words = _main_wait(frames, stack)
+    if main.state == "R" and on_card and frames:
+        return ProcessWait(pid, SPINS, "its GPU")
+    if kind == TRACKER:  # what its other threads do is not what it waits for
+        waits = main.state == "S" and main.call in _DESCRIPTOR_WAITS | {"futex", "nanosleep"}
+        return ProcessWait(pid, TRACKER, words) if waits else ProcessWait(pid, OPEN, words, "it runs, or writes to a disk")
+    asks_again = kind == COLLECTIVE or _asks_again(frames)
+    reasons = [_why_open(pid, thread, kind, ends, excused=thread is main and asks_again) for thread in threads]
+    reason = next((reason for reason in reasons if reason and reason != _WAKES), "")
+    excused = sum(_is_maintenance(one) for one in _other_threads(stack))
+    if not reason and reasons.count(_WAKES) > excused:
+        reason = _WAKES
+    return ProcessWait(pid, OPEN if reason else kind, words or waited_for(frames), reason)
+
+
+def find_deadlock(
+    waits: Mapping[int, ProcessWait], ranks: Collection[int], dead_ranks: Sequence[int] = (), *, on_cards: bool = False
+) -> Deadlock | None:
+    """Why a job cannot go on, if that is sure; ``dead_ranks`` have ended while the others of their group have not."""
+    if any(wait.kind == OPEN for wait in waits.values()) or not ranks:
+        return None
+    of_ranks = [waits[pid] for pid in ranks if pid in waits]
+    stopped = [wait for wait in of_ranks if wait.kind == STOPPED]
+    if len(of_ranks) < len(ranks) or len(stopped) == len(of_ranks):
+        return None  # a job that somebody has stopped waits for that person
+    stuck = [wait for wait in of_ranks if wait.kind in {CLOSED, TRACKER}]
+    others = len(of_ranks) > 1
+    if stopped:
+        return Deadlock(
+            stopped[0].pid, STOPPED, "to be continued", "it is stopped (SIGSTOP), and the other ranks wait for it"
+        )
+    if dead_ranks and any(wait.kind in {COLLECTIVE, SPINS} for wait in of_ranks):
+        names = ", ".join(map(str, dead_ranks[:4]))
+        why = f"rank {names} has ended, and the others wait for it in a collective"
+        return Deadlock(None, COLLECTIVE, "a rank that has ended", why, partner_died=True)
+    if stuck:
+        odd = next((wait for wait in stuck if wait.kind == TRACKER), stuck[0])
+        why = _TRACKER_WHY if odd.kind == TRACKER else "no thread or process of the job is left that could end this wait"
+        same = len({(wait.kind, wait.words) for wait in of_ranks}) == 1 and others
+        return Deadlock(None if same else odd.pid, odd.kind, odd.words, why)
+    if any(wait.kind == SPINS for wait in of_ranks) or on_cards:
+        return None  # they may wait for work that their cards still do
+    return Deadlock(None, COLLECTIVE, "each other", "all ranks wait in collectives, and nothing moves between them")
+
+
+def waited_for(frames: Sequence[Frame]) -> str:
+    """What the innermost frames wait in, as people write it: ``Queue.join()``, ``Thread.join()``, ``a lock``."""
+    inner = []
+    for frame in frames:
+        if is_own(frame):
+            break
+        inner.append(frame)
+    for frame in reversed(inner):
+        for file, names in _PRIMITIVES:
+            if frame.function in names and file.search(frame.file):
+                return names[frame.function]
+    waits = [frame for frame in inner if frame.function == "wait" and frame.file.endswith("/threading.py")]
+    if waits:
+        return "Event.wait()" if len(waits) >= _EVENT_WAIT else "Condition.wait()"
+    if frames and _LOCK_LINE.search(source_line(frames[0])):
+        return "a lock"
+    return "a lock or another thread"
+
+
+def in_tracker(frames: Sequence[Frame]) -> bool:
+    """Whether a program stands in its tracker; a tracker that runs the program (``wandb.agent``) is above it."""
+    return any(_TRACKER.search(frame.file) for frame in _above_own(frames))
+
+
+_WAKES = "a thread of it wakes by itself"
+_TRACKER_WHY = "it waits for its tracker, which neither answers nor moves any data"
+
+
+def _main_wait(frames: Sequence[Frame], stack: Stack | None) -> tuple[str, str]:
+    if in_tracker(frames):
+        return TRACKER, "its tracker"
+    if stack is not None and waits_for_others(stack):
+        return COLLECTIVE, "the other ranks"
+    if any(_LOADER.search(frame.file) for frame in _above_own(frames)):
+        return CLOSED, "its loader"
+    return CLOSED, ""
+
+
+def _above_own(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames that the program's own code has called; all of them where it has none."""
+    at = next(
+        (at for at, frame in enumerate(frames) if is_own(frame) and "crashcart/inside/" not in frame.file), len(frames)
+    )
+    return list(frames[:at])
+
+
+def _asks_again(frames: Sequence[Frame]) -> bool:
+    """Whether the main thread asks again and again for what only another thread or process can bring."""
+    called = _above_own(frames)
+    return any(
+        _LOADER.search(frame.file) or (_QUEUE.search(frame.file) and frame.function in {"get", "put"}) for frame in called
+    )
+
+
+def _other_threads(stack: Stack | None) -> list[tuple[Frame, ...]]:
+    return [frames for _, frames in threads_of(stack.text) if frames and frames != stack.frames] if stack is not None else []
+
+
+def _is_maintenance(frames: Sequence[Frame]) -> bool:
+    return any(_MAINTENANCE.search(frame.file) for frame in _above_own(frames)) and not any(map(is_own, frames))
+
+
+def _why_open(pid: int, thread: ThreadCall, kind: str, ends: Ends, *, excused: bool) -> str:
+    """Why this thread may go on by itself; empty where only another thread or process of the job can wake it."""
+    if thread.name.startswith(_SERVES_COLLECTIVES):
+        leads_out = kind == COLLECTIVE and any(ends.leads_outside(pid, one) for one in thread.descriptors)
+        return "ranks outside this machine" if leads_out else ""
+    if thread.name.startswith(_SERVES_DRIVER):
+        return ""
+    if thread.state != "S":
+        return "it runs" if thread.state == "R" else "it waits for a device"
+    if excused:
+        return ""
+    if thread.call == "futex":
+        return _WAKES if thread.timed else ""
+    if thread.call in _CHILD_WAITS:
+        return ""
+    if thread.call not in _DESCRIPTOR_WAITS or not thread.descriptors:
+        return _WAKES if thread.call == "nanosleep" or thread.timed else f"it is in {thread.call or 'an unknown call'}"
+    if not all(ends.is_internal(pid, one) for one in thread.descriptors):
+        return "it waits for something outside the job"
+    return _WAKES if thread.timed else ""
