@@ -76,7 +76,8 @@ def _does(one: Pace, watch: Watch) -> str:
     if one.collective:
         looks = [look.seen[one.process.pid] for look in watch.looks if one.process.pid in look.seen]
         count = sum(look.collective for look in looks)
-        return f"{one.name} waits for the others in a collective in {count} of {len(looks)} looks"
+        whom = "for the others " if len(watch.ranks) > 1 or missing(watch) else ""
+        return f"{one.name} waits {whom}in a collective in {count} of {len(looks)} looks"
     name = _name(one)
     does = f"uses {one.share:.0%} of a core" if one.share >= 0.005 else "uses hardly any processor time"  # noqa: PLR2004 - 1 %
     return f"{name} {does}{_at(one)}"

@@ -119,12 +119,11 @@ def find_deadlock(
     stuck = [wait for wait in of_ranks if wait.kind in {CLOSED, TRACKER}]
     others = len(of_ranks) > 1
     if stopped:
-        return Deadlock(
-            stopped[0].pid, STOPPED, "to be continued", "it is stopped (SIGSTOP), and the other ranks wait for it"
-        )
+        return Deadlock(stopped[0].pid, STOPPED, "to be continued", "it was stopped (SIGSTOP), and others wait for it")
     if dead_ranks and any(wait.kind in {COLLECTIVE, SPINS} for wait in of_ranks):
         names = ", ".join(map(str, dead_ranks[:4]))
-        why = f"rank {names} has ended, and the others wait for it in a collective"
+        rest = "the other rank waits" if len(of_ranks) == 1 else f"the other {len(of_ranks)} wait"
+        why = f"rank {names} has ended, and {rest} for it in a collective"
         return Deadlock(None, COLLECTIVE, "a rank that has ended", why, partner_died=True)
     if stuck:
         odd = next((wait for wait in stuck if wait.kind == TRACKER), stuck[0])

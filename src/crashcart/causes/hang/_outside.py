@@ -24,6 +24,12 @@ def asks(case: Case) -> bool:
     return bool(hangs) and hangs[-1].details.get("prompt") is True
 
 
+def between_threads(case: Case) -> bool:
+    """Whether it was proven that the job stands still because its own threads or processes wait for each other."""
+    hangs = [*case.flight.of_kind("hang")] if case.flight is not None else []
+    return bool(hangs) and bool(hangs[-1].details.get("proof"))
+
+
 def from_outside(details: dict[str, Any], who: str, long: str, waiting: str) -> tuple[str, str, Strength] | None:
     """Cause, sentence and strength; ``waiting`` says which ranks wait for this one, and may be empty."""
     rest = f", and {waiting} for it in a collective" if waiting else ""

@@ -13,7 +13,7 @@ from crashcart.causes.hang._outside import from_outside
 from crashcart.deaths import finished, hung
 from crashcart.flight import clock, threads_of, took
 from crashcart.model import Evidence
-from crashcart.record import record
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +114,7 @@ class _Told:
 
     def _alone(self, odd: Stood) -> Stall | None:
         others = [one for one in self.waiting if one.pid != odd.pid]
-        frame = _frame(odd.frames, TRACKERS, r".")
+        frame = _frame(_called_by_own(odd.frames), TRACKERS, r".")
         phase = self.details.get("phase")
         if frame is not None or phase == "tracker":
             where = (
@@ -168,10 +168,31 @@ class _Told:
         if frame is not None or _file_wait(self.details):
             says = f"{self._who} has waited {self._long} for a lock or a file at {self._where}: {self._call}"
             return self._found("hang/lock-or-io", says, "decisive", odd)
+        if self.details.get("proof") and self.details.get("waits"):
+            return self._proven(odd)
         if call == "futex" or compiled(LOCK_LINE).search(line):
             says = f"{self._who} has waited {self._long} for a lock at {self._where}" + (f": {line}" if line else "")
             return self._found("hang/lock-or-io", says, "decisive" if compiled(LOCK_LINE).search(line) else "strong", odd)
         return None
+
+    def _proven(self, odd: Stood) -> Stall:
+        """A wait of which the supervisor has shown that nothing is left that could end it."""
+        others = [one for one in self.waiting if one.pid != odd.pid]
+        says = f"{self._who} has waited {self._long} for {self.details['waits']} at {self._where}"
+        died = [
+            event
+            for event in self.flight.of_kind("exception")
+            if event.pid == odd.pid
+            and event.details.get("thread") not in {None, "MainThread"}
+            and event.time <= self.event.time
+        ]
+        if died:
+            says += f"; its thread {died[-1].details.get('thread')} had died of {died[-1].details.get('type')}"
+        else:
+            says += f"; {self.details['proof']}"
+        says += f", and {_wait(others)} for it in a collective" if others else ""
+        found = self._found("hang/lock-or-io", says, "decisive", odd, *others[:1])
+        return replace(found, evidence=(*found.evidence, *(event.evidence for event in died[-1:])))
 
     def _own_work(self, odd: Stood, others: list[Stood]) -> Stall | None:
         call = str(self.details.get("call") or "")
@@ -212,8 +233,12 @@ class _Told:
 
     @property
     def _long(self) -> str:
-        seconds = self.details.get("seconds")
-        return took(float(seconds)) if isinstance(seconds, (int, float)) else "long"
+        seconds, since = self.details.get("seconds"), self.details.get("since")
+        if not isinstance(seconds, (int, float)):
+            return "long"
+        if self.flight.alive and self.flight.samples and isinstance(since, (int, float)):  # it still does
+            seconds = max(seconds, self.flight.samples[-1][0] - since)
+        return took(float(seconds))
 
     @property
     def _where(self) -> str:
@@ -258,6 +283,12 @@ def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own program."""
     libraries = f"{PACKAGES}|{STANDARD}|{OURS}"
     return next((one for one in frames if not compiled(libraries).search(one.file)), None)
+
+
+def _called_by_own(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """The frames that the program's own code has called: a tracker that runs the program is below it."""
+    own = own_frame(frames)
+    return frames[: frames.index(own)] if own is not None else frames
 
 
 def _idle(worker: Stood) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
-from crashcart.causes.hang._outside import asks
+from crashcart.causes.hang._outside import asks, between_threads
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import frame_in, standing
 from crashcart.deaths import order
@@ -136,16 +136,19 @@ fixes = (
         environment={"TORCH_EXTENSIONS_DIR": "/tmp/torch_extensions", "TRITON_CACHE_DIR": "/tmp/triton_cache"},
     ),
 )
-ANSWER = Fix(
-    "Answer it, or take the question out",
+ANSWER = Fix("Answer it, or take the question out", "by-hand", "a breakpoint() or an input() that was left in")
+RELEASE = Fix(
+    "Let the wait end when the other side is gone",
     "by-hand",
-    "a breakpoint() or an input() that was left in; only one rank has the terminal, and the others wait for it",
+    "the stacks of all threads are in the run folder: find who was to release it. A thread that may fail needs a `finally` "
+    "(task_done(), release(), a sentinel in the queue) and must pass its exception on; two locks need one order; and "
+    "`get(timeout=...)` or `join(timeout=...)` with a look at `is_alive()` turns a hang into an error",
 )
 
 
 def fix(case: Case) -> Iterable[Fix]:
-    """A question needs an answer, no other folder."""
-    return (ANSWER,) if asks(case) else fixes
+    """A question needs an answer and a deadlock of threads a release; only a lock in a file is cured by another folder."""
+    return (ANSWER,) if asks(case) else (RELEASE,) if between_threads(case) else fixes
 
 
 experiment = Experiment(
