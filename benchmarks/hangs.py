@@ -24,6 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crashcart.verbs.why import why
+
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 WITHIN = 20.0  # seconds
 
@@ -482,7 +484,7 @@ def watch_job(
         hang = next((event for event in events(folder) if event["kind"] == "hang"), None)
         if hang is not None:
             undecided = [event["reasons"] for event in events(folder) if event["kind"] == "undecided"]
-            words = (folder / "said").read_text().strip().splitlines()[-1]
+            words = cause_of(folder) + "; " + (folder / "said").read_text().strip().splitlines()[-1]
             return float(hang["t"]) - last_step(folder), words + (f" (undecided: {undecided[-1]})" if undecided else "")
         if program.act and last_step(folder) and time.monotonic() - began > 12 and not acted:  # it trains by then
             acted = time.monotonic()
@@ -498,6 +500,13 @@ def watch_job(
     if job.poll() is None:
         return None, "still there, nothing said"
     return None, f"ended with {job.returncode}" + (f": {said[-1]}" if job.returncode and said else "")
+
+
+def cause_of(folder: Path) -> str:
+    """What `why` says of the run while it hangs."""
+    (run,) = (folder / "runs").glob("2*")
+    findings = why(str(run)).findings
+    return findings[0].cause if findings else "nothing"
 
 
 def act(folder: Path, what: str) -> None:

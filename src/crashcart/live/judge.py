@@ -105,7 +105,7 @@ def _family_works(watch: Watch, everybody: Sequence[Pace], one: Pace) -> bool:
         return False
     if one.moves:
         return True
-    family = Movement.family(one.process.pid, watch.tree.processes) - {one.process.pid}
+    family = Movement.family([one.process.pid], watch.tree.processes) - {one.process.pid}
     family = {pid for pid in family if pid in watch.tree.processes and watch.tree.processes[pid].role != TRACKER}
     if any(other.moves for other in everybody if other.process.pid in family):
         return True

@@ -22,7 +22,6 @@ _IDLE = 0.05  # seconds of processor time between two looks that are nothing
 _IDLE_BYTES = 1 << 16
 _RECENT = 6.0
 _SHARE = 1 / 3  # of the time since the last progress: who moved only at its beginning stands still now
-_GENERATIONS = 3
 _CPU_SHARE = 0.02  # of a core, over the time looked at: asking for news takes less
 _CPU_LEAST = 0.1
 _CHARACTERS = 1 << 14
@@ -66,11 +65,11 @@ class Movement:
             return -1
 
     @staticmethod
-    def family(pid: int, tree: Mapping[int, Process]) -> set[int]:
-        """A process and what it started."""
-        found = {pid}
-        for _ in range(_GENERATIONS):
-            found |= {process.pid for process in tree.values() if process.parent_pid in found}
+    def family(pids: Iterable[int], tree: Mapping[int, Process]) -> set[int]:
+        """Processes and what they started."""
+        found = set(pids)
+        while born := {one.pid for one in tree.values() if one.parent_pid in found} - found:
+            found |= born
         return found
 
 
@@ -93,15 +92,17 @@ class Stillness:
         self._since = 0.0
         self._before: dict[int, _Used] = {}
         self._logged = 0.0
+        self._family: set[int] = set()
 
-    def note(self, tree: Mapping[int, Process], logged: float, now: float) -> None:
-        """Look at everybody; ``logged`` is when the job last wrote to its logs."""
+    def note(self, tree: Mapping[int, Process], family: set[int], logged: float, now: float) -> None:
+        """Look at everybody; ``family`` are the ranks and what they started, ``logged`` is when the job last wrote to its logs."""
         moved = tcp_bytes()
-        used = {pid: _used(process, moved) for pid, process in tree.items()}
+        used = {pid: _used(process, moved) for pid, process in tree.items() if process.fields[0] not in b"ZX"}
         span = now - self._since
-        still = used.keys() == self._before.keys() and logged == self._logged
-        if not (still and all(_is_still(tree[pid], self._before[pid], used[pid], span) for pid in used)):
-            self._since, self._before, self._logged = now, used, logged
+        still = family & used.keys() == self._family and logged == self._logged
+        known = used.keys() & self._before.keys()  # a monitor beside the job may start and end its own helpers
+        if not (still and self._before and all(_is_still(tree[pid], self._before[pid], used[pid], span) for pid in known)):
+            self._since, self._before, self._logged, self._family = now, used, logged, family & used.keys()
 
     def forgive(self, pid: int, characters: int) -> None:
         """What a process wrote because we asked it for its stacks is none of its own doing."""

@@ -85,6 +85,12 @@ class Stalls:
     ) -> None:
         """Judge what was just seen: the tables of processes and cards, and what the processes have told of themselves."""
         self._gpus = list(gpus)
+        try:
+            self._look(rows, events)
+        finally:
+            self._looked = time.monotonic()  # taking stacks may take seconds, in which we are not absent
+
+    def _look(self, rows: list[list[float]], events: Iterable[Mapping[str, Any]]) -> None:
         now = time.monotonic()
         self.movement.note(rows, now)
         self._note_absence(now)
@@ -114,7 +120,7 @@ class Stalls:
         suspended = _suspended()
         if now - self._looked > _ABSENT or suspended - self._suspended > 1:
             self._start_anew(now)
-        self._looked, self._suspended = now, suspended
+        self._suspended = suspended
 
     def names(self) -> dict[int, tuple[str, int | None]]:
         """Role and rank of each process as the tree knows them."""
@@ -147,7 +153,8 @@ class Stalls:
         if all(_state(page.pid) in "Tt" for page in ranks):  # somebody has stopped the job, and will let it go on
             self._start_anew(now)
             return
-        self._stillness.note(self._tree, self.movement.logged, now)
+        family = Movement.family([page.pid for page in ranks], self._tree)
+        self._stillness.note(self._tree, family, self.movement.logged, now)
         if self._may_be_proven(known, now):
             self._prove(ranks, now)
         suspicious = [page for page in ranks if self.progress[page.pid].suspicious(now)]
@@ -204,17 +211,26 @@ class Stalls:
         stacks, same = self._stacks_again(now)
         if first_time or not same:
             return
-        waits = self._waits(stacks)
         pids = [page.pid for page in ranks]
+        waits = self._waits(stacks, pids)
         dead = self._dead_ranks(ranks)
         deadlock = find_deadlock(waits, pids, dead, on_cards=any(map(self._ends.on_card, pids)))
         if deadlock is None:
             self._note_undecided(waits)
             return
+        if any(self._got_on(page) for page in ranks):
+            return
         odd = self._odd_of(deadlock, stacks, ranks)
         self._alarm(odd, stacks, now, works=False, deadlock=deadlock)
         if deadlock.partner_died or deadlock.pid in self._threads_died:
             self._act()
+
+    def _got_on(self, page: Page) -> bool:
+        """Whether a rank made progress while we looked at it."""
+        page.look()
+        mark = page.get("last_progress")
+        known = self.progress[page.pid]
+        return _counts(page) != known.counted or (mark == mark and mark != known.mark)  # noqa: PLR0124 - NaN
 
     def _note_undecided(self, waits: Mapping[int, ProcessWait]) -> None:
         """Write down, once, why a job that stands still may yet go on."""
@@ -223,19 +239,23 @@ class Stalls:
             self._undecided = reasons
             self.job.writer.event("undecided", reasons=reasons[:_MOST_TOLD])
 
-    def _waits(self, stacks: list[Stack]) -> dict[int, ProcessWait]:
-        """How each process waits that does not merely look after others."""
+    def _waits(self, stacks: list[Stack], ranks: list[int]) -> dict[int, ProcessWait]:
+        """How the ranks wait, what they started, and whoever is at the other end of what these wait for."""
         ends = self._ends = Ends(self._tree)
         by_pid = {stack.pid: stack for stack in stacks if stack.frames}
-        waits = {}
-        for pid, process in self._tree.items():
-            if process.role in _SERVES:
+        waits: dict[int, ProcessWait] = {}
+        to_ask = sorted(Movement.family(ranks, self._tree))
+        while to_ask:
+            pid = to_ask.pop()
+            process = self._tree.get(pid)
+            if pid in waits or process is None or process.role in _SERVES or process.fields[0] in b"ZX":
                 continue
             on_card = ends.on_card(pid)
             wait = wait_of_process(pid, by_pid.get(pid), ends, on_card=on_card)
             if wait.kind == CLOSED and on_card and self._card_works(pid):
                 wait = wait._replace(kind=OPEN, reason="its GPU works")
             waits[pid] = wait
+            to_ask.extend(wait.partners)
         return waits
 
     def _odd_of(self, deadlock: Deadlock, stacks: list[Stack], ranks: list[Page]) -> Odd | None:
@@ -294,7 +314,7 @@ class Stalls:
 
     def _moves(self, pid: int, now: float) -> bool:
         since = self.progress[pid].since if pid in self.progress else now
-        return self.movement.moves(Movement.family(pid, self._tree), since, now)
+        return self.movement.moves(Movement.family([pid], self._tree), since, now)
 
     def _look_outside(self, now: float) -> None:
         """Nobody of the job was reached: it hangs if it wrote before, and for long has neither written nor done anything."""

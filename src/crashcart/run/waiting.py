@@ -44,7 +44,7 @@ _MAINTENANCE = Pattern(
     r"torch|lightning|pytorch_lightning|accelerate|sentry_sdk|opentelemetry|prometheus_client|posthog)/"
 )
 # Native threads that serve collectives, the store of a process group, the driver of a card or an allocator.
-_SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore")
+_SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL")
 _SERVES_DRIVER = ("cuda", "jemalloc", "nv")
 _CHILD_WAITS = frozenset({"wait4", "waitid"})
 _DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
@@ -64,12 +64,16 @@ _EVENT_WAIT = 2  # Condition.wait below Event.wait
 
 
 class ProcessWait(NamedTuple):
-    """How one process waits: one of the kinds above, what for in words, and why the wait may still end where it is open."""
+    """How one process waits: one of the kinds above, what for in words, and why the wait may still end where it is open.
+
+    ``partners`` are the processes at the other ends of what its threads wait for.
+    """
 
     pid: int
     kind: str
     words: str = ""
     reason: str = ""
+    partners: frozenset[int] = frozenset()
 
 
 class Deadlock(NamedTuple):
@@ -103,13 +107,17 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     excused = sum(_is_maintenance(one) for one in _other_threads(stack))
     if not reason and reasons.count(_WAKES) > excused:
         reason = _WAKES
-    return ProcessWait(pid, OPEN if reason else kind, words or waited_for(frames), reason)
+    partners = frozenset().union(*(ends.holders(pid, one) for thread in threads for one in thread.descriptors))
+    return ProcessWait(pid, OPEN if reason else kind, words or waited_for(frames), reason, partners)
 
 
 def find_deadlock(
     waits: Mapping[int, ProcessWait], ranks: Collection[int], dead_ranks: Sequence[int] = (), *, on_cards: bool = False
 ) -> Deadlock | None:
     """Why a job cannot go on, if that is sure; ``dead_ranks`` have ended while the others of their group have not."""
+    if dead_ranks:  # a connection with a rank that has ended leads nowhere
+        lost = {pid: wait for pid, wait in waits.items() if wait.reason == _ELSEWHERE}
+        waits = {**waits, **{pid: wait._replace(kind=COLLECTIVE) for pid, wait in lost.items()}}
     if any(wait.kind == OPEN for wait in waits.values()) or not ranks:
         return None
     of_ranks = [waits[pid] for pid in ranks if pid in waits]
@@ -160,6 +168,7 @@ def in_tracker(frames: Sequence[Frame]) -> bool:
 
 
 _WAKES = "a thread of it wakes by itself"
+_ELSEWHERE = "it waits for ranks outside this machine"
 _TRACKER_WHY = "it waits for its tracker, which neither answers nor moves any data"
 
 
@@ -201,7 +210,7 @@ def _why_open(pid: int, thread: ThreadCall, kind: str, ends: Ends, *, excused: b
     """Why this thread may go on by itself; empty where only another thread or process of the job can wake it."""
     if thread.name.startswith(_SERVES_COLLECTIVES):
         leads_out = kind == COLLECTIVE and any(ends.leads_outside(pid, one) for one in thread.descriptors)
-        return "ranks outside this machine" if leads_out else ""
+        return _ELSEWHERE if leads_out else ""
     if thread.name.startswith(_SERVES_DRIVER):
         return ""
     if thread.state != "S":

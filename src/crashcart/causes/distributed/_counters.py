@@ -48,9 +48,10 @@ def counters_differ(case: Case) -> Sign | None:
     sizes = {one.page.get("world_size", 0.0) for one in ranks}
     if len(ranks) < 2 or sizes != {float(len(ranks))} or any(one.page.get("subgroups", 0.0) > 0 for one in ranks):
         return None
-    found = [_position(case, flight, one) for one in ranks]
+    ended_by_launcher = {death.process.pid for death in deaths(case) if death.raised is None and death.signal == "SIGTERM"}
+    found = [_position(case, flight, one) for one in ranks if one.pid not in ended_by_launcher]
     positions = [one for one in found if one is not None]
-    if len(positions) < len(ranks) or all(one.ended for one in positions):
+    if len(positions) < max(2, len(found)) or all(one.ended for one in positions):
         return None
     name = next((name for name in _DECIDING if len({one.counters.get(name) for one in positions}) > 1), None)
     if name is None or any(name not in one.counters for one in positions):
@@ -111,6 +112,6 @@ def _told(position: _Position, name: str) -> str:
 
 def _evidence(position: _Position) -> Evidence:
     counted = ", ".join(f"{position.counters[name]} {words}" for name, words in _COUNTERS if name in position.counters)
-    state = "ended with exit code 0" if position.ended else f"waited at {position.place or 'an unknown place'}"
+    state = "ended by itself" if position.ended else f"waited at {position.place or 'an unknown place'}"
     at = clock(position.time)
     return Evidence("recorder", f"rank {position.rank}: {counted}; {state}", f"recorder {at}", position.rank, at)

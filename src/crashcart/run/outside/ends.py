@@ -81,6 +81,12 @@ class Ends:
             return mate is not None and bool(self._holders.get(mate))
         return link == "anon_inode:[eventfd]"
 
+    def holders(self, pid: int, descriptor: int) -> set[int]:
+        """The processes of the job that can make a descriptor ready, without the process itself."""
+        link = self.links.get(pid, {}).get(descriptor, "")
+        mate = self._pairs.get(link) or self._unix.get(link) or link
+        return set(self._holders.get(mate, ())) - {pid}
+
     def leads_outside(self, pid: int, descriptor: int) -> bool:
         """Whether it is a connection whose other end no process of the job holds: on another machine, or another program's."""
         link = self.links.get(pid, {}).get(descriptor, "")
