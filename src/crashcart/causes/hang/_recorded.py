@@ -108,9 +108,20 @@ class _Told:
             return self._found(*seen, *([self.odd] if self.odd is not None else []), *others[:1])
         if self.details.get("stacks") is False:
             return None
+        if self.details.get("partner_died"):
+            return self._left_alone()
         if self.odd is not None and not in_collective(self.odd):
             return self._alone(self.odd)
         return self._together()
+
+    def _left_alone(self) -> Stall | None:
+        """A rank has ended by itself, and the others wait for it; one that ended badly is told as a death."""
+        ended = {event.details.get("pid"): event.details for event in self.flight.of_kind("gone")}
+        gone = [one for one in self.flight.ranks if one.pid in ended and one.pid not in {stood.pid for stood in self.ranks}]
+        if not gone or any(ended[one.pid].get("signal") or ended[one.pid].get("code") for one in gone):
+            return None
+        says = f"{self.details.get('proof')}, for {self._long}"
+        return self._found("distributed/desync", says, "decisive", *self.waiting[:2])
 
     def _alone(self, odd: Stood) -> Stall | None:
         others = [one for one in self.waiting if one.pid != odd.pid]
