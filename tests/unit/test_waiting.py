@@ -198,6 +198,29 @@ def test_a_time_out_of_the_loader_is_a_wait() -> None:
         job.communicate()
 
 
+def test_a_data_set_that_reads_from_a_server_inside_the_loader_waits_for_the_server(server: socket.socket) -> None:
+    """Without workers the loader's frames stand around those of whoever fetches the sample."""
+    code = PROGRAMS["outside"].replace("{port}", str(server.getsockname()[1]))
+    job = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert job.stdout is not None
+        job.stdout.readline()
+        time.sleep(0.5)
+        loader = PACKAGES + "torch/utils/data/"
+        frames = (
+            Frame(STANDARD + "ssl.py", 1166, "read"),
+            Frame(PACKAGES + "fsspec/implementations/http.py", 20, "read"),
+            Frame(loader + "_utils/fetch.py", 52, "fetch"),
+            Frame(loader + "dataloader.py", 788, "_next_data"),
+            OWN,
+        )
+        ends = Ends({job.pid: Process(job.pid, keep=False)})
+        assert wait_of_process(job.pid, Stack(job.pid, 0, "rank 0", "", frames, ""), ends).kind == OPEN
+    finally:
+        job.kill()
+        job.communicate()
+
+
 def test_bytes_of_a_connection_are_counted_and_ends_of_a_pair_are_known(server: socket.socket) -> None:
     counters = tcp_bytes()
     if counters is None:

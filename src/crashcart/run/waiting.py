@@ -17,6 +17,7 @@ from crashcart.pattern import Pattern
 from crashcart.readers.standing import source_line
 from crashcart.run.hangs import is_own, waits_for_others
 from crashcart.run.outside.waits import thread_calls
+from crashcart.run.stacks import Stack
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from crashcart.flight import Frame
     from crashcart.run.outside.ends import Ends
     from crashcart.run.outside.waits import ThreadCall
-    from crashcart.run.stacks import Stack
 
 __all__ = [
     "CLOSED", "COLLECTIVE", "OPEN", "SPINS", "STOPPED", "TRACKER", "Deadlock", "ProcessWait", "find_deadlock", "in_tracker",
@@ -38,10 +38,12 @@ _TRACKER = Pattern(
     r"torch/utils/tensorboard/"
 )
 _LOADER = Pattern(r"torch/utils/data/(?:dataloader|_utils/\w+)\.py$")
+_LOADER_WAITS = frozenset({"_try_get_data", "_get_data", "_next_data", "_shutdown_workers", "_try_put_index"})
+_STANDARD = Pattern(r"/lib/python3[^/]*/(?!(?:site|dist)-packages)|^<frozen")
 # Threads of libraries that look after something every few seconds, and bring nothing that the program waits for.
 _MAINTENANCE = Pattern(
     r"(?:site|dist)-packages/(?:tqdm|wandb|mlflow|tensorboardX?|tensorboard|comet_ml|neptune|clearml|swanlab|trackio|aim|dvclive|"
-    r"torch|lightning|pytorch_lightning|accelerate|sentry_sdk|opentelemetry|prometheus_client|posthog)/"
+    r"sentry_sdk|opentelemetry|prometheus_client|posthog|torch/utils/data|torch/utils/tensorboard|torch/_inductor)/"
 )
 # Native threads that serve collectives, the store of a process group, the driver of a card or an allocator.
 _SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL")
@@ -101,10 +103,14 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     if kind == TRACKER:  # what its other threads do is not what it waits for
         waits = main.state == "S" and main.call in _DESCRIPTOR_WAITS | {"futex", "nanosleep"}
         return ProcessWait(pid, TRACKER, words) if waits else ProcessWait(pid, OPEN, words, "it runs, or writes to a disk")
+    others = [Stack(pid, 0, "rank 0", "", one, "") for one in _other_threads(stack)]
+    in_collective = [waits_for_others(one) for one in others]
+    communicates = kind == COLLECTIVE or any(in_collective)
     asks_again = kind == COLLECTIVE or _asks_again(frames)
-    reasons = [_why_open(pid, thread, kind, ends, excused=thread is main and asks_again) for thread in threads]
+    reasons = [_why_open(pid, thread, ends, communicates=communicates) for thread in threads if thread is not main]
+    reasons.append(_why_open(pid, main, ends, communicates=communicates, asks_again=asks_again))
     reason = next((reason for reason in reasons if reason and reason != _WAKES), "")
-    excused = sum(_is_maintenance(one) for one in _other_threads(stack))
+    excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
     if not reason and reasons.count(_WAKES) > excused:
         reason = _WAKES
     partners = frozenset().union(*(ends.holders(pid, one) for thread in threads for one in thread.descriptors))
@@ -177,7 +183,8 @@ def _main_wait(frames: Sequence[Frame], stack: Stack | None) -> tuple[str, str]:
         return TRACKER, "its tracker"
     if stack is not None and waits_for_others(stack):
         return COLLECTIVE, "the other ranks"
-    if any(_LOADER.search(frame.file) for frame in _above_own(frames)):
+    inner, _ = _innermost(frames)
+    if inner is not None and _LOADER.search(inner.file) and inner.function in _LOADER_WAITS:
         return CLOSED, "its loader"
     return CLOSED, ""
 
@@ -192,10 +199,15 @@ def _above_own(frames: Sequence[Frame]) -> list[Frame]:
 
 def _asks_again(frames: Sequence[Frame]) -> bool:
     """Whether the main thread asks again and again for what only another thread or process can bring."""
-    called = _above_own(frames)
-    return any(
-        _LOADER.search(frame.file) or (_QUEUE.search(frame.file) and frame.function in {"get", "put"}) for frame in called
-    )
+    inner, waiting = _innermost(frames)
+    at_loader = inner is not None and _LOADER.search(inner.file) and inner.function in _LOADER_WAITS
+    return bool(at_loader) or any(_QUEUE.search(frame.file) and frame.function in {"get", "put"} for frame in waiting)
+
+
+def _innermost(frames: Sequence[Frame]) -> tuple[Frame | None, Sequence[Frame]]:
+    """The innermost frame that is not Python's own, and Python's own frames above it."""
+    at = next((at for at, frame in enumerate(frames) if not _STANDARD.search(frame.file)), None)
+    return (None, frames) if at is None else (frames[at], frames[:at])
 
 
 def _other_threads(stack: Stack | None) -> list[tuple[Frame, ...]]:
@@ -206,23 +218,27 @@ def _is_maintenance(frames: Sequence[Frame]) -> bool:
     return any(_MAINTENANCE.search(frame.file) for frame in _above_own(frames)) and not any(map(is_own, frames))
 
 
-def _why_open(pid: int, thread: ThreadCall, kind: str, ends: Ends, *, excused: bool) -> str:
-    """Why this thread may go on by itself; empty where only another thread or process of the job can wake it."""
+def _why_open(pid: int, thread: ThreadCall, ends: Ends, *, communicates: bool = False, asks_again: bool = False) -> str:
+    """Why this thread may go on by itself; empty where only another thread or process of the job can wake it.
+
+    ``communicates`` says that the process waits in a collective, ``asks_again`` that a time-out of this thread only lets it ask
+    once more for what another one must bring.
+    """
+    leads_outside = any(ends.leads_outside(pid, one) for one in thread.descriptors)
     if thread.name.startswith(_SERVES_COLLECTIVES):
-        leads_out = kind == COLLECTIVE and any(ends.leads_outside(pid, one) for one in thread.descriptors)
-        return _ELSEWHERE if leads_out else ""
+        return _ELSEWHERE if communicates and leads_outside else ""
     if thread.name.startswith(_SERVES_DRIVER):
         return ""
     if thread.state != "S":
         return "it runs" if thread.state == "R" else "it waits for a device"
-    if excused:
-        return ""
+    wakes = "" if asks_again else _WAKES
     if thread.call == "futex":
-        return _WAKES if thread.timed else ""
+        return wakes if thread.timed else ""
     if thread.call in _CHILD_WAITS:
         return ""
     if thread.call not in _DESCRIPTOR_WAITS or not thread.descriptors:
-        return _WAKES if thread.call == "nanosleep" or thread.timed else f"it is in {thread.call or 'an unknown call'}"
+        asleep = thread.call == "nanosleep" or (thread.call in _DESCRIPTOR_WAITS and thread.timed)
+        return wakes if asleep else f"it is in {thread.call or 'an unknown call'}"
     if not all(ends.is_internal(pid, one) for one in thread.descriptors):
-        return "it waits for something outside the job"
-    return _WAKES if thread.timed else ""
+        return _ELSEWHERE if communicates and leads_outside else "it waits for something outside the job"
+    return wakes if thread.timed else ""
