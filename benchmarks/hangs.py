@@ -231,12 +231,12 @@ else:
         GLOO
         + """
 steps(30)
-store = dist.distributed_c10d._get_default_store()
 if rank == 1:
-    os._exit(0)
-store.wait(["never"], datetime.timedelta(seconds=600))
+    sys.exit(0)
+store = dist.distributed_c10d._get_default_store()
+dist.distributed_c10d._store_based_barrier(0, store, "left", 2, datetime.timedelta(seconds=600))
 """,
-        "later",
+        "early",
         ranks=True,
     ),
     "rank-stopped": Program(GLOO + "steps(100000)\n", "early", ranks=True, act="stop rank 1"),

@@ -16,7 +16,7 @@ from crashcart.run.hangs import Progress
 from crashcart.run.movement import Stillness
 from crashcart.run.outside.ends import Ends
 from crashcart.run.outside.process import Process
-from crashcart.run.outside.sockets import tcp_bytes, unix_peers
+from crashcart.run.outside.sockets import tcp_connections, unix_peers
 from crashcart.run.stacks import Stack
 from crashcart.run.waiting import (
     CLOSED,
@@ -222,15 +222,16 @@ def test_a_data_set_that_reads_from_a_server_inside_the_loader_waits_for_the_ser
 
 
 def test_bytes_of_a_connection_are_counted_and_ends_of_a_pair_are_known(server: socket.socket) -> None:
-    counters = tcp_bytes()
-    if counters is None:
+    if tcp_connections() is None:
         pytest.skip("the kernel does not tell of its sockets here")
     with socket.create_connection(server.getsockname()) as ours, server.accept()[0] as theirs:
         inode = os.fstat(theirs.fileno()).st_ino
-        before = (tcp_bytes() or {})[inode]
+        before = (tcp_connections() or {})[inode].moved
+        found = tcp_connections() or {}
+        assert found[os.fstat(ours.fileno()).st_ino].there == found[inode].here
         ours.sendall(b"x" * 1000)
         theirs.recv(1000)
-        assert (tcp_bytes() or {})[inode] - before == 1000
+        assert (tcp_connections() or {})[inode].moved - before == 1000
     first, second = socket.socketpair()
     with first, second:
         assert (unix_peers() or {})[os.fstat(first.fileno()).st_ino] == os.fstat(second.fileno()).st_ino
@@ -248,11 +249,11 @@ def test_a_slow_download_moves_although_it_uses_no_cpu_and_no_read(server: socke
         still = Stillness()
         for second in range(4):
             process.refresh()
-            still.note({job.pid: process}, {job.pid}, 0.0, float(second))
+            still.note({job.pid: process}, {job.pid}, float(second))
         assert still.seconds(3.0) == 3
         connection.send(b"x")
         time.sleep(0.2)
-        still.note({job.pid: process}, {job.pid}, 0.0, 4.0)
+        still.note({job.pid: process}, {job.pid}, 4.0)
         assert still.seconds(4.0) == 0
     finally:
         job.kill()

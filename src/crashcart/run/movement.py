@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crashcart.recording.tables import PROCESS
 from crashcart.run.outside.files import number_after, once
 from crashcart.run.outside.roles import LAUNCHER, SHELL, TRACKER
-from crashcart.run.outside.sockets import same_network, tcp_bytes
+from crashcart.run.outside.sockets import same_network, tcp_connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,6 +26,7 @@ _CPU_SHARE = 0.02  # of a core, over the time looked at: asking for news takes l
 _CPU_LEAST = 0.1
 _CHARACTERS = 1 << 14
 _TRACKER_BYTES = 1 << 12  # a tracker's signs of life
+_OWN_BYTES = 1 << 10  # between processes of the job: a store that is asked again, no data
 
 
 class Movement:
@@ -74,11 +75,15 @@ class Movement:
 
 
 class _Used(NamedTuple):
-    """What one process had used by a moment: ``sockets`` is None where that cannot be known."""
+    """What one process had used by a moment: seconds, and bytes by files and pipes, by connections out of the job and inside it.
+
+    ``outside`` is None where it cannot be known.
+    """
 
     cpu: float
     characters: float
-    sockets: int | None
+    outside: int | None
+    inside: int
 
 
 class Stillness:
@@ -91,18 +96,17 @@ class Stillness:
     def __init__(self) -> None:
         self._since = 0.0
         self._before: dict[int, _Used] = {}
-        self._logged = 0.0
         self._family: set[int] = set()
 
-    def note(self, tree: Mapping[int, Process], family: set[int], logged: float, now: float) -> None:
-        """Look at everybody; ``family`` are the ranks and what they started, ``logged`` is when the job last wrote to its logs."""
-        moved = tcp_bytes()
-        used = {pid: _used(process, moved) for pid, process in tree.items() if process.fields[0] not in b"ZX"}
+    def note(self, tree: Mapping[int, Process], family: set[int], now: float) -> None:
+        """Look at everybody; ``family`` are the ranks and what they started."""
+        there = {pid: process for pid, process in tree.items() if process.fields[0] not in b"ZX"}
+        used = _used(there)
         span = now - self._since
-        still = family & used.keys() == self._family and logged == self._logged
+        still = family & used.keys() == self._family
         known = used.keys() & self._before.keys()  # a monitor beside the job may start and end its own helpers
         if not (still and self._before and all(_is_still(tree[pid], self._before[pid], used[pid], span) for pid in known)):
-            self._since, self._before, self._logged, self._family = now, used, logged, family & used.keys()
+            self._since, self._before, self._family = now, used, family & used.keys()
 
     def forgive(self, pid: int, characters: int) -> None:
         """What a process wrote because we asked it for its stacks is none of its own doing."""
@@ -119,45 +123,58 @@ class Stillness:
         self._before = {}
 
 
-def _used(process: Process, moved: dict[int, int] | None) -> _Used:
-    cpu = sum(int(process.fields[at]) for at in (11, 12)) / os.sysconf("SC_CLK_TCK")
+def _used(tree: Mapping[int, Process]) -> dict[int, _Used]:
+    connections = tcp_connections()
+    inodes = {pid: _socket_inodes(pid) for pid in tree}
+    known = connections or {}
+    ours = {known[inode].here for found in inodes.values() for inode in found or () if inode in known}
+    used = {}
+    for pid, process in tree.items():
+        cpu = sum(int(process.fields[at]) for at in (11, 12)) / os.sysconf("SC_CLK_TCK")
+        found = inodes[pid]
+        unknown = found is None or bool(found and (connections is None or not same_network(pid)))
+        held = [known[inode] for inode in found or () if inode in known]
+        inside = sum(one.moved for one in held if one.there in ours)
+        outside = None if unknown else sum(one.moved for one in held if one.there not in ours)
+        used[pid] = _Used(cpu, _characters(pid), outside, inside)
+    return used
+
+
+def _characters(pid: int) -> float:
     try:
-        text = once(f"/proc/{process.pid}/io", 256)
-        characters = number_after(text, b"rchar:") + number_after(text, b"wchar:")
+        text = once(f"/proc/{pid}/io", 256)
     except OSError:
-        characters = float("nan")
-    return _Used(cpu, characters, _socket_bytes(process, moved))
+        return float("nan")
+    return number_after(text, b"rchar:") + number_after(text, b"wchar:")
 
 
-def _socket_bytes(process: Process, moved: dict[int, int] | None) -> int | None:
-    """The bytes of all its TCP connections; None where it has sockets of which nobody may know."""
+def _socket_inodes(pid: int) -> set[int] | None:
+    """The sockets that a process holds; None where nobody may know."""
     inodes = set()
     try:
-        for name in os.listdir(f"/proc/{process.pid}/fd"):
+        for name in os.listdir(f"/proc/{pid}/fd"):
             try:
-                link = os.readlink(f"/proc/{process.pid}/fd/{name}")
+                link = os.readlink(f"/proc/{pid}/fd/{name}")
             except OSError:  # closed just now
                 continue
             if link.startswith("socket:["):
                 inodes.add(int(link[8:-1]))
     except OSError:
         return None
-    if inodes and (moved is None or not same_network(process.pid)):
-        return None
-    return sum((moved or {}).get(inode, 0) for inode in inodes)
+    return inodes
 
 
 def _is_still(process: Process, before: _Used, now: _Used, span: float) -> bool:
-    serves = process.role in {LAUNCHER, SHELL}
     if now.cpu - before.cpu > max(_CPU_LEAST, _CPU_SHARE * span) and process.role != TRACKER and not _on_card(process.pid):
         return False
-    if serves:
+    if process.role in {LAUNCHER, SHELL}:
         return True
-    if now.sockets is None or before.sockets is None:
+    if now.outside is None or before.outside is None:
         return False
     if process.role == TRACKER:
-        return abs(now.sockets - before.sockets) < _TRACKER_BYTES
-    return now.sockets == before.sockets and abs(now.characters - before.characters) < _CHARACTERS
+        return abs(now.outside - before.outside) < _TRACKER_BYTES
+    inside = abs(now.inside - before.inside) < _OWN_BYTES
+    return inside and now.outside == before.outside and abs(now.characters - before.characters) < _CHARACTERS
 
 
 def _on_card(pid: int) -> bool:

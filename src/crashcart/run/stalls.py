@@ -154,7 +154,7 @@ class Stalls:
             self._start_anew(now)
             return
         family = Movement.family([page.pid for page in ranks], self._tree)
-        self._stillness.note(self._tree, family, self.movement.logged, now)
+        self._stillness.note(self._tree, family, now)
         if self._may_be_proven(known, now):
             self._prove(ranks, now)
         suspicious = [page for page in ranks if self.progress[page.pid].suspicious(now)]

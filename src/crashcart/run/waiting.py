@@ -47,7 +47,7 @@ _MAINTENANCE = Pattern(
 )
 # Native threads that serve collectives, the store of a process group, the driver of a card or an allocator.
 _SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL")
-_SERVES_DRIVER = ("cuda", "jemalloc", "nv")
+_SERVES_DRIVER = ("cuda", "jemalloc")
 _CHILD_WAITS = frozenset({"wait4", "waitid"})
 _DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
 _QUEUE = Pattern(r"/(?:queue|multiprocessing/queues)\.py$")
@@ -225,9 +225,10 @@ def _why_open(pid: int, thread: ThreadCall, ends: Ends, *, communicates: bool = 
     once more for what another one must bring.
     """
     leads_outside = any(ends.leads_outside(pid, one) for one in thread.descriptors)
-    if thread.name.startswith(_SERVES_COLLECTIVES):
+    is_main = thread.thread_id == pid  # whose name may be anything
+    if not is_main and thread.name.startswith(_SERVES_COLLECTIVES):
         return _ELSEWHERE if communicates and leads_outside else ""
-    if thread.name.startswith(_SERVES_DRIVER):
+    if not is_main and thread.name.startswith(_SERVES_DRIVER):
         return ""
     if thread.state != "S":
         return "it runs" if thread.state == "R" else "it waits for a device"

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["same_network", "tcp_bytes", "unix_peers"]
+__all__ = ["Connection", "same_network", "tcp_connections", "unix_peers"]
 
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
@@ -35,9 +35,17 @@ _ALL_STATES = 0xFFF & ~(1 << _LISTEN_STATE)
 _PATIENCE = 1.0
 
 
-def tcp_bytes() -> dict[int, int] | None:
-    """Bytes received and acknowledged so far, by the inode of the TCP socket; None where the kernel does not tell."""
-    moved: dict[int, int] = {}
+class Connection(NamedTuple):
+    """A TCP socket: the bytes that it has received and had acknowledged so far, and the addresses of its two ends."""
+
+    moved: int
+    here: bytes
+    there: bytes
+
+
+def tcp_connections() -> dict[int, Connection] | None:
+    """The TCP sockets of this network by their inodes; None where the kernel does not tell."""
+    found: dict[int, Connection] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
         request = _INET_REQUEST.pack(family, socket.IPPROTO_TCP, _WITH_TCP_INFO, 0, _ALL_STATES)
         try:
@@ -45,10 +53,13 @@ def tcp_bytes() -> dict[int, int] | None:
                 inode = struct.unpack_from("=I", message, _INET_MESSAGE - 4)[0]
                 counters = _attribute(message, _INET_MESSAGE, _TCP_INFO)
                 if inode and len(counters) >= _COUNTERS_AT + _COUNTERS.size:
-                    moved[inode] = sum(_COUNTERS.unpack_from(counters, _COUNTERS_AT))
+                    moved = sum(_COUNTERS.unpack_from(counters, _COUNTERS_AT))
+                    # source port, destination port, source address, destination address
+                    here, there = message[4:6] + message[8:24], message[6:8] + message[24:40]
+                    found[inode] = Connection(moved, here, there)
         except OSError:
             return None
-    return moved
+    return found
 
 
 def unix_peers() -> dict[int, int] | None:
