@@ -577,9 +577,8 @@ def main() -> int:
         for name, seconds, words in pool.map(row, names):
             expected = PROGRAMS[name].expected
             within = WITHIN * max(1.0, options.seconds / 60)
-            right = (
-                seconds is None if expected == "never" else seconds is not None and (expected == "later" or seconds < within)
-            )
+            early = seconds is not None and seconds < within
+            right = early if expected == "early" else not early if expected == "later" else seconds is None
             failures += not right
             shown = f"{seconds:.1f} s" if seconds is not None else "never"
             print(f"{name:32} {shown:>15} {expected:>9}  {'' if right else 'WRONG '}{words[:600]}", flush=True)

@@ -190,15 +190,10 @@ def test_who_may_yet_go_on_is_not_announced(start: Start, tmp_path: Path, code: 
 
 
 def test_a_stopped_rank_is_called_stopped(start: Start, tmp_path: Path) -> None:
-    start(RANKS + "steps(100000)\n", *TORCHRUN, flags=("--hang-seconds", str(SECONDS)))
-    ranks: dict[int, int] = {}
-
-    def trains() -> bool:
-        ranks.update({event["rank"]: event["pid"] for event in events(tmp_path, "process") if event["role"] == "rank"})
-        return len(ranks) > 1 and bool(list((tmp_path / "runs").glob("*/recording/inside/*.events")))
-
-    until(trains)
-    time.sleep(6)
+    code = "steps(40)\nopen(f'trains-{rank}', 'w').close()\nsteps(100000)\n"
+    start(RANKS + code, *TORCHRUN, flags=("--hang-seconds", str(SECONDS)))
+    until(lambda: len(list(tmp_path.glob("trains-*"))) == 2)  # both ranks
+    ranks = {event["rank"]: event["pid"] for event in events(tmp_path, "process") if event["role"] == "rank"}
     os.kill(ranks[1], signal.SIGSTOP)
     until(lambda: events(tmp_path, "hang"))
     (hang,) = events(tmp_path, "hang")
