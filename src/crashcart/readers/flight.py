@@ -165,6 +165,7 @@ def _name_processes(flight: Flight) -> None:
                 one.parent = details["parent"]
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
+    _end_unseen(flight)
     root = flight.processes.get(flight.facts.get("job", 0))
     if root is not None and root.reached and root.role == "other" and not flight.ranks:  # it ended before anybody could look
         root.role, root.rank = "program", 0
@@ -181,6 +182,14 @@ def _name_processes(flight: Flight) -> None:
         else event
         for event in flight.events
     ]
+
+
+def _end_unseen(flight: Flight) -> None:
+    """Of a process that lived for less than a second only itself has told that it ended."""
+    seen = {event.details.get("pid") for event in flight.of_kind("process")}
+    for event in flight.of_kind("exit"):
+        if event.pid is not None and event.pid in flight.processes and event.pid not in seen:
+            flight.processes[event.pid].ended = event.time
 
 
 def _read_pages(flight: Flight) -> None:
