@@ -50,10 +50,13 @@ CRASHCART = (
     "run",
 )
 _OWN_LINE = re.compile(rb"crashcart: [^\n]*\n")
-_RANDOM_NAME = re.compile(r"((?<=tmp)|(?<=[-_]))[a-z0-9_]{8}(?=\.\w+$|$)|\d+")
+_RANDOM_NAME = re.compile(r"(^(?:|tmp|.*?[-_]))[a-z0-9_]{8}(?=\.\w+$|$)|\d+")
+# As the logs of torch begin their lines: `[W1116 04:37:33.828594804 File.cpp:16]`, `W1116 04:37:01.126000 5205 torch/...]`
+_LOG_TIME_AND_PID = re.compile(r"(?<![A-Za-z0-9])([DVIWEFC])\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+(?= ))?")
 _SUBREAPER = 36
 _SETTLE_SECONDS = 4.0  # for processes that are on their way out when the command ends
 _LAST_OUTPUT_SECONDS = 2.0
+_NO_EXIT_CODE = 1000  # it did not end in time
 _NOT_COMPARED = {".pyc"}  # their bytes depend on reference counts at compile time; their names are compared
 
 
@@ -73,7 +76,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A program's verdict: `equal`, `differs` (by crashcart), `unstable` (bare differs from bare) or `failed` (bare is not healthy)."""
+    """A program's verdict.
+
+    `equal`; `as documented` (its standard output differs, as its row says); `differs` (by crashcart); `unstable` (bare differs
+    from bare); or `failed` (bare is not healthy).
+    """
 
     name: str
     verdict: str
@@ -96,9 +103,10 @@ def compare(program: Program, folder: Path, flags: Sequence[str] = ()) -> Compar
     differences = _differences(bare, recorded)
     if recorded.own_errors:
         differences["own errors"] = "\n".join(recorded.own_errors)
-    return Comparison(
-        program.name, "differs" if differences else "equal", differences, min(bare.seconds, again.seconds), recorded.seconds
-    )
+    verdict = "differs" if differences else "equal"
+    if program.documented and set(differences) == {"stdout"}:
+        verdict = "as documented"
+    return Comparison(program.name, verdict, differences, min(bare.seconds, again.seconds), recorded.seconds)
 
 
 def compare_apart(name: str, seconds: float, flags: Sequence[str] = ()) -> Comparison:
@@ -140,7 +148,7 @@ def run_once(program: Program, folder: Path, wrapper: Sequence[str] = ()) -> Out
         stdout=_text(program, stdout),
         stderr=_text(program, stderr),
         files={**_files(work, "."), **_files(home, "~")},
-        temporary=sorted(_RANDOM_NAME.sub("*", entry.name) for entry in temporary.iterdir()),
+        temporary=sorted(_RANDOM_NAME.sub(r"\1*", entry.name) for entry in temporary.iterdir()),
         processes=processes,
         own_errors=_own_errors(elsewhere / "runs"),
         seconds=seconds,
@@ -260,12 +268,15 @@ def _wait(pid: int, seconds: float) -> int:
     deadline = time.monotonic() + seconds
     pause = 0.005
     while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
+        try:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:  # it was collected with the orphans
+            return _NO_EXIT_CODE
         if ended:
             return os.waitstatus_to_exitcode(status)
         if time.monotonic() > deadline:
             _kill_descendants()
-            return 1000  # no exit code: it did not end
+            return _NO_EXIT_CODE
         time.sleep(pause)
         pause = min(pause * 1.5, 0.05)
 
@@ -358,7 +369,7 @@ def _own_errors(runs: Path) -> list[str]:
 
 
 def _text(program: Program, output: bytes) -> str:
-    text = output.decode(errors="backslashreplace")
+    text = _LOG_TIME_AND_PID.sub(r"\1", output.decode(errors="backslashreplace"))
     if program.any_order:
         text = "".join(sorted(text.splitlines(keepends=True)))
     return text

@@ -1,22 +1,30 @@
 """One thread captures graphs while others read loaders and train; captures must not be invalidated."""
+import faulthandler
 import threading
+import time
 import torch
 from torch.utils.data import DataLoader
 
+faulthandler.dump_traceback_later(75, exit=True)  # rather than wait for ever
 torch.manual_seed(0)
 stop = threading.Event()
 seen = []
+LONGEST = 20_000  # rounds
 
 def read_on():
-    while not stop.is_set():
+    while not stop.is_set() and len(seen) < LONGEST:
         for x in DataLoader(torch.arange(64.0), batch_size=4):
             seen.append(x.shape[0])
+            time.sleep(0.001)  # lets the others have the interpreter
             if stop.is_set():
                 break
 
 def train_on_cpu():
     m = torch.nn.Linear(4, 1); o = torch.optim.SGD(m.parameters(), 0.01)
-    while not stop.is_set():
+    for _ in range(LONGEST):
+        if stop.is_set():
+            break
+        time.sleep(0.001)
         m(torch.ones(2, 4)).sum().backward(); o.step(); o.zero_grad()
 
 model = torch.nn.Linear(64, 64).cuda()
@@ -27,8 +35,10 @@ for _ in range(3):
 torch.cuda.synchronize()
 threads = [threading.Thread(target=read_on), threading.Thread(target=train_on_cpu)]
 [t.start() for t in threads]
+while not seen:
+    time.sleep(0.001)
 total = 0.0
-for n in range(12):
+for n in range(6):
     g = torch.cuda.CUDAGraph()
     opt.zero_grad(set_to_none=True)
     mode = ("thread_local", "global", "relaxed")[n % 3]
@@ -43,4 +53,5 @@ for n in range(12):
     g.replay(); g.replay()
     total += loss.item()
 stop.set(); [t.join() for t in threads]
+faulthandler.cancel_dump_traceback_later()
 print(total.hex(), model.weight.double().sum().item().hex(), len(seen) > 0)

@@ -1,16 +1,18 @@
 """Every way of torch.compile: python compiled.py BACKEND [MODE]; prints losses, graph counts and recompilations."""
 import logging
+import os
 import sys
 import torch
 torch._logging.set_logs(all=logging.ERROR)
 import torch._dynamo
 from torch.utils.data import DataLoader, TensorDataset
 
-import torch._inductor.select_algorithm
-torch._inductor.select_algorithm.PRINT_AUTOTUNE = False  # a table of times
 backend, mode = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else None)
 device = "cuda" if torch.cuda.is_available() else "cpu"
 torch.manual_seed(0)
+torch.use_deterministic_algorithms(True)
+if mode and "autotune" in mode:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # tables of times
 
 class Net(torch.nn.Module):
     def __init__(self):

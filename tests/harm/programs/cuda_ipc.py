@@ -24,5 +24,6 @@ if __name__ == "__main__":
         kept.append(m.weight.detach().clone()); torch.cuda.synchronize(); inbox.put(kept[-1])
         print(i, l.item().hex(), outbox.get())
     inbox.put(None); print(outbox.get()); p.join(); print(p.exitcode)
+    kept.clear(); torch.cuda.ipc_collect()
     for _ in range(2):
         print(sum(x.sum().item() for x in torch.utils.data.DataLoader(torch.ones(8, 2), 2, num_workers=2)))

@@ -1,7 +1,7 @@
 import os, sys
 turn = int(sys.argv[1]) if len(sys.argv) > 1 else 0
-listed = os.listdir("/proc/self/fd")
-print("turn", turn, sorted(int(f) for f in listed if os.path.exists("/proc/self/fd/" + f)), flush=True)
+listed = sorted(int(f) for f in os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd/" + f))
+print("turn", turn, [n for n in listed if n < 100], len(listed) < 5, flush=True)  # nothing piles up from turn to turn
 if turn < 3:
     os.environ["TURN"] = str(turn)
     if turn == 1:

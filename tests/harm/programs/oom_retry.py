@@ -15,9 +15,10 @@ def attempt(batch_size, epochs):
     data = TensorDataset(torch.randn(64, 64))
     last = None
     for _ in range(epochs):
-        for (x,) in DataLoader(data, batch_size=16, num_workers=2, pin_memory=cuda):
-            huge = torch.empty(batch_size * (2 ** 40 if not cuda else 2 ** 28), dtype=torch.uint8, device=device)
-            del huge
+        for i, (x,) in enumerate(DataLoader(data, batch_size=16, num_workers=2, pin_memory=cuda)):
+            if i > 0:  # both workers have sent something: none ends while it looks for a temporary folder and leaves its probe there
+                huge = torch.empty(batch_size * (2 ** 40 if not cuda else 2 ** 28), dtype=torch.uint8, device=device)
+                del huge
             loss = model(x.to(device)).square().mean()
             loss.backward(); optimizer.step(); optimizer.zero_grad()
             last = loss.item()

@@ -1,4 +1,4 @@
-"""Counts what tracers and profilers see of a training step: python traced.py TOOL own|all (files)."""
+"""Counts what tracers and profilers see of a training step: python traced.py TOOL own|all (files). TOOL `each` is one after the other."""
 import collections
 import sys
 import threading
@@ -36,33 +36,39 @@ def epoch():
     return loss
 
 
-epoch()
-own, every = collections.Counter(), collections.Counter()
-
-
 def seen(event, code):
     every[event] += 1
     if code.co_filename == __file__:
         own[event, code.co_name] += 1
 
 
-if how == "settrace":
+def by_settrace():
     def tracer(frame, event, arg):
         seen(event, frame.f_code)
         return tracer
     sys.settrace(tracer); loss = epoch(); sys.settrace(None)
-elif how == "setprofile":
+    return loss
+
+
+def by_setprofile():
     def profiler(frame, event, arg):
         if event in ("call", "return"):
             seen(event, frame.f_code)
     sys.setprofile(profiler); loss = epoch(); sys.setprofile(None)
-elif how == "monitoring":
+    return loss
+
+
+def by_monitoring():
     m = sys.monitoring
     m.use_tool_id(3, "mine")
     m.register_callback(3, m.events.PY_START, lambda code, offset: seen("start", code))
     m.register_callback(3, m.events.LINE, lambda code, line: seen("line", code))
     m.set_events(3, m.events.PY_START | m.events.LINE); loss = epoch(); m.set_events(3, 0)
-elif how == "cprofile":
+    m.free_tool_id(3)
+    return loss
+
+
+def by_cprofile():
     import cProfile, pstats
     p = cProfile.Profile(); loss = p.runcall(epoch)
     stats = pstats.Stats(p)
@@ -71,11 +77,22 @@ elif how == "cprofile":
     for (file, line, name), (calls, *_) in sorted(stats.stats.items()):
         if file == __file__ or files == "all" and name in ("step", "__next__", "backward", "save", "load", "train", "eval"):
             print(calls, name)
-elif how == "tracemalloc":
+    return loss
+
+
+def by_tracemalloc():
     import tracemalloc
     tracemalloc.start(); loss = epoch(); s = tracemalloc.take_snapshot(); tracemalloc.stop()
     print(len(s.filter_traces([tracemalloc.Filter(True, __file__)]).statistics("lineno")) > 0)
-print(sorted(own.items()))
-if files == "all":
-    print(sorted(every.items()))
-print(loss.item().hex())
+    return loss
+
+
+epoch()
+tools = ["settrace", "setprofile", "cprofile"] + ["monitoring"] * hasattr(sys, "monitoring") if how == "each" else [how]
+for tool in tools:
+    own, every = collections.Counter(), collections.Counter()
+    loss = globals()["by_" + tool]()
+    print(tool, sorted(own.items()))
+    if files == "all":
+        print(sorted(every.items()))
+    print(loss.item().hex())
