@@ -116,14 +116,13 @@ def _row(  # noqa: PLR0913 - a row of a table
 
 
 _TORCH = ("torch",)
-_BY_LINES = "standard output is written line by line, as on a terminal, so that the last words are kept"
 _TORCHRUN = "python -m torch.distributed.run --standalone"
 
 _ROWS = [
     # Training loops and loaders
     _row("python nano_gpt.py", needs=_TORCH, gpu="may", ci=True),
     *(
-        _row(f"python loaders.py {how}", name=f"loaders-{how}", needs=_TORCH, gpu="may", ci=how in ("fork", "persistent"))
+        _row(f"python loaders.py {how}", name=f"loaders-{how}", needs=_TORCH, gpu="may", ci=how == "fork")
         for how in ("fork", "spawn", "forkserver", "persistent", "pinned", "pinned-persistent", "none")
     ),
     *(
@@ -168,11 +167,13 @@ _ROWS = [
             ("exit-none", 0),
             ("exit-300", 44),
             ("os-exit", 4),
+            ("os-exit-flushed", 5),
             ("exception", 1),
             ("chained", 1),
             ("group", 1),
             ("sigterm", 143),
             ("sigkill", 137),
+            ("sigkill-unflushed", 137),
             ("abort", 134),
             ("interrupt", 130),
             ("keyboard", 130),
@@ -186,6 +187,7 @@ _ROWS = [
         )
     ),
     _row("python forks.py", exit_code=0, ci=True),
+    _row("python forks.py unflushed", name="forks-unflushed", ci=True),
     *(
         _row("python pools.py", name=f"pools-on-{version}", python=version, ci=version in ("3.8", "3.13"))
         for version in ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -214,6 +216,7 @@ _ROWS = [
             ("redirected", 0, None),
             ("empty", 0, None),
             ("nonblocking", 0, None),
+            ("order", 0, None),
             ("stdin", 0, "Ada\n36\nand\nmore"),
             ("eof", 2, None),
         )
@@ -237,22 +240,10 @@ _ROWS = [
         ci=True,
     ),
     # What does differ, on purpose, in standard output only
-    *(
-        _row(
-            f"python endings.py {how}-unflushed",
-            name=f"ends-by-{how}-unflushed",
-            exit_code=code,
-            documented=_BY_LINES,
-            ci=True,
-        )
-        for how, code in (("os-exit", 4), ("sigkill", 137))
-    ),
-    _row("python forks.py unflushed", name="forks-unflushed", documented=_BY_LINES, ci=True),
-    _row("python outputs.py order", name="output-order", documented=_BY_LINES, ci=True),
     _row(
-        "python process_state.py streams",
-        name="process-state-streams",
-        documented=f"{_BY_LINES}; descriptor 1000 is open, for stacks",
+        "python process_state.py descriptors",
+        name="process-state-descriptors",
+        documented="a Python process has one file more open, with number 1000, for stacks",
         ci=True,
     ),
     _row(
@@ -350,7 +341,7 @@ _ROWS = [
     _row("python hogwild.py", needs=_TORCH),
     _row("python hogwild.py --file-system", name="hogwild-file-system", needs=_TORCH),
     _row("python trained_threads.py", needs=_TORCH, gpu="may", ci=True),
-    _row("python scripted.py", needs=_TORCH, ci=True),
+    _row("python scripted.py", needs=_TORCH),
     _row("python cuda_forks.py", needs=_TORCH, gpu="may", ci=True),
     *(
         _row(f"python saves_on_sigterm.py {name}", name=f"saves-on-sig{name.lower()}", needs=_TORCH, exit_code=99, gpu="may")

@@ -8,7 +8,7 @@ python -c 'import sys; print(sys.stdin)' <&-
 echo "$?"
 python -c 'import os; fds = sorted(int(f) for f in os.listdir("/proc/self/fd") if int(f) < 100); open("fds.txt", "w").write(repr(fds))' <&- >&- 2>&-
 echo "$?"; cat fds.txt; echo
-python -c 'print("lost", flush=True)' >/dev/full
+python -c 'print("lost")' >/dev/full
 echo "$?"
 python -c 'import os; f = open("first.txt", "w"); open("number.txt", "w").write(str(f.fileno())); os.system("echo in a shell")' >&- 2>/dev/null
 echo "$?"; cat number.txt; echo

@@ -7,7 +7,7 @@ def sh(cmd, **kw):
 sh("echo one; echo two >&2; exit 3")
 sh(f"{shlex.quote(sys.executable)} -c 'import sys; sys.stderr.write(\"x\")'")
 sh(f"{shlex.quote(sys.executable)} -c '1/0'")
-sh(f"{shlex.quote(sys.executable)} -", input=b"print(__name__, flush=True)\nimport os; os._exit(2)")
+sh(f"{shlex.quote(sys.executable)} -", input=b"print(__name__)\nimport os; os._exit(2)")
 sh("cat", input=bytes(range(256)))
 sh("kill -9 $$")
 p = subprocess.Popen([sys.executable, "-u", "-c", "for l in iter(input, 'q'): print(l.upper())"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)

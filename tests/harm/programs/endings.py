@@ -4,23 +4,27 @@ import atexit, os, signal, sys, threading, time
 def main(how):
     atexit.register(print, "atexit: first registered, last to run")
     atexit.register(lambda: print("atexit: cleaning up", file=sys.stderr))
-    print("working on", how, flush=not how.endswith("unflushed"))
+    print("working on", how)
     print("so far so good", file=sys.stderr)
     if how == "exit-3": sys.exit(3)
     if how == "exit-text": sys.exit("nothing more to do: all 10 epochs are done")
     if how == "exit-none": sys.exit()
     if how == "exit-300": sys.exit(300)
-    if how in ("os-exit", "os-exit-unflushed"): os._exit(4)
+    if how == "os-exit": os._exit(4)
+    if how == "os-exit-flushed":
+        sys.stdout.flush(); os._exit(5)
     if how == "exception": raise RuntimeError("on purpose\nwith two lines")
     if how == "chained":
         try: {}["key"]
         except KeyError as e: raise ValueError("no such key") from e
     if how == "group": raise BaseException("not even an Exception")
     if how == "sigterm":
-        os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)
-    if how in ("sigkill", "sigkill-unflushed"):
-        os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)
-    if how == "abort": os.abort()
+        sys.stdout.flush(); os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)
+    if how == "sigkill":
+        sys.stdout.flush(); os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)
+    if how == "sigkill-unflushed": os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)
+    if how == "abort":
+        sys.stdout.flush(); os.abort()
     if how == "interrupt": signal.raise_signal(signal.SIGINT); time.sleep(60)
     if how == "keyboard": raise KeyboardInterrupt
     if how == "handler":

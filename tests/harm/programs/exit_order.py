@@ -3,9 +3,9 @@ import concurrent.futures
 
 class Thing:
     def __init__(self, n): self.n = n
-    def __del__(self): print("del", self.n, flush=True)
+    def __del__(self): print("del", self.n)
 
-def note(x): print("note", x, flush=True)
+def note(x): print("note", x)
 module_level = Thing("module")
 atexit.register(note, 1)
 weakref.finalize(module_level, note, "finalizer")

@@ -29,14 +29,14 @@ elif kind == "redirected":
     with contextlib.redirect_stdout(io.StringIO()) as s: print("hidden")
     print(len(s.getvalue()))
     saved = os.dup(1); f = os.open("captured.txt", os.O_CREAT | os.O_WRONLY, 0o640)
-    sys.stdout.flush(); os.dup2(f, 1); print("in the file", flush=True); os.system("echo from a child"); os.dup2(saved, 1)
+    sys.stdout.flush(); os.dup2(f, 1); print("in the file"); os.system("echo from a child"); sys.stdout.flush(); os.dup2(saved, 1)
     class Tee:
         def __init__(self, *s): self.s = s
         def write(self, t): [s.write(t) for s in self.s]
         def flush(self): [s.flush() for s in self.s]
     with open("tee.txt", "w") as t:
-        sys.stdout = Tee(sys.__stdout__, t); print("both", flush=True); sys.stdout = sys.__stdout__
-    sys.stdout.reconfigure(encoding="latin-1", errors="replace", newline="\r\n"); print("ä€", flush=True)
+        sys.stdout = Tee(sys.__stdout__, t); print("both"); sys.stdout = sys.__stdout__
+    sys.stdout.reconfigure(encoding="latin-1", errors="replace", newline="\r\n"); print("ä€")
     sys.stdout = os.fdopen(1, "w", 64, encoding="utf-8", closefd=False); print("é" * 100)
 elif kind == "empty":
     pass

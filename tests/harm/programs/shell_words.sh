@@ -24,7 +24,7 @@ env -i PATH="$PATH" python -c 'import os, sys; print(sorted(k for k in os.enviro
 python -c 'import sys; sys.exit(5)' | cat; echo "${PIPESTATUS[0]} ${PIPESTATUS[1]}"
 yes | head -n 1
 python -c '
-for i in range(100000): print(i, flush=True)' 2>broken.txt | head -n 2
+for i in range(100000): print(i)' 2>broken.txt | head -n 2
 tail -n 1 broken.txt
 ps -o comm= --ppid $$ 2>/dev/null | grep -c python
 exec python -c 'print("in the place of the shell"); raise SystemExit(44)'

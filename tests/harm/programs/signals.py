@@ -21,7 +21,6 @@ signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 os.kill(os.getpid(), signal.SIGUSR1)
 print(signal.sigpending(), signal.sigwait([signal.SIGUSR1]))
 r, w = os.pipe()
-sys.stdout.flush()
 pid = os.fork()
 if pid == 0:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(11))
