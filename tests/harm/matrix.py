@@ -214,6 +214,7 @@ _ROWS = [
             ("progress", 0, None),
             ("closed", 0, None),
             ("redirected", 0, None),
+            ("refused", 0, None),
             ("empty", 0, None),
             ("nonblocking", 0, None),
             ("order", 0, None),

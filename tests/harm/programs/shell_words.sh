@@ -25,6 +25,6 @@ python -c 'import sys; sys.exit(5)' | cat; echo "${PIPESTATUS[0]} ${PIPESTATUS[1
 yes | head -n 1
 python -c '
 for i in range(100000): print(i)' 2>broken.txt | head -n 2
-tail -n 1 broken.txt
+cat broken.txt
 ps -o comm= --ppid $$ 2>/dev/null | grep -c python
 exec python -c 'print("in the place of the shell"); raise SystemExit(44)'
