@@ -40,13 +40,16 @@ elif kind == "redirected":
     sys.stdout = os.fdopen(1, "w", 64, encoding="utf-8", closefd=False); print("é" * 100)
 elif kind == "refused":
     # what cannot be written is an error of the line that prints it
-    import io, traceback
+    import traceback
     sys.stdout.reconfigure(encoding="ascii")
     for what in ("temp\xe9rature", 3.5):
         try: sys.stdout.write(what)
         except (UnicodeEncodeError, TypeError): traceback.print_exc()
     try: print("loss \u2193")
     except UnicodeEncodeError as e: print(e, len(traceback.extract_tb(e.__traceback__)))
+    print("temp\xe9rature")  # not caught
+elif kind == "stream":
+    import io
     print(sys.stdout, type(sys.stdout), type(sys.stdout) is io.TextIOWrapper, sys.stdout is sys.__stdout__, sys.stdout.name, sys.stdout.newlines)
 elif kind == "empty":
     pass
