@@ -37,6 +37,7 @@ def main():
     done.set(); p.join(); print(p.exitcode)
     with ctx.Pool(2) as pool:
         print([t.sum().item() for t in pool.map(torch.ones, [1, 2, 3])])
+        pool.close(); pool.join()  # ended by a signal, the workers leave their temporary folders or not, by chance
     try:
         mp.spawn(fails, args=("spawned",), nprocs=1)
     except Exception as e:
