@@ -17,8 +17,6 @@ HOOKS = {
     "traceback": "our_frames",
     "inspect": "our_frames",
     "threading": "uncaught_threads",
-    "multiprocessing.process": "children",
-    "torch.multiprocessing.spawn": "children",
     "torch": "torch_ready",
     "torch.optim.optimizer": "steps",
     "torch.nn.modules.module": "modes",

@@ -1,41 +1,42 @@
-"""Exceptions in processes that a program starts through multiprocessing: caught there, and never seen by the usual hook."""
+"""Exceptions in processes that a program starts through multiprocessing: caught there, and never seen by the usual hook.
+
+Whoever catches them makes text of them: `multiprocessing.process` prints them, `torch.multiprocessing.spawn` hands them to its
+parent. So they are seen where that text is made, and no frame of ours stands in the child's stack.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
 
-from . import patching
+from .mistakes import Hook
 from .uncaught import record
 
+TYPE_CHECKING = False  # typing is not loaded before the program wants it
+if TYPE_CHECKING:
+    from typing import Any
 
-def install(module: Any) -> None:
-    """Wrap where the program's function is called in the child."""
-    if module.__name__ == "multiprocessing.process":
-        patching.replace(module.BaseProcess, "run", _running)
-    else:
-        patching.replace(module, "_wrap", _wrapping)
+_CATCHERS = ("/multiprocessing/process.py", "/multiprocessing/spawn.py")
+_hook = Hook("exception in a child process")
 
 
-def _running(original: Any) -> Any:
-    def run(self: Any) -> Any:
+def watch(traceback: Any) -> None:
+    """Look at whoever asks for the text of an exception."""
+    for name in ("print_exc", "format_exc"):
+        setattr(traceback, name, _watched(getattr(traceback, name)))
+
+
+def _watched(original: Any) -> Any:
+    def text_of_exception(*args: Any, **kwargs: Any) -> Any:
         try:
-            return original(self)
-        except Exception as error:
-            record(error, error.__traceback__)
-            raise
+            if _hook.on and sys._getframe(1).f_code.co_filename.endswith(_CATCHERS):
+                error = sys.exc_info()[1]
+                if isinstance(error, Exception):
+                    record(error, error.__traceback__)
+        except Exception:
+            _hook.failed()
+        return original(*args, **kwargs)
 
-    return run
-
-
-def _wrapping(original: Any) -> Any:
-    def _wrap(function: Any, *args: Any, **kwargs: Any) -> Any:
-        def recorded(*inner: Any) -> Any:
-            try:
-                return function(*inner)
-            except Exception as error:
-                record(error, error.__traceback__)
-                raise
-
-        return original(recorded, *args, **kwargs)
-
-    return _wrap
+    text_of_exception.__name__ = text_of_exception.__qualname__ = original.__name__
+    text_of_exception.__doc__, text_of_exception.__module__ = original.__doc__, original.__module__
+    text_of_exception.__wrapped__ = original  # type: ignore[attr-defined] # so that its signature is found
+    return text_of_exception

@@ -65,6 +65,10 @@ def install(module: Any) -> None:
         return extract(cls, _theirs(frames), **options)
 
     setattr(summary, name, classmethod(without_our_frames))
+    from . import children  # not above: it needs this module
+
+    disguise()
+    children.watch(module)
 
 
 def _leave_out_of_stacks(inspect: Any) -> None:

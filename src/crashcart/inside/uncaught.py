@@ -56,7 +56,7 @@ def without_ours(trace: TracebackType | None) -> TracebackType | None:
             first = first.tb_next
         at = first
         while at is not None and at.tb_next is not None:
-            if _is_ours(at.tb_next) and at.tb_next.tb_next is not None:
+            if _is_ours(at.tb_next):
                 at.tb_next = at.tb_next.tb_next
             else:
                 at = at.tb_next

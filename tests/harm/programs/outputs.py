@@ -50,7 +50,7 @@ elif kind == "refused":
     print("temp\xe9rature")  # not caught
 elif kind == "stream":
     import io
-    print(sys.stdout, type(sys.stdout), type(sys.stdout) is io.TextIOWrapper, sys.stdout is sys.__stdout__, sys.stdout.name, sys.stdout.newlines)
+    print(sys.stdout, type(sys.stdout), isinstance(sys.stdout, io.TextIOWrapper), sys.stdout is sys.__stdout__, sys.stdout.name, sys.stdout.newlines)
 elif kind == "empty":
     pass
 elif kind == "nonblocking":
