@@ -12,15 +12,16 @@ _SCALE, _SKIPPED = page.at("scale"), page.at("skipped")
 _scales, _updates = Hook("GradScaler.scale"), Hook("GradScaler.update")
 
 
-_EVERY = 8
+_EVERY = 8  # updates between two looks at the scale
 
 
 class _Last:
-    __slots__ = ("backoff", "scale", "stepped", "updates")
+    __slots__ = ("backoff", "exact", "scale", "updates")
 
     def __init__(self) -> None:
         self.scale, self.backoff = 0.0, 0.5
-        self.stepped = self.updates = 0
+        self.exact = False  # skipped steps were seen as such, and need not be told from the scale
+        self.updates = 0
 
 
 _last = _Last()
@@ -45,7 +46,7 @@ def take(scale: float, step: int) -> None:
     page.add("skipped", 0)
     if scale - scale != 0 or scale == 0:
         events.write("nonfinite", step=step, what="scale", value=scale)
-    elif scale < before:
+    elif scale < before and not _last.exact:  # an optimizer that skips by itself (fused) steps every time
         page.add("skipped", max(1, round(math.log(scale / before) / math.log(_backoff()))))
 
 
@@ -75,23 +76,39 @@ def _scaling(original: Any) -> Any:
 
 def _updating(original: Any) -> Any:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if tracing.is_compiling() or not _updates.on:
+            return original(self, *args, **kwargs)
+        skipped = _count_skipped(self)
         result = original(self, *args, **kwargs)
-        if not tracing.is_compiling() and _updates.on:
-            try:
-                last, stepped = _last, steps.shown.steps
-                if args or kwargs:  # a scale that the program sets says nothing about skipped steps
-                    last.scale = 0.0
-                # The scale shrinks where the optimizer has not stepped. One that skips by itself (fused, capturable) always
-                # steps, and the scale grows now and then: so it is read every few updates too.
-                if stepped == last.stepped or last.updates % _EVERY == 0:
-                    _look(self)
-                last.stepped = stepped
-                last.updates += 1
-            except Exception:
-                _updates.failed()
+        try:
+            if args or kwargs:  # a scale that the program sets says nothing about skipped steps
+                _last.scale = 0.0
+            if skipped or _last.updates % _EVERY == 0:
+                _look(self)
+            _last.updates += 1
+        except Exception:
+            _updates.failed()
         return result
 
     return update
+
+
+def _count_skipped(scaler: Any) -> bool:
+    """Whether an optimizer of this update has not stepped: its gradients were not finite."""
+    try:
+        skipped = False
+        for key in scaler._per_optimizer_states:
+            entry = steps.known.get(key)
+            if entry is not None:
+                if entry.steps == entry.updated:
+                    skipped = _last.exact = True
+                entry.updated = entry.steps
+        if skipped:
+            page.add("skipped")
+    except Exception:
+        _updates.failed()
+        return False
+    return skipped
 
 
 def _look(scaler: Any) -> None:

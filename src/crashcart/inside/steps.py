@@ -24,10 +24,10 @@ _here, _now = page.here, phases.now
 class Known:
     """An optimizer that was seen: its steps, its rates, its parameters by identity."""
 
-    __slots__ = ("numbers", "owned", "rate", "steps", "when")
+    __slots__ = ("numbers", "owned", "rate", "steps", "updated", "when")
 
     def __init__(self) -> None:
-        self.steps = 0
+        self.steps = self.updated = 0  # now, and at the last update of a gradient scaler
         self.when = 0.0
         self.rate: Any = None  # of the first group, as it stands there
         self.numbers: list[Any] = []  # the rates of all groups

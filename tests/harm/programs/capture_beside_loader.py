@@ -27,12 +27,7 @@ def train_on_cpu():
         time.sleep(0.001)
         m(torch.ones(2, 4)).sum().backward(); o.step(); o.zero_grad()
 
-model = torch.nn.Linear(64, 64).cuda()
-opt = torch.optim.SGD(model.parameters(), lr=0.01)
 x = torch.randn(16, 64, device="cuda")
-for _ in range(3):
-    loss = (model(x) - x).pow(2).mean(); loss.backward(); opt.step(); opt.zero_grad(set_to_none=True)
-torch.cuda.synchronize()
 threads = [threading.Thread(target=read_on), threading.Thread(target=train_on_cpu)]
 [t.start() for t in threads]
 while not seen:
@@ -40,11 +35,12 @@ while not seen:
 total = 0.0
 for n in range(6):
     g = torch.cuda.CUDAGraph()
-    opt.zero_grad(set_to_none=True)
+    model = torch.nn.Linear(64, 64).cuda(); opt = torch.optim.SGD(model.parameters(), lr=0.01)
     mode = ("thread_local", "global", "relaxed")[n % 3]
     s = torch.cuda.Stream(); s.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(s):
-        (model(x) - x).pow(2).mean().backward(); opt.zero_grad(set_to_none=True)
+        for _ in range(3):
+            (model(x) - x).pow(2).mean().backward(); opt.step(); opt.zero_grad(set_to_none=True)
     torch.cuda.current_stream().wait_stream(s)
     with torch.cuda.graph(g, capture_error_mode=mode):
         loss = (model(x) - x).pow(2).mean()
@@ -52,6 +48,7 @@ for n in range(6):
         opt.step()
     g.replay(); g.replay()
     total += loss.item()
+    del loss, g  # what a graph accumulates into belongs to the stream that it was captured on
 stop.set(); [t.join() for t in threads]
 faulthandler.cancel_dump_traceback_later()
 print(total.hex(), model.weight.double().sum().item().hex(), len(seen) > 0)
