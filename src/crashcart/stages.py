@@ -218,6 +218,7 @@ class _Tree:
         if any(one.trained for one in ranks):  # beside those that train, a program of another name is a helper
             names = {program_of(one.command) for one in ranks if one.trained}
             ranks = [one for one in ranks if one.trained or program_of(one.command) in names]
+        _number(ranks)
         mains = sorted(ranks, key=lambda one: (one.rank or 0, one.born)) or [head]
         if not ranks and not wrappers and not self._worth_telling(head):
             return
@@ -245,6 +246,13 @@ class _Tree:
             head.ended if head.ended is not None else max([time for time, _ in self.flight.samples[-1:]], default=head.born)
         )
         return name not in _PLUMBING and last - head.born > _LONG
+
+
+def _number(ranks: list[Process]) -> None:
+    """Number those that train side by side and say no rank (``torch.multiprocessing.spawn`` without a group) by their start."""
+    if len(ranks) > 1 and not any(one.rank or one.page.get("rank", -1.0) >= 0 for one in ranks):
+        for number, process in enumerate(sorted(ranks, key=lambda one: (one.born, one.pid))):
+            process.rank = number
 
 
 def _is_program(process: Process, parent: Process) -> bool:

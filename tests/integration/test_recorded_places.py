@@ -35,7 +35,7 @@ SPAWNED = """
 def test_the_exception_of_a_spawned_process_is_the_answer(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, SPAWNED)
     assert blamed(diagnosis)[0] == "code/bug"
-    assert shown(diagnosis).startswith(f"Child process of rank 0 raised KeyError at {tmp_path}/train.py:5 in look_up")
+    assert shown(diagnosis).startswith(f"Rank 1 raised KeyError at {tmp_path}/train.py:5 in look_up")
     assert diagnosis.ending.phase == "train"
 
 
@@ -66,7 +66,7 @@ def test_a_program_that_gives_up_for_its_child(tmp_path: Path, method: str) -> N
 
 @pytest.mark.parametrize(
     ("after", "says"),
-    [("print('done')", None), ("raise ArithmeticError('of its own')", "Rank 0 raised ArithmeticError")],
+    [("print('done')", None), ("raise ArithmeticError('of its own')", "train.py raised ArithmeticError")],
 )
 def test_a_childs_exception_that_was_got_over_is_no_cause(tmp_path: Path, after: str, says: str | None) -> None:
     diagnosis = ran(tmp_path, STARTED.replace("METHOD", "'fork'").replace("AFTER", after))
@@ -99,7 +99,7 @@ LIBRARY = """
 def test_the_users_own_line_stands_beside_the_librarys(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, LIBRARY)
     assert diagnosis.findings[0].cause == "data/label-range"
-    assert f"rank 0 raised IndexError at {tmp_path}/train.py:5 in step (inside torch/nn/functional.py:" in shown(diagnosis)
+    assert f"train.py raised IndexError at {tmp_path}/train.py:5 in step (inside torch/nn/functional.py:" in shown(diagnosis)
 
 
 WORKER = """

@@ -166,6 +166,7 @@ def _name_processes(flight: Flight) -> None:
             if event.rank is not None and one.rank is None:
                 one.rank = event.rank
     _end_unseen(flight)
+    _undo_titles(flight)
     root = flight.processes.get(flight.facts.get("job", 0))
     if root is not None and root.reached and root.role == "other" and not flight.ranks:  # it ended before anybody could look
         root.role, root.rank = "program", 0
@@ -182,6 +183,17 @@ def _name_processes(flight: Flight) -> None:
         else event
         for event in flight.events
     ]
+
+
+def _undo_titles(flight: Flight) -> None:
+    """A process that writes over its command line (``setproctitle``) is called by the script that it says it runs."""
+    for event in flight.of_kind("hello"):
+        process, arguments = flight.processes.get(event.pid or 0), event.details.get("argv")
+        if process is None or event.details.get("how") == "fork" or not isinstance(arguments, list) or not arguments:
+            continue
+        script = os.path.basename(str(arguments[0]))
+        if script.endswith(".py") and script not in process.command:
+            process.command = " ".join(["python", *map(str, arguments)])
 
 
 def _end_unseen(flight: Flight) -> None:

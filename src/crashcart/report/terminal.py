@@ -165,7 +165,8 @@ def _answer(diagnosis: Diagnosis) -> str:
 
 
 def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
+    is_name = "." in words.partition(" ")[0]  # train.py is called so
+    return words if is_name else words[:1].upper() + words[1:]
 
 
 def _recorded(finding: Finding) -> bool:
