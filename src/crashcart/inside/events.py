@@ -13,7 +13,7 @@ import time
 from . import page
 
 _LONGEST = 60_000
-_ALL = 8 << 20
+_ALL, _RESERVE = 1 << 20, 1 << 18  # bytes: the files may lie in shared memory that the job's loaders need
 _BURST, _REFILL = 100.0, 0.2
 _ALWAYS = frozenset(("exception", "oom", "exit", "save-failed"))
 
@@ -37,9 +37,11 @@ def write(kind: str, **fields: object) -> None:
     now = time.monotonic()
     event: dict[str, object] = {"t": round(time.time(), 3), "m": round(now, 3), "kind": kind}
     event.update(fields)
+    if _written > _ALL + (_RESERVE if kind in _ALWAYS else 0):
+        return
     if kind not in _ALWAYS:
         left_out = _take_room(kind, now)
-        if left_out < 0 or _written > _ALL:
+        if left_out < 0:
             return
         if left_out:
             event["left_out"] = left_out

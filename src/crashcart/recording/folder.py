@@ -39,6 +39,7 @@ __all__ = [
 
 RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
+_ENOUGH_BYTES = 1 << 28
 _SKIPPED = re.compile(
     r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|crashcart|timeout|setsid|"
     r"python[\d.]*|ipython|\w+=.*)$"
@@ -97,11 +98,23 @@ def _alone(root: str, command: Sequence[str]) -> str:
 
 
 def live_folder(run: str) -> str | None:
-    """A folder in memory for what the processes of the job write about themselves; beside the run where there is no such."""
-    for parent in ("/dev/shm", tempfile.gettempdir(), run):  # noqa: S108 - made unguessable and private by mkdtemp
+    """A folder in memory for what the processes of the job write about themselves; beside the run where there is no such.
+
+    Not in shared memory of which there is little, as in a container by default: the job's loaders need it.
+    """
+    memory = ["/dev/shm"] if _free_bytes("/dev/shm") >= _ENOUGH_BYTES else []  # noqa: S108 - made private by mkdtemp
+    for parent in (*memory, tempfile.gettempdir(), run):
         with contextlib.suppress(OSError):
             return tempfile.mkdtemp(prefix="crashcart-", dir=parent)
     return None
+
+
+def _free_bytes(folder: str) -> int:
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return 0
+    return found.f_bavail * found.f_frsize
 
 
 def job_name(command: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ __all__ = ["Stack", "take"]
 
 _PATIENCE = 2.0
 _QUIET = 0.15
+_LARGEST_BYTES = 1 << 18
 
 
 class Stack(NamedTuple):
@@ -112,9 +113,13 @@ def _written(page: Page, before: int, deadline: float) -> str:
         time.sleep(0.01)
     if seen <= before:
         return ""
-    with contextlib.suppress(OSError), open(os.path.join(page.folder, page.name + ".stacks"), "rb") as file:
+    path = os.path.join(page.folder, page.name + ".stacks")
+    with contextlib.suppress(OSError), open(path, "rb") as file:
         file.seek(before)
-        return file.read().decode("utf-8", "replace")
+        text = file.read().decode("utf-8", "replace")
+        if seen > _LARGEST_BYTES:  # it is appended to, and may lie in shared memory that the job needs
+            os.truncate(path, 0)
+        return text
     return ""
 
 
