@@ -97,7 +97,7 @@ def _count_skipped(scaler: Any) -> bool:
     """Whether an optimizer of this update has not stepped: its gradients were not finite."""
     try:
         skipped = False
-        for key in scaler._per_optimizer_states:
+        for key in getattr(scaler, "_per_optimizer_states", ()):  # one that is disabled has none
             entry = steps.known.get(key)
             if entry is not None:
                 if entry.steps == entry.updated:

@@ -28,6 +28,7 @@ def train_on_cpu():
         m(torch.ones(2, 4)).sum().backward(); o.step(); o.zero_grad()
 
 x = torch.randn(16, 64, device="cuda")
+models = [torch.nn.Linear(64, 64).cuda() for _ in range(6)]  # before the threads draw random numbers too
 threads = [threading.Thread(target=read_on), threading.Thread(target=train_on_cpu)]
 [t.start() for t in threads]
 while not seen:
@@ -35,7 +36,7 @@ while not seen:
 total = 0.0
 for n in range(6):
     g = torch.cuda.CUDAGraph()
-    model = torch.nn.Linear(64, 64).cuda(); opt = torch.optim.SGD(model.parameters(), lr=0.01)
+    model = models[n]; opt = torch.optim.SGD(model.parameters(), lr=0.01)
     mode = ("thread_local", "global", "relaxed")[n % 3]
     s = torch.cuda.Stream(); s.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(s):
