@@ -26,21 +26,22 @@ TRAIN = """
     for epoch in range(2):
         if epoch == 1 and ours:
             BREAK
-        for batch in torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=2 * epoch):
+        for batch in torch.utils.data.DataLoader(Rows(), batch_size=8, num_workers=WORKERS * epoch):
             model(batch).mean().backward()
             optimizer.step()
 """
 
 
+# A worker that starts while its trainer dies takes whoever adopts it for its trainer, and stays for ever: none where that dies.
 @pytest.mark.parametrize(
-    "bug",
+    ("bug", "workers"),
     [
-        'ours["tracing"].watched = os.abort',  # in a hook
-        'ours["page"].after_fork.append(os.abort)',  # in every forked worker
+        ('ours["tracing"].watched = os.abort', 0),  # in a hook
+        ('ours["page"].after_fork.append(os.abort)', 2),  # in every forked worker
     ],
 )
-def test_a_death_in_one_of_our_hooks_is_ours(tmp_path: Path, bug: str) -> None:
-    diagnosis = ran(tmp_path, TRAIN.replace("BREAK", bug))
+def test_a_death_in_one_of_our_hooks_is_ours(tmp_path: Path, bug: str, workers: int) -> None:
+    diagnosis = ran(tmp_path, TRAIN.replace("BREAK", bug).replace("WORKERS", str(workers)))
     assert diagnosis.findings[0].cause == "outside/crashcart"
     assert diagnosis.findings[0].level == "did"
     first = shown(diagnosis)[:400]
