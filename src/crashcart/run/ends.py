@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
 import threading
 import time
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Ends"]
 
 _MOST = 256  # processes watched at a time
+_SHARE = 4  # of the descriptors that we may open, under the limit that the job inherits
 
 
 class Ends:
@@ -31,18 +33,19 @@ class Ends:
 
     def __init__(self, tell: Callable[[float, int, dict[str, int | str]], None]) -> None:
         self._tell = tell
+        self._most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE)
         self._epoll = select.epoll()
         self._watched: dict[int, int] = {}  # pids by descriptor
         self._lock = threading.Lock()
         self._wake, self._waker = os.pipe()
         self._thread: threading.Thread | None = None
 
-    def watch(self, pid: int) -> bool:
-        """Wait for the end of a process; false where that cannot be done."""
+    def watch(self, pid: int, *, may_be_missed: bool = False) -> bool:
+        """Wait for the end of a process; false where that cannot be done. Half of the room is kept for those that must be seen."""
         with self._lock:
             if pid in self._watched.values():
                 return True
-            if len(self._watched) >= _MOST:
+            if len(self._watched) >= (self._most // 2 if may_be_missed else self._most):
                 return False
             try:
                 descriptor = os.pidfd_open(pid)

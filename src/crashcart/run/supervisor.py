@@ -196,7 +196,7 @@ class Supervisor:
             if self._described.get((process.pid, process.start)) != told:
                 self._described[process.pid, process.start] = told
                 if role in _WATCHED or not process.forked:
-                    self.ends.watch(process.pid)
+                    self.ends.watch(process.pid, may_be_missed=role not in _WATCHED)
                 self.writer.event(
                     "process",
                     pid=process.pid,
