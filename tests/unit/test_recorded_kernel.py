@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crashcart.case import KernelEvent
+from crashcart.model import Evidence
+from crashcart.readers.kernel.tie import RecordedJob, tie
 from crashcart.verbs.why import why
 
 if TYPE_CHECKING:
@@ -87,6 +90,13 @@ def test_a_kill_before_the_run_began_is_none_of_its_own(tmp_path: Path) -> None:
     )
     supporting = [sign for one in why([str(run)]).findings for sign in one.signs if sign.strength != "against"]
     assert not [item for sign in supporting for item in sign.evidence if item.source == "kernel"]
+
+
+@pytest.mark.parametrize(("seconds", "ours"), [(START - 600, False), (START + 60, True), (START + 900, False)])
+def test_a_number_that_another_process_had_at_another_time_proves_nothing(seconds: float, *, ours: bool) -> None:
+    job = RecordedJob(START, START + 120, frozenset({4242}), True, "", frozenset(), ())
+    kill = KernelEvent("oom-kill", Evidence("kernel", KILL, "dmesg.txt:1"), seconds, {"pid": 4242})
+    assert [event.ours for event in tie([kill], job)] == [ours]
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from crashcart.run.hangs import (
 )
 from crashcart.run.movement import Movement, Stillness
 from crashcart.run.outside.ends import Ends
-from crashcart.run.outside.files import once
 from crashcart.run.outside.roles import COMPILE, LAUNCHER, RANK, SHELL, TRACKER
+from crashcart.run.suspending import process_state
 from crashcart.run.waiting import CLOSED, OPEN, STOPPED, find_deadlock, wait_of_process
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Stalls:
             if self.said and self._counted(ranks):
                 self._goes_on()
             return  # somebody still counts: a rank that is behind is a matter of speed
-        if all(_state(page.pid) in "Tt" for page in ranks):  # somebody has stopped the job, and will let it go on
+        if all(process_state(page.pid) in "Tt" for page in ranks):  # somebody has stopped the job, and will let it go on
             self._start_anew(now)
             return
         family = Movement.family([page.pid for page in ranks], self._tree)
@@ -379,14 +379,6 @@ class Stalls:
     @staticmethod
     def _stack_of(odd: Odd | None, stacks: list[Stack]) -> Stack | None:
         return next((stack for stack in stacks if odd is not None and stack.pid == odd.pid), None)
-
-
-def _state(pid: int) -> str:
-    """The state of a process by its letter in /proc; it has ended where there is none."""
-    try:
-        return once(f"/proc/{pid}/stat", 512).rpartition(b")")[2].split()[0].decode()
-    except (OSError, IndexError):
-        return "X"
 
 
 def _suspended() -> float:

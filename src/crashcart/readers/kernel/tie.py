@@ -75,12 +75,12 @@ def _verdict(event: KernelEvent, job: RecordedJob) -> tuple[bool | None, str]:
     pid, seconds = event.details.get("pid"), event.seconds
     if event.ours is False:
         return False, event.why_ours
-    if job.same_numbers is not False and pid in job.pids:
-        return True, event.why_ours or f"process {pid} is one of the job's"
     if seconds is not None and job.start is not None and seconds < job.start - _EARLY:
         return False, "it was before the run began"
     if seconds is not None and job.end is not None and seconds > job.end + _LATE:
         return False, "it was after the run ended"
+    if job.same_numbers is not False and pid in job.pids:  # in the time of the run: numbers are given out again
+        return True, event.why_ours or f"process {pid} is one of the job's"
     if event.kind == "xid" and job.cards:
         card = _bus(str(event.details.get("pci") or ""))
         named = "a card that the job used" if card in job.cards else "a card that the job did not use"
@@ -109,7 +109,7 @@ def _cards_in_use(flight: Flight) -> frozenset[tuple[int, str, str]]:
     if not isinstance(told, list) or not {"index", "ours"} <= set(columns):
         return frozenset()
     index, ours = columns.index("index"), columns.index("ours")
-    used = {int(row[index]) for _, tables in flight.samples for row in tables.get("gpu", ()) if row[ours] > 0}
+    used = {int(row[index]) for _, tables in flight.samples for row in tables.get("gpu", ()) if row[ours] > 0 <= row[index]}
     buses = (_bus(str(card.get("bus"))) for card in told if isinstance(card, dict) and card.get("index") in used)
     return frozenset(bus for bus in buses if bus is not None)
 
