@@ -114,12 +114,13 @@ def test_three_hundred_processes_under_a_limit_of_open_files(folder: Path) -> No
     assert len(read_flight(str(the_run(folder))).processes) > 250
 
 
-def test_a_title_of_its_own_hides_no_program(folder: Path) -> None:
-    # What setproctitle does: the command line is written over in place.
+@pytest.mark.parametrize("left_over", ["title.py", "padding"])
+def test_a_title_of_its_own_hides_no_program(folder: Path, left_over: str) -> None:
+    # What setproctitle does: the command line is written over in place, here not to its end.
     code = (
         "import ctypes, time\n"
         "place = int(open('/proc/self/stat').read().rsplit(')', 1)[1].split()[45])\n"
-        "title = b'my training' + bytes(20)\n"
+        f"title = b'my training' + bytes(open('/proc/self/cmdline').read().index({left_over!r}) - 11)\n"
         "ctypes.memmove(place, title, len(title))\n"
         "time.sleep(2.5)\n"
         "print(open('/proc/self/cmdline').read()[:11], flush=True)\n"

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from crashcart.deaths import CHILD
-from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of
+from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of, program_of
 from crashcart.inside.layout import FIELDS, PHASES
 from crashcart.readers import sound
 from crashcart.recording.folder import read_json
@@ -192,7 +192,7 @@ def _undo_titles(flight: Flight) -> None:
         if process is None or event.details.get("how") == "fork" or not isinstance(arguments, list) or not arguments:
             continue
         script = os.path.basename(str(arguments[0]))
-        if script.endswith(".py") and script not in process.command:
+        if script.endswith(".py") and script != program_of(process.command):
             process.command = " ".join(["python", *map(str, arguments)])
 
 
