@@ -14,6 +14,7 @@ from crashcart.flight import Pid, clock
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
 from crashcart.record import record, replace
+from crashcart.stages import exit_of, made_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +39,10 @@ __all__ = [
     "stopped_by_us",
     "stopped_first",
     "swallowed",
+    "terminated_alone",
     "terminated_first",
     "timed_out_by",
+    "trained_well",
     "whole",
 ]
 
@@ -61,6 +64,10 @@ _ECHO = Pattern(
     r"Broken pipe|Socket Timeout|C10d store|DataLoader worker \(pid|exited unexpectedly|store based barrier|ncclUniqueId|"
     r"Timed out (?:after|waiting)|remote process exited"
 )
+_OF_WORKER = Pattern(r"DataLoader worker \(pid|exited unexpectedly")
+_HANDED_ON = Pattern(
+    r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)"
+)  # the error of the rank's own data or model
 _GAVE_UP = Pattern(r"(?i)timed out|time-?out|monitoredBarrier")
 _SIGNAL = Pattern(r"got signal: (\d+)")
 _NUMBERS = {1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 15: "SIGTERM"}
@@ -82,14 +89,24 @@ class Death:
     def echo(self) -> bool:
         """Whether it only followed from another's end, or from a signal that was to end it."""
         if self.raised is not None:
-            kind = str(self.raised.details.get("type", "")).rpartition(".")[2]
-            return kind in _SECOND_HAND or bool(_ECHO.search(str(self.raised.details.get("message", ""))))
+            kind, message = (
+                str(self.raised.details.get("type", "")).rpartition(".")[2],
+                str(self.raised.details.get("message", "")),
+            )
+            if _HANDED_ON.match(message):
+                return False
+            return kind in _SECOND_HAND or bool(_ECHO.search(message))
         return self.signal in _ASKING
 
     @property
+    def of_worker(self) -> bool:
+        """Whether it raised since one of its own loader workers had ended."""
+        return self.says(_OF_WORKER)
+
+    @property
     def lost(self) -> bool:
-        """Whether it raised since its connection to another broke, which the kernel may have told before the other's end."""
-        return self.raised is not None and self.echo and not self.gave_up
+        """Whether it raised since its connection to another rank broke, which the kernel may have told before the other's end."""
+        return self.raised is not None and self.echo and not self.gave_up and not self.of_worker
 
     @property
     def gave_up(self) -> bool:
@@ -138,9 +155,21 @@ class Death:
 
 
 def finished(case: Case) -> bool:
-    """Whether the work came to its end: then nothing that happened in it was its death. A script's 0 alone does not say so."""
+    """Whether the work came to its end: then nothing that happened in it was its death.
+
+    A script's 0 alone does not say so. Neither does its 1 say the opposite, where the training ended well and only a command
+    after it (`cp`, `rsync`) failed.
+    """
     flight = case.flight
-    return flight is not None and flight.ending.get("code") == 0 and not (flight.stage is not None and flight.stage.failed)
+    if flight is None or (flight.stage is not None and flight.stage.failed):
+        return False
+    return flight.ending.get("code") == 0 or (bool(flight.ending) and trained_well(flight))
+
+
+def trained_well(flight: Flight) -> bool:
+    """Whether the program that decided trained, and all of it ended with 0."""
+    stage = flight.stage
+    return stage is not None and stage.trained and stage.ended is not None and exit_of(flight, stage) == (0, None)
 
 
 def hung(case: Case) -> bool:
@@ -188,7 +217,9 @@ def first(case: Case) -> Death | None:
     last = len(_attempts(case.flight)) - 1
     watchdog = bool(case.log.collectives)  # then it aborts those that waited
     ends = [one for one in deaths(case) if one.attempt == last]
-    own = next((one for one in ends if not one.echo and not (watchdog and one.signal == "SIGABRT")), None)
+    workers = any(one.process.role == "loader worker" for one in ends)  # else one ended before anybody looked
+    faults = (one for one in ends if not one.echo or (one.of_worker and not workers))
+    own = next((one for one in faults if not (watchdog and one.signal == "SIGABRT")), None)
     lost = min((one for one in ends if one.raised is not None and one.echo), key=lambda one: one.time, default=None)
     if lost is None or (own is not None and own.time <= lost.time):
         return own
@@ -209,9 +240,18 @@ def left_early(case: Case, lost: Death, attempt: int) -> Death | None:
     found = []
     for process in flight.ranks:
         end = _ended_well(flight, process)
-        if end is not None and end < lost.time and process.pid != lost.process.pid and _attempt(process, began) == attempt:
-            found.append(Death(process, end, attempt, code=0))
+        if end is None or process.pid == lost.process.pid or _attempt(process, began) != attempt:
+            continue
+        # The others learn of a closed connection a moment before the end of a process is told.
+        if end < lost.time or (end < lost.time + _TOGETHER and _reported(case, flight) and not _told_to_end(case, process)):
+            found.append(Death(process, min(end, lost.time), attempt, code=0))
     return min(found, key=lambda one: one.time, default=None)
+
+
+def _told_to_end(case: Case, process: Process) -> bool:
+    """Whether a launcher says that it ended this process, which was then still there."""
+    number = process.pid.number if isinstance(process.pid, Pid) else process.pid
+    return any("closing signal" in line.lowered and f"process {number} " in line.lowered for line in case.log.lines)
 
 
 def _ended_well(flight: Flight, process: Process) -> float | None:
@@ -258,6 +298,28 @@ def terminated_first(case: Case) -> Death | None:
     ends = sorted((one for one in deaths(case) if one.attempt == last and one.gone), key=lambda one: one.gone or 0.0)
     alone = len(ends) > 1 and (ends[1].gone or 0.0) - (ends[0].gone or 0.0) > _APART
     return ends[0] if alone and ends[0].signal == "SIGTERM" and ends[0].raised is None else None
+
+
+def terminated_alone(case: Case) -> Death | None:
+    """The end by SIGTERM of a program, where the recorder around the job got no such signal: a scheduler would have sent it to all."""
+    flight = case.flight
+    if flight is None or finished(case) or hung(case) or stopped_by_us(case) or timed_out_by(case) is not None:
+        return None
+    if first(case) is not None or any(event.details.get("signal") == "SIGTERM" for event in flight.of_kind("signal")):
+        return None
+    if flight.stage is not None and _any_raised(flight, flight.stage.pids):  # a pool ends its workers when its program fails
+        return None
+    ended = [death for death in deaths(case) if death.signal == "SIGTERM"]
+    return min(ended, key=lambda death: death.time, default=None)
+
+
+def _any_raised(flight: Flight, pids: set[int]) -> bool:
+    kinds = (
+        str(event.details.get("type", "")).rpartition(".")[2]
+        for event in flight.of_kind("exception")
+        if event.pid in pids and event.details.get("thread") == "MainThread"
+    )
+    return any(kind not in _SIGNALLED for kind in kinds)
 
 
 def whole(case: Case) -> Event | None:
@@ -315,7 +377,9 @@ def swallowed(case: Case) -> Death | None:
     flight = case.flight
     if flight is None or not finished(case):
         return None
-    for stage in (one for one in reversed(flight.stages) if one.failed and one is not flight.stage):
+    for stage in (
+        one for one in reversed(flight.stages) if one.failed and one is not flight.stage and not made_up(one, flight.stages)
+    ):
         leader = first(replace(case, flight=replace(flight, stage=stage)))
         if leader is not None and leader.raised is not None:
             return leader
@@ -404,14 +468,16 @@ def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> 
     if (
         process.role not in _MAINS
     ):  # workers are ended by TERM when an epoch is over, and what they raise is raised in their rank
-        sudden = isinstance(signal, str) and signal not in _ASKING
-        return Death(process, ended, attempt, signal, gone=ended) if sudden and ended is not None else None
+        sudden = (isinstance(signal, str) and signal not in _ASKING) or bool(code)
+        return Death(process, ended, attempt, signal, code, gone=ended) if sudden and ended is not None else None
     if raised is not None:
         return Death(process, raised.time, attempt, signal, code, raised, ended)
     if ended is None or code == 0:
         return None
     if signal is None and code is None and not finished(case):
         signal, code = _in_log(case, process.pid)
+        if signal is None and code is None and _reported(case, flight):
+            return None  # a launcher names all that failed; this one left with 0
         vanished = process.reached and not own and bool(flight.ending)
         return Death(process, ended, attempt, signal, code, gone=ended) if vanished or signal or code else None
     return Death(process, ended, attempt, signal, code, gone=ended)
@@ -429,6 +495,12 @@ def _caught(flight: Flight, child: Process) -> bool:
         if event.pid == pid and event.details.get("thread") == "MainThread"
     ]
     return bool(kinds) and kinds[0] not in _SECOND_HAND
+
+
+def _reported(case: Case, flight: Flight) -> bool:
+    """Whether a launcher has named by their numbers the ranks of this stage that failed."""
+    numbers = {pid.number if isinstance(pid, Pid) else pid for pid in (one.pid for one in flight.ranks)}
+    return any(f"pid: {number}" in death.line.text for number in numbers for death in case.log.deaths)
 
 
 def _in_log(case: Case, pid: int) -> tuple[str | None, int | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import blamed, finished, first, hung, stopped_first, whole
+from crashcart.deaths import blamed, finished, first, hung, stopped_first, timed_out_by, whole
 from crashcart.model import Ending, StageReport
 from crashcart.pattern import Pattern
 from crashcart.record import replace
@@ -120,7 +120,7 @@ def _as_recorded(case: Case, told: Ending) -> Ending:
     """The same where a recording knows better: who ended first and in which phase, and that somebody asked it to stop."""
     steps = [one.page.get("steps", 0.0) for one in case.flight.ranks] if case.flight is not None else []
     told = replace(told, optimizer_steps=int(max((one for one in steps if one > 0), default=0)) or None)
-    if stopped_first(case) is not None:
+    if stopped_first(case) is not None or (timed_out_by(case) is not None and first(case) is None):
         return replace(told, state="stopped", first_rank=None)
     if case.flight is not None and case.flight.alive and not hung(case):
         return replace(told, state="running", first_rank=None)

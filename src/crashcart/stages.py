@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Flight, Process
 
-__all__ = ["choose_deciding", "divide", "exit_of", "join_nodes", "set_stages"]
+__all__ = ["choose_deciding", "divide", "exit_of", "join_nodes", "made_up", "set_stages"]
 
 _PYTHONS = ("python", "pypy")
 _SERVANT = "from multiprocessing"
@@ -36,6 +36,7 @@ _NO_STAGE = frozenset({"tracker", "compile worker", "loader worker"})
 _PLUMBING = frozenset({
     "sleep", "tee", "cat", "tail", "head", "grep", "sed", "awk", "wait", "cp", "mv", "rm", "mkdir", "ls", "find", "xargs", "date", "nvidia-smi", "watch", "ssh",
 })  # fmt: skip
+_ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 _LONG = 10.0  # seconds after which a program that is not Python is worth a stage
 _TOGETHER = 1.5  # seconds by which a look may be late
 _EVALUATION = Pattern(
@@ -117,9 +118,10 @@ def choose_deciding(flight: Flight) -> Stage | None:
         going = [stage for stage in stages if stage.ended is None]
         return next((stage for stage in reversed(going) if stage.role == "training"), (going or stages)[-1])
     failed = [stage for stage in stages if stage.failed]
-    training = [stage for stage in failed if stage.role == "training" and not _made_up(stage, stages)]
+    training = [stage for stage in failed if stage.role == "training" and not made_up(stage, stages)]
     if training:
-        return [stage for stage in training if _same_work(stage, training[0])][-1]
+        earliest = min(training, key=lambda stage: _failed_at(flight, stage))
+        return [stage for stage in training if _same_work(stage, earliest)][-1]
     if flight.ending.get("code") != 0:  # what outlived a script that was stopped in the middle of it is what it was about
         left = [stage for stage in stages if stage.role == "training" and stage.ended is None]
         if left or failed:
@@ -129,22 +131,30 @@ def choose_deciding(flight: Flight) -> Stage | None:
 
 
 def exit_of(flight: Flight, stage: Stage) -> tuple[int | None, str | None]:
-    """Exit code or signal of a stage: of the program itself, else of its launcher; a wrapper only hands it on."""
-    mains = [flight.processes[pid] for pid in stage.mains]
+    """Exit code or signal of a stage: of the program itself, else of its launcher; a wrapper only hands it on.
+
+    A launcher's 0 does not hide that its ranks failed. Ranks that were asked to end (SIGTERM from a launcher or a pool) only
+    followed: then the launcher knows better.
+    """
+    mains = _last_attempt(flight, stage)
     known = [(gone.code, gone.signal) for main in mains if (gone := _gone(flight, main)).known]
-    bad = [one for one in known if one != (0, None)]
-    head = _gone(flight, flight.processes[stage.head])
+    head_end = _gone(flight, flight.processes[stage.head])
+    head = (head_end.code, head_end.signal) if head_end.known else None
     if len(mains) == 1 and known:
         return known[-1]
-    if head.known and flight.processes[stage.head].role != "wrapper":
-        return head.code, head.signal
-    if bad:
-        return bad[0]
+    if head is not None and flight.processes[stage.head].role != "wrapper" and (head != (0, None) or not stage.failed):
+        return head
+    bad = [end for end in known if end != (0, None)]
+    faults = [end for end in bad if end[1] not in _ASKING]
+    if faults:
+        return faults[0]
+    if head is not None and head != (0, None):
+        return head
     if _raised(flight, mains):
         return 1, None
-    if head.known:
-        return head.code, head.signal
-    return known[-1] if known else (None, None)
+    if bad:
+        return bad[0]
+    return head or (known[-1] if known else (None, None))
 
 
 def join_nodes(flights: Iterable[Flight]) -> list[Stage]:
@@ -216,16 +226,16 @@ class _Tree:
         members = self._all_below(head)
         ranks = [one for one in members if _is_rank(one, head, self.flight)]
         if any(one.trained for one in ranks):  # beside those that train, a program of another name is a helper
-            names = {program_of(one.command) for one in ranks if one.trained}
-            ranks = [one for one in ranks if one.trained or program_of(one.command) in names]
+            names = {self._program(one) for one in ranks if one.trained}
+            ranks = [one for one in ranks if one.trained or self._program(one) in names]
         _number(ranks)
         mains = sorted(ranks, key=lambda one: (one.rank or 0, one.born)) or [head]
         if not ranks and not wrappers and not self._worth_telling(head):
             return
         ends = [one.ended for one in (head, *mains)]
         yield Stage(
-            program=program_of(mains[0].command),
-            command=mains[0].command,
+            program=self._program(mains[0]),
+            command=self._command(mains[0]),
             head=head.pid,
             pids={one.pid for one in (*members, *wrappers)},
             mains=[one.pid for one in mains],
@@ -235,6 +245,18 @@ class _Tree:
             ranks=len({one.rank for one in ranks}),
             trained=any(one.trained for one in ranks),
         )
+
+    def _command(self, process: Process) -> str:
+        """The command line of a process; for one that `multiprocessing` started, that of the program which did."""
+        for _ in range(len(self.flight.processes)):
+            parent = self.flight.processes.get(process.parent or 0)
+            if _SERVANT not in process.command or parent is None:
+                break
+            process = parent
+        return process.command
+
+    def _program(self, process: Process) -> str:
+        return program_of(self._command(process))
 
     def _worth_telling(self, head: Process) -> bool:
         if head.role in _NO_STAGE:
@@ -353,6 +375,22 @@ def _failed(flight: Flight, stage: Stage) -> bool:
     return False
 
 
+def _failed_at(flight: Flight, stage: Stage) -> float:
+    """When the first of its last ranks raised or ended badly: of trainings side by side, a script often ends the others then."""
+    pids = {process.pid for process in _last_attempt(flight, stage)}
+    times = [
+        event.time
+        for event in flight.events
+        if (event.kind == "exception" and event.pid in pids and event.details.get("thread") == "MainThread")
+        or (
+            event.kind == "gone"
+            and event.details.get("pid") in pids
+            and (event.details.get("code") or event.details.get("signal"))
+        )
+    ]
+    return min(times, default=stage.ended if stage.ended is not None else float("inf"))
+
+
 def _last_attempt(flight: Flight, stage: Stage) -> list[Process]:
     newest: dict[int | None, Process] = {}
     for process in sorted((flight.processes[pid] for pid in stage.mains), key=lambda one: one.born):
@@ -364,7 +402,7 @@ def _same_work(stage: Stage, other: Stage) -> bool:
     return stage.command == other.command
 
 
-def _made_up(stage: Stage, stages: list[Stage]) -> bool:
+def made_up(stage: Stage, stages: list[Stage]) -> bool:
     """Whether the same command, or one that goes on from its checkpoint, came to its end later."""
     later = [one for one in stages if one.began > stage.began and one.program == stage.program and not one.failed]
     return any(_same_work(one, stage) or _resumes(one.command, stage.command) for one in later if one.ended is not None)

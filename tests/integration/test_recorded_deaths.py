@@ -140,7 +140,7 @@ def test_sigterm_at_the_launcher_itself_is_told_too(folder: Path) -> None:
         trains(folder)
         os.kill(next(iter(processes(folder, "launcher"))), signal.SIGTERM)
     diagnosis = told(folder)
-    assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/preempted", None)
+    assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/user", None)
     assert "SIGTERM reached the launcher before anything had failed" in words(diagnosis.findings[0])
 
 

@@ -150,3 +150,96 @@ def test_a_job_that_we_stopped_since_it_hung_was_stopped_by_nobody_else(tmp_path
     diagnosis, _ = ran(tmp_path, script, "--on-hang", "stop", "--grace", "5", CRASHCART_HANG_SECONDS="8")
     assert (diagnosis.ending.state, diagnosis.ending.first_rank, decided(diagnosis).program) == ("hung", 1, "train.py")
     assert not [one for one in diagnosis.findings if one.cause.startswith("outside/") and one.role == "cause"]
+
+
+STEPS = """
+    import os, signal, sys, time
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def steps(count, pause=0.02):
+        for _ in range(count):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).pow(2).mean().backward()
+            optimizer.step()
+            time.sleep(pause)
+"""
+SPAWNS = """
+    import multiprocessing
+    from steps import steps
+
+    def train(rank):
+        steps(20)
+        if rank == 1:
+            raise IndexError("no such shard")
+
+    if __name__ == "__main__":
+        ranks = [multiprocessing.get_context("spawn").Process(target=train, args=(rank,)) for rank in range(2)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()
+        if all(rank.exitcode == 0 for rank in ranks):
+            print("all good")
+"""
+LOADS = """
+    import os
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+    from steps import steps
+
+    class Samples(Dataset):
+        def __len__(self):
+            return 64
+        def __getitem__(self, index):
+            if index == 32:
+                os._exit(7)
+            return torch.ones(1)
+
+    for _ in DataLoader(Samples(), batch_size=4, num_workers=1):
+        steps(1)
+"""
+
+
+def ran_steps(folder: Path, script: str) -> tuple[Diagnosis, subprocess.CompletedProcess[str]]:
+    for name, program in (("steps.py", STEPS), ("spawns.py", SPAWNS), ("loads.py", LOADS)):
+        (folder / name).write_text(textwrap.dedent(program))
+    return ran(folder, script)
+
+
+def test_a_program_whose_ranks_failed_has_not_finished(tmp_path: Path) -> None:
+    diagnosis, _ = ran_steps(tmp_path, "PYTHON spawns.py")
+    assert (decided(diagnosis).program, diagnosis.ending.state) == ("spawns.py", "crashed")
+    assert "IndexError" in text(diagnosis).partition("\n\n")[0]
+
+
+def test_a_worker_that_leaves_is_the_first(tmp_path: Path) -> None:
+    diagnosis, _ = ran_steps(tmp_path, "PYTHON loads.py")
+    assert diagnosis.findings[0].cause == "code/bug"
+    assert "exit code 7" in diagnosis.findings[0].signs[0].says
+
+
+def test_of_two_trainings_the_one_that_failed_first_decides(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("from steps import steps\nsteps(3000)\n")
+    (tmp_path / "fails.py").write_text("from steps import steps\nsteps(50)\nraise KeyError('teacher')\n")
+    script = "PYTHON long.py & A=$!\nPYTHON fails.py & B=$!\nwait -n; code=$?\nkill $A $B\nwait\nexit $code"
+    diagnosis, _ = ran_steps(tmp_path, script)
+    assert decided(diagnosis).program == "fails.py"
+    assert "KeyError" in diagnosis.findings[0].signs[0].says
+
+
+def test_a_signal_to_one_program_is_no_scheduler(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("from steps import steps\nsteps(10)\nopen('trains', 'w').close()\nsteps(3000)\n")
+    script = "PYTHON long.py & A=$!\nwhile [ ! -e trains ]; do sleep 0.1; done\nkill $A; wait $A"
+    diagnosis, _ = ran_steps(tmp_path, script)
+    assert diagnosis.findings[0].cause == "outside/user"
+    assert "the rest of the job got no signal" in diagnosis.findings[0].signs[0].says
+
+
+def test_a_copy_that_fails_after_the_training_does_not_unmake_it(tmp_path: Path) -> None:
+    (tmp_path / "short.py").write_text("from steps import steps\nsteps(20)\n")
+    diagnosis, done = ran_steps(tmp_path, "PYTHON short.py\ncp no-such-file elsewhere")
+    assert (done.returncode, diagnosis.ending.state) == (1, "finished")
+    assert "after it the command ended with exit code 1" in text(diagnosis).partition("\n\n")[0].replace("\n", " ")
+    assert "finished, but the command ended with exit code 1" in done.stderr

@@ -165,7 +165,7 @@ def test_many_senders_to_everybody_are_one_signal(tmp_path: Path) -> None:
 
 
 def test_the_name_of_the_job_reaches_it_once(tmp_path: Path) -> None:
-    """`pkill -f` finds us, our witnesses and the job."""
+    """`pkill -f` finds the job, and none of our processes."""
     results: list[Counter[str]] = []
     for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
         with running(tmp_path / name, before, mark := f"{tmp_path.name}-{name}") as job:
@@ -176,7 +176,7 @@ def test_the_name_of_the_job_reaches_it_once(tmp_path: Path) -> None:
 
 def test_our_own_name_reaches_the_job_too(tmp_path: Path) -> None:
     with running(tmp_path / "supervised", SUPERVISED) as job:
-        signal_by_name(job.pid, "crashcart.cli run", signal.SIGTERM)
+        signal_by_name(job.pid, "crashcart run", signal.SIGTERM)
         assert settled(tmp_path / "supervised")["first 15"] == 1
 
 

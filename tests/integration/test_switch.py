@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from supervised import CRASHCART, python, run
 
+import crashcart
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -57,3 +59,16 @@ def test_one_program_of_a_job_can_be_left_alone() -> None:
     code = "import sys; module = sys.modules.get('_crashcart_inside.page'); print(module is not None)"
     script = f'{sys.executable} -c "{code}"; CRASHCART=off {sys.executable} -c "{code}"'
     assert run("sh", "-c", script, env={**os.environ}).stdout == "True\nFalse\n"
+
+
+def test_a_run_within_a_run_is_recorded_once(folder: Path) -> None:
+    (folder / "train.py").write_text("raise KeyError('teacher')\n")
+    inner = " ".join([*CRASHCART, "--", sys.executable, "train.py"])
+    done = run("sh", "-c", inner)
+    assert done.returncode == 1
+    assert "the crashcart run around this one records it already" in done.stderr
+    recorded = list(folder.glob("crashcart_runs/2*"))
+    assert len(recorded) == 1
+    diagnosis = crashcart.why([str(recorded[0])])
+    assert [stage.program for stage in diagnosis.stages] == ["train.py"]
+    assert diagnosis.findings[0].signs[0].says.startswith("train.py raised KeyError")

@@ -59,36 +59,37 @@ def _timed(original: Any) -> Any:
     def __next__(self: Any) -> Any:  # noqa: N807
         if not _hook.on:
             return original(self)
-        here, now = _here, _now
         began, before = _monotonic(), -1
-        if get_ident() == now.thread:  # as `phases.enter`, but without a beat: waits for data are counted apart
-            if now.lasting == _EVALUATE:
+        if get_ident() == _now.thread:  # as `phases.enter`, but without a beat: waits for data are counted apart
+            if _now.lasting == _EVALUATE:
                 phases.settle()
-            before, here.phase = here.phase, phase
-            numbers = here.numbers
-            here.since = numbers[_SINCE] = began
+            before, _here.phase = _here.phase, phase
+            numbers = _here.numbers
+            _here.since = numbers[_SINCE] = began
             numbers[_PHASE] = phase
+        mark = (before, began)
         try:
             batch = original(self)
         except BaseException as error:
-            phases.leave((before, began))
+            phases.leave(mark)
             if isinstance(error, StopIteration):
                 _ended(self)
             raise
-        _given(self, batch, before, began)
+        _given(self, batch, mark)
         return batch
 
     return __next__
 
 
-def _given(loader: Any, batch: Any, before: int, began: float) -> None:
+def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
     """A batch has come."""
     try:
-        here, now, counts = _here, _now, seen
+        here, now = _here, _now
         numbers = here.numbers
         ended = _monotonic()
+        before, began = mark
         if before > _EVALUATE:
-            phases.leave((before, began))
+            phases.leave(mark)
         elif before >= 0:
             here.phase = numbers[_PHASE] = now.lasting
             here.since = numbers[_SINCE] = now.since
@@ -96,13 +97,13 @@ def _given(loader: Any, batch: Any, before: int, began: float) -> None:
         if now.lasting != _TRAIN or not tracing.with_gradients():
             _weigh()
         if now.lasting == _EVALUATE:
-            counts.evaluated += 1
-            numbers[_EVALUATED] = counts.evaluated
+            seen.evaluated += 1
+            numbers[_EVALUATED] = seen.evaluated
         else:
-            counts.trained += 1
-            numbers[_TRAINED] = counts.trained
-        counts.waited = numbers[_WAITED] = counts.waited + (ended - began)
-        numbers[_WAITS] = counts.trained + counts.evaluated
+            seen.trained += 1
+            numbers[_TRAINED] = seen.trained
+        seen.waited = numbers[_WAITED] = seen.waited + (ended - began)
+        numbers[_WAITS] = seen.trained + seen.evaluated
         if tracing.modes():
             with tracing.torch._C.DisableTorchFunction():
                 _look_into(loader, batch)
@@ -116,29 +117,26 @@ def _given(loader: Any, batch: Any, before: int, began: float) -> None:
 
 def _look_into(loader: Any, batch: Any) -> None:
     """The size of a batch, and weak references to its tensors for the case of a bad loss."""
-    names, tensors, elements = None, batch, 0
-    plain = type(batch) in _PLAIN and len(batch) <= _LEAVES
-    if plain:
-        kind = tracing.tensor
-        for item in batch:
-            if type(item) is not kind:
-                plain, elements = False, 0
-                break
-            elements += item.numel()
-    if not plain:
-        names, tensors = _fields(batch)
-        for item in tensors:
-            elements += item.numel()
+    names, tensors = _fields(batch)
+    elements = 0
+    for tensor in tensors:
+        elements += tensor.numel()
     if elements != seen.elements and tensors:
         first = tensors[0]
         _other_size(first.size(0) if first.dim() else 1, elements)
-    if inputs.last.on_host:
+    if not tracing.torch.cuda._initialized:
         inputs.remember(loader._num_yielded, names, tensors)
 
 
-def _fields(batch: Any) -> tuple[list[str], list[Any]]:
-    """Names and tensors of a batch, through plain containers, a few leaves of them."""
+def _fields(batch: Any) -> tuple[Any, Any]:
+    """Names (or none, where they are numbered) and tensors of a batch, through plain containers, a few leaves of them."""
     tensor = tracing.tensor
+    if type(batch) in _PLAIN:
+        for item in batch[:_LEAVES]:
+            if type(item) is not tensor:
+                break
+        else:
+            return None, batch[:_LEAVES]
     names: list[str] = []
     tensors: list[Any] = []
     waiting: list[tuple[str, Any]] = [("", batch)]

@@ -1,7 +1,8 @@
 """The batches that the loader gave last: looked into only after a loss that is no number, to tell bad data from a bad step.
 
-Only where the training is in host memory: from a GPU a loss comes too late. Batches are remembered by weak references to their
-tensors, so that none lives longer than it would without us; of several that are alive (accelerate fetches one ahead, an accumulation all of its own) those with bad
+Only where the training is in host memory: from a GPU a loss comes too late. Batches are remembered by weak references to the
+memory of their tensors (a weak reference to a tensor makes `torch.utils.swap_tensors` refuse it), so that none lives longer than
+it would without us; of several that are alive (accelerate fetches one ahead, an accumulation all of its own) those with bad
 values are told. Nothing is computed while losses are fine. Then it is a look at a bounded part: which fields, which samples of
 the batch. The next batches are looked into as well: data that always holds NaN (targets that a mask leaves out) brought nothing in.
 """
@@ -24,16 +25,15 @@ _NUMBERED = tuple(map(str, range(64)))
 
 
 class _Last:
-    __slots__ = ("after", "batches", "looks", "next", "on_host")
+    __slots__ = ("after", "batches", "looks", "next")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, names of its fields, references to them
+        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, fields by name with their memory
         self.after = self.looks = self.next = 0
-        self.on_host = True  # until `memory.look` sees a GPU in use
 
 
 last = _Last()
@@ -43,18 +43,22 @@ ref = weakref.ref
 
 def remember(number: Any, names: Any, tensors: Any) -> None:
     """A batch was handed out: the how many-th of its epoch, and its tensors (numbered where they have no names)."""
-    place = last.next
-    last.batches[place] = number, names, [ref(tensor) for tensor in tensors]
-    last.next = place + 1 if place < _LAST else 0
+    fields = []
+    for name, tensor in zip(names or _NUMBERED, tensors):
+        if tensor.is_cpu and tensor.is_floating_point() and tensor.is_contiguous():
+            fields.append((name, ref(tensor.untyped_storage()), tensor.dtype, tensor.storage_offset(), tensor.shape))
+    at = last.next
+    last.batches[at] = number, fields
+    last.next = at + 1 if at < _LAST else 0
     if last.after:
-        compare(place)
+        compare(at)
 
 
-def compare(place: int) -> None:
+def compare(at: int) -> None:
     """A batch after a bad loss: whether it holds such values as well."""
     last.after -= 1
-    found = _look([last.batches[place]])
-    number, step = last.batches[place][0], int(page.here.numbers[page.STEPS])
+    found = _look([last.batches[at]])
+    number, step = last.batches[at][0], int(page.here.numbers[page.STEPS])
     events.write("inputs", batch=number, step=step, fields=found[1] if found else [])
 
 
@@ -75,25 +79,24 @@ def _look(batches: list[Any]) -> tuple[Any, list[dict[str, object]]] | None:
     torch = tracing.torch
     left = _ELEMENTS
     with torch._C.DisableTorchFunction(), torch.no_grad():
-        for number, names, references in filter(None, batches):
+        for number, fields in filter(None, batches):
             found: list[dict[str, object]] = []
-            for name, reference in list(zip(names or _NUMBERED, references))[:_FIELDS]:
-                tensor = reference()
-                if tensor is None or left <= 0 or not _can_be_read(tensor):
+            for name, reference, dtype, offset, shape in fields[:_FIELDS]:
+                storage = reference()
+                if storage is None or left <= 0 or not shape.numel():
                     continue
-                count, samples = _bad(torch, tensor, left)
+                tensor = torch.empty(0, dtype=dtype)
+                if storage.nbytes() < (offset + shape.numel()) * tensor.element_size():
+                    continue
+                count, samples = _bad(torch, tensor.set_(storage, offset, shape), left)
                 left -= tensor.numel()
                 if count:
                     found.append(
-                        {"field": name, "shape": [int(size) for size in tensor.shape], "values": count, "samples": samples}
+                        {"field": name, "shape": [int(size) for size in shape], "values": count, "samples": samples}
                     )
             if found:
                 return number, found
     return None
-
-
-def _can_be_read(tensor: Any) -> bool:
-    return bool(tensor.is_cpu and tensor.is_floating_point() and tensor.is_contiguous() and tensor.numel())
 
 
 def _bad(torch: Any, tensor: Any, most: int) -> tuple[int, list[int]]:

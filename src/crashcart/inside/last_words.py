@@ -58,7 +58,7 @@ def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
 def _phase(frames: list[tuple[Any, int]]) -> str:
     """The phase in which the error came up: it is over by now, but our wrapper is among the frames."""
     for frame, _ in reversed(frames):
-        if our_frames.is_ours(frame.f_code) and isinstance(frame.f_locals.get("phase"), int):
+        if our_frames.is_ours(frame.f_code) and "mark" in frame.f_locals and "phase" in frame.f_locals:
             return str(layout.PHASES[frame.f_locals["phase"]])
     return phases.name()
 

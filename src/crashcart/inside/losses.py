@@ -88,7 +88,8 @@ def _begins() -> None:
 
 def look(loss: Any) -> None:
     """Read it, or have it copied; nothing that would wait for a device, nothing that the program's own watchers would see."""
-    if type(loss) is not tracing.tensor:  # subclasses (sharded, fake, functional tensors) have rules of their own
+    # Subclasses (sharded, fake, functional tensors) have rules of their own; so has a program that watches every operation.
+    if type(loss) is not tracing.tensor or tracing.watched() or tracing.profiled():
         return
     if tracing.modes():
         with tracing.torch._C.DisableTorchFunction():
@@ -101,29 +102,12 @@ def _read(loss: Any) -> None:
     if loss.numel() != 1:
         return
     if loss.is_cpu:
-        value = _value(loss)
-        if value is None:
-            return
-        if value - value == 0 and not state.bad:  # as `take` does, without another call
+        value = loss.item()
+        if type(value) is float and value - value == 0 and not state.bad:  # as `take` does, without another call
             numbers = _here.numbers
             numbers[_LOSS] = value
             numbers[_LOSS_STEP] = _shown.steps
-        else:
+        elif type(value) is not complex:
             take(value, _shown.steps, True)
-    elif loss.is_cuda and not tracing.watched() and not tracing.profiled():
+    elif loss.is_cuda:
         later.put(loss, _shown.steps)
-
-
-def _value(loss: Any) -> Any:
-    """The number in host memory, read where it lies: that is no operation, so neither a profiler nor a dispatch mode sees it."""
-    read = tracing.number_at.get(loss.dtype)
-    if read is not None and not loss.is_neg():
-        try:
-            address = loss.data_ptr()
-        except RuntimeError:  # a wrapper of `torch.func` has no memory of its own
-            return None
-        return read(address).value if address else None
-    if tracing.watched() or tracing.profiled():
-        return None
-    value = loss.item()
-    return None if type(value) is complex else value

@@ -9,7 +9,7 @@ import contextlib
 import sys
 from typing import Any
 
-from . import events, inputs, page, phases, tracing
+from . import events, page, phases, tracing
 from .mistakes import Hook
 
 _state = {"observed": False, "told": 0.0, "has_numbers": True}
@@ -28,7 +28,6 @@ def look(moment: float) -> None:
 
             compiling.count()
         if torch.cuda.is_initialized():
-            inputs.last.on_host = False
             _collect()
             _allocator(torch)
             if not _state["observed"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from . import events, nccl, page, patching, tracing
@@ -14,7 +13,6 @@ def install(torch: Any) -> None:
     tracing.watched = getattr(torch._C, "_len_torch_dispatch_stack", None) or tracing.watched
     tracing.profiled = getattr(torch._C._autograd, "_profiler_enabled", None) or tracing.profiled
     tracing.tensor = torch.Tensor
-    tracing.number_at = {torch.float32: ctypes.c_float.from_address, torch.float64: ctypes.c_double.from_address}
     tracing.with_gradients = torch.is_grad_enabled
     tracing.modes = getattr(torch._C, "_len_torch_function_stack", None) or tracing.modes
     page.put("torch", 1)

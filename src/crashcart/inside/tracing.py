@@ -24,4 +24,3 @@ profiled: Any = _nobody
 modes: Any = _nobody
 with_gradients: Any = _nobody
 tensor: Any = None
-number_at: dict[Any, Any] = {}  # by type: the number that lies at an address

@@ -150,7 +150,7 @@ def _name_processes(flight: Flight) -> None:
         if event.kind == "process" and isinstance(details.get("pid"), int):
             one = flight.processes.setdefault(details["pid"], Process(details["pid"], born=event.time))
             one.role, one.command = str(details.get("role", one.role)), str(details.get("command", ""))
-            one.rank, one.parent = details.get("rank", one.rank), details.get("parent")
+            one.rank, one.parent = details.get("rank", None if one.role == "launcher" else one.rank), details.get("parent")
             one.copy = details.get("copy") is True
         elif event.kind == "ended" and details.get("pid") in flight.processes:
             flight.processes[details["pid"]].ended = event.time

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.case import ExitStatus
-from crashcart.deaths import finished, stop
+from crashcart.deaths import finished, stop, trained_well
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
 from crashcart.readers.flight import read_flight
@@ -65,7 +65,7 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     _asked(case)
     _left_out(case, flight, read[-1], several=several)
     scripts, command = _launched(flight.facts)
-    case.exit = _exit_status(flight)
+    case.exit = _exit_status(case, flight)
     logs = [path for part, told in zip(parts, facts, strict=True) for path in _logs(part, told)]
     return Recorded(logs, scripts, command, _kernels(flight, read))
 
@@ -106,7 +106,7 @@ def _same(raised: Raised, event: Event) -> bool:
     return raised.kind.rpartition(".")[2] == kind and message in raised.message
 
 
-def _exit_status(flight: Flight) -> ExitStatus | None:
+def _exit_status(case: Case, flight: Flight) -> ExitStatus | None:
     """How the work ended: as the program that decided did, where that is known, else as the command did."""
     code, signal = flight.ending.get("code"), flight.ending.get("signal")
     if code is None and not signal:
@@ -123,6 +123,10 @@ def _exit_status(flight: Flight) -> ExitStatus | None:
                 else f"{stage.program} ended {how}; the command with {quote}"
             )
             code, signal = own_code, own_signal
+    elif stage is not None and trained_well(flight) and (code, signal) != (0, None):
+        quote = f"{stage.program} ended with exit code 0; after it the command ended {f'by {signal}' if signal else f'with {quote}'}"
+        code, signal = 0, None
+        case.notes.append(Evidence("exit", quote, "exit.json"))
     return ExitStatus(code, signal, Evidence("exit", quote, "exit.json"))
 
 

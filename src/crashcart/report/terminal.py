@@ -155,13 +155,20 @@ def _answer(diagnosis: Diagnosis) -> str:
     if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
         return "There is nothing to read: no log, no launch script, no config, no checkpoint."
     if diagnosis.ending.state == "finished":
-        caught = next((one for one in diagnosis.findings if one.cause == GENERAL and one.strength != "weak"), None)
-        if caught is not None and diagnosis.ending.exit_code == 0:
-            return f"The run reached its end with exit code 0, but it had met an error: {caught.signs[0].says}."
-        return "Nothing is wrong in what was read: the run reached its end."
+        return _finished(diagnosis)
     if diagnosis.run is not None and diagnosis.ending.state == "running":
         return "The run is going well, as far as can be seen."
     return "Nothing in what was read says that the run died or went wrong."
+
+
+def _finished(diagnosis: Diagnosis) -> str:
+    caught = next((one for one in diagnosis.findings if one.cause == GENERAL and one.strength != "weak"), None)
+    if caught is not None and diagnosis.ending.exit_code == 0:
+        return f"The run reached its end with exit code 0, but it had met an error: {caught.signs[0].says}."
+    failed_after = next((note.quote for note in diagnosis.notes if note.where == "exit.json"), None)
+    if failed_after is not None:
+        return f"{_sentence(failed_after)}."
+    return "Nothing is wrong in what was read: the run reached its end."
 
 
 def _sentence(words: str) -> str:

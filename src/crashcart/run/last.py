@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
 import shutil
+import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
@@ -26,7 +29,15 @@ _SHORT = 1 << 16
 _EARLIER = 60  # seconds before the start that may still matter
 _PATIENCE = 3.0
 _MOST_STAGES = 6
-_FAILED = {"crashed": "failed", "killed": "killed", "hung": "hung"}  # how the work ended, as `runs` says it
+_STATES = {
+    "crashed": "failed",
+    "killed": "killed",
+    "hung": "hung",
+    "stopped": "stopped",
+    "finished": "finished",
+}  # as `runs` says them
+_ANSWER_SECONDS, _SHORT_ANSWER_SECONDS = 60.0, 10.0  # for the answer, after a bad end and after a good one
+_POLL_SECONDS = 0.1
 _DETACHED = 2.0  # seconds that processes which outlive the job get to end by themselves
 
 
@@ -120,21 +131,62 @@ def _left_behind(job: Supervisor) -> list[dict[str, Any]]:
 
 
 def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
-    """What ``why`` says, written into the run folder."""
-    data: dict[str, Any] = {}
-    if job.options.explain is not None:
-        with contextlib.suppress(Exception):  # the job's exit code is worth more than our explanation
-            data = job.options.explain(folder)
-            write_json(
-                os.path.join(folder, "findings.json"), {name: value for name, value in data.items() if name != "headline"}
-            )
-    return data
+    """What ``why`` says, written into the run folder.
+
+    It is worked out in a process of its own: whoever waits for the job's exit code must not wait long for our explanation, nor
+    lose the one by the other.
+    """
+    explain = job.options.explain
+    if explain is None:
+        return {}
+    ours, theirs = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(ours)
+        os.close(theirs)
+        return {}
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            data = explain(folder)
+            kept = {name: value for name, value in data.items() if name != "headline"}
+            write_json(os.path.join(folder, "findings.json"), kept)
+            with open(theirs, "wb") as pipe:
+                pipe.write(json.dumps(data).encode())
+        os._exit(0)
+    os.close(theirs)
+    text = _read_until(ours, job, _ANSWER_SECONDS if job.status or job.ended_badly else _SHORT_ANSWER_SECONDS)
+    os.close(ours)
+    if text is None:
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with contextlib.suppress(ValueError):
+        data = json.loads(text or b"")
+        return data if isinstance(data, dict) else {}
+    return {}
+
+
+def _read_until(pipe: int, job: Supervisor, seconds: float) -> bytes | None:
+    """All that is written to a pipe; nothing if its end does not come in time, or somebody urges us."""
+    deadline = time.monotonic() + seconds
+    text = b""
+    while not job.is_urged() and time.monotonic() < deadline:
+        if select.select([pipe], [], [], _POLL_SECONDS)[0]:
+            piece = os.read(pipe, _LONGEST)
+            if not piece:
+                return text
+            text += piece
+    return None
 
 
 def _take_over_state(job: Supervisor, answer: dict[str, Any]) -> None:
-    """A script that ends with 0 after its training failed has not finished."""
-    state = _FAILED.get(answer.get("ending", {}).get("state"))
-    if job.facts["state"] == "finished" and state is not None:
+    """The outcome of the work: a script that ends with 0 after its training failed has not finished.
+
+    And a launcher that ends with 1 after Ctrl-C, or a script whose last `cp` failed after the training, have not failed.
+    """
+    state = _STATES.get(answer.get("ending", {}).get("state"))
+    if state is not None and (job.facts["state"] == "finished" or state in {"finished", "stopped"}):
         job.facts["state"] = state
         if job.folder is not None:
             write_json(os.path.join(job.folder, "run.json"), job.facts)
@@ -177,6 +229,8 @@ def _summary(job: Supervisor, code: int | None, name: str | None, answer: dict[s
     ended = "finished" if code == 0 else f"ended by {name}" if name else f"ended with exit code {code}"
     if code == 0 and job.facts["state"] != "finished" and decided is not None:
         ended = f"the command ended with exit code 0, but {_stage_words(decided)},"
+    elif code != 0 and job.facts["state"] == "finished" and decided is not None:
+        ended = f"{_stage_words(decided)}, but the command {ended}"
     job.say(
         f"{ended} after {took(time.time() - job.facts['started'])}" + (f", {steps} optimizer steps" if steps else "") + "."
     )

@@ -121,9 +121,8 @@ def _be_job(start: Start, signals: dict[signal.Signals, Any], tell: int, witness
     """Become the job: nothing of ours stays but the environment."""
     try:
         os.setsid()
-        start_beside_job(
-            witness.line, start.command, witness.supervisor, witness.beside_us
-        )  # before there is a terminal that it would have a part in
+        # Before there is a terminal that it would have a part in.
+        start_beside_job(witness.line, witness.supervisor, witness.beside_us)
         if start.streams.slave is not None:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(start.streams.slave, termios.TIOCSCTTY, 0)

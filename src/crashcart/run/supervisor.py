@@ -31,9 +31,10 @@ from crashcart.run.pages import Pages
 from crashcart.run.rank_output import listen
 from crashcart.run.signals import Arrival, Delivery, Signals, Target, signal_name
 from crashcart.run.starting import CANNOT_START, Start
+from crashcart.run.status import die_of
 from crashcart.run.stopping import GRACE_SECONDS, Stopping, end_leftovers, is_attached
 from crashcart.run.suspending import can_be_resumed, suspend
-from crashcart.run.terminal import Terminal, die_of_interrupt, is_from_terminal
+from crashcart.run.terminal import Terminal, is_from_terminal
 from crashcart.run.unwritten import add_unwritten
 from crashcart.run.watchers import Watchers
 
@@ -47,6 +48,7 @@ __all__ = ["Options", "supervise"]
 
 _SUBREAPER = 36
 _TICK = 1.0
+_URGENT = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP})
 _KEEPER_SECONDS = 1.0  # for the keeper to be gone when nothing of the job is left
 _UNRECORDED = {signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT}  # they ask for nothing
 _WATCHED = ("rank", "launcher", "loader worker")  # whose end is noted to the millisecond, with how they ended
@@ -287,6 +289,10 @@ class Supervisor:
             else:
                 self._note_delivery(heard)
 
+    def is_urged(self) -> bool:
+        """Whether somebody has asked us to end, since the job has."""
+        return any(isinstance(heard, Arrival) and heard.number in _URGENT for heard in self._signals.heard())
+
     def _note_arrival(self, arrival: Arrival) -> None:
         number, sender = arrival.number, arrival.sender
         if number == signal.SIGWINCH:
@@ -348,10 +354,13 @@ class Supervisor:
         self.look(fresh=True)
         status = self.status or 0
         self.terminal.give_back()
-        finish(self, folder, status)
+        try:
+            finish(self, folder, status)
+        except Exception as problem:  # noqa: BLE001 - what we do after the job's end must not change how it ended
+            self.say(f"the end of the run could not be written down: {type(problem).__name__}: {problem}")
         self.ends.close()
         self.writer.close()
-        self.link.end(0.0 if self.facts["left"] else _KEEPER_SECONDS)
+        self.link.end(0.0 if self.facts.get("left") else _KEEPER_SECONDS)
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
 
@@ -403,8 +412,8 @@ def supervise(options: Options) -> int:
         attempt = Supervisor(options, signals, before)
         code = attempt.run()
         if options.on_hang != "restart" or not attempt.stopped_for_hang or len(before) >= MOST_RESTARTS:
-            if attempt.interrupted and attempt.status == signal.SIGINT:
-                die_of_interrupt()
+            if attempt.status is not None and os.WIFSIGNALED(attempt.status):
+                die_of(os.WTERMSIG(attempt.status))
             return code
         before.append(attempt.folder or "")
         attempt.say(f"it hung and is started again (attempt {len(before) + 1})")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import termios
-import threading
 import tty
 
-__all__ = ["Terminal", "die_of_interrupt", "has_controlling_terminal", "is_from_terminal", "restore", "special_keys"]
+__all__ = ["Terminal", "has_controlling_terminal", "is_from_terminal", "restore", "special_keys"]
 
 _LETTERS = {"suspend": termios.VSUSP, "interrupt": termios.VINTR}
 
@@ -94,10 +92,3 @@ def is_from_terminal(sender: int) -> bool:
         finally:
             os.close(handle)
     return False
-
-
-def die_of_interrupt() -> None:
-    """As a program that was interrupted does: so a loop of the user's shell ends too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT,))
-    signal.pthread_kill(threading.get_ident(), signal.SIGINT)  # to this thread: another one waits for signals

@@ -7,8 +7,11 @@ supervisor gets does not say which kind it was. But a process beside it gets the
 beside the job only the third.
 
 A witness is a fork without an exec. It blocks every signal, holds nothing open but a socket to the supervisor, and ends when
-that is closed. It is no child of the job, whose ``wait`` must not find it, and has no part of the job's environment. The job's
-witness has the name and the arguments of the job's command, so that ``pkill -f train.py`` reaches it as it reaches the job.
+that is closed. It is no child of the job, whose ``wait`` must not find it, and has no part of the job's environment.
+
+None of our processes shows the job's command in its own, so ``pkill -f train.py`` finds what it would find without us, and so does a
+script that asks ``pgrep`` whether it runs already. The job's witness is not called crashcart either: whoever ends that by its name
+(``pkill crashcart``) means the job.
 
 STOP is the one signal that the supervisor cannot pass on: it is stopped itself. So the job's witness looks twice a second whether
 the supervisor is stopped, and stops the job as it would have been. CONT can be passed on.
@@ -29,14 +32,11 @@ import socket
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from crashcart.run.suspending import group_members, process_state
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["Notice", "Witness", "open_line", "start_beside_job", "start_beside_us"]
+__all__ = ["Notice", "Witness", "open_line", "start_beside_job", "start_beside_us", "take_name"]
 
 _MESSAGE = struct.Struct("=iid")  # signal, sender, CLOCK_MONOTONIC; or one of the following, and the witness's own pid
 _HELLO, _ANSWER = -1, 0
@@ -144,7 +144,7 @@ def start_beside_us(outlived: int) -> Witness:
     return Witness(ours, child)
 
 
-def start_beside_job(line: socket.socket, command: Sequence[str], supervisor: int, beside_us: int | None) -> None:
+def start_beside_job(line: socket.socket, supervisor: int, beside_us: int | None) -> None:
     """Start a witness in the caller's process group that is a grandchild: the caller will become the job."""
     stops = _Stops(os.getpid(), supervisor, beside_us)
     try:
@@ -156,7 +156,7 @@ def start_beside_job(line: socket.socket, command: Sequence[str], supervisor: in
             witness = os.fork()
             if witness == 0:
                 with contextlib.suppress(Exception):
-                    _look_like(command)
+                    take_name("witness")
                 _be_witness(line, stops)
             line.send(_MESSAGE.pack(_HELLO, witness, 0.0))
         os._exit(0)
@@ -247,14 +247,14 @@ def _open_signalfd() -> int:
     return number
 
 
-def _look_like(command: Sequence[str]) -> None:
-    """Take the name and the arguments of the job's command, as far as there is room where ours are."""
+def take_name(*words: str) -> None:
+    """Show these words as our name and command line, as far as there is room."""
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_NAME, os.fsencode(os.path.basename(command[0])[:15]), 0, 0, 0)
+    libc.prctl(_PR_SET_NAME, words[0].encode()[:15], 0, 0, 0)
     with open("/proc/self/cmdline", "rb") as file:
         room = len(file.read())
     with open("/proc/self/stat", "rb") as file:
         begin = int(file.read().rpartition(b")")[2].split()[_ARGUMENTS_BEGIN])
-    words = b"\0".join(map(os.fsencode, command))
-    if begin and len(words) < room:
-        ctypes.memmove(begin, words + bytes(room - len(words)), room)
+    line = b"\0".join(word.encode() for word in words)[: room - 1]
+    if begin:
+        ctypes.memmove(begin, line + bytes(room - len(line)), room)

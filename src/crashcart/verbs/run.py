@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from crashcart.arguments import OUR_OWN_FAILURE
 from crashcart.errors import CommandError
-from crashcart.inside.layout import OFF, SWITCH
+from crashcart.inside.layout import FOLDER, OFF, SWITCH
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run"]
+
+_OUR_NAMES = frozenset({"crashcart", "cli.py", "__main__.py"})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -22,9 +25,15 @@ def run(options: argparse.Namespace) -> int:
     if not command:
         raise CommandError("name the command to run: crashcart run -- python train.py", OUR_OWN_FAILURE)
     if os.environ.get(SWITCH) == OFF:
-        return _become(command, quiet=options.quiet)
+        return _become(command, f"{SWITCH}={OFF}: the command runs without crashcart", quiet=options.quiet)
+    if os.path.isdir(os.environ.get(FOLDER, "")):
+        return _become(command, "the crashcart run around this one records it already", quiet=options.quiet)
     from crashcart.run.supervisor import Options, supervise
+    from crashcart.run.witness import take_name
 
+    if os.path.basename(sys.argv[0]) in _OUR_NAMES:  # else another program called us
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            take_name("crashcart", "run")
     return supervise(
         Options(
             command=command,
@@ -39,12 +48,12 @@ def run(options: argparse.Namespace) -> int:
     )
 
 
-def _become(command: list[str], *, quiet: bool) -> int:
-    """Run the command in our place: the same process, nothing recorded."""
+def _become(command: list[str], why: str, *, quiet: bool) -> int:
+    """Run the command in our place: the same process, no recording of our own."""
     from crashcart.run.starting import CANNOT_START, exec_command
 
     if not quiet:
-        sys.stderr.write(f"crashcart: {SWITCH}={OFF}: the command runs without crashcart.\n")
+        sys.stderr.write(f"crashcart: {why}.\n")
     sys.stdout.flush()
     sys.stderr.flush()
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.causes.hang._recorded import in_collective, stood_at_hang
-from crashcart.deaths import deaths, finished
+from crashcart.deaths import deaths, finished, first
 from crashcart.flight import clock
 from crashcart.model import Evidence, Sign
 from crashcart.record import record
@@ -43,6 +43,9 @@ def counters_differ(case: Case) -> Sign | None:
     """The sign that the ranks of the job made different numbers of passes, if that is why they wait."""
     flight = case.flight
     if flight is None or finished(case):
+        return None
+    leader = first(case)
+    if leader is not None and not (leader.echo or leader.left):  # what it died of is the reason why its counters stopped
         return None
     ranks = _newest(flight)
     sizes = {one.page.get("world_size", 0.0) for one in ranks}
@@ -79,8 +82,8 @@ def _position(case: Case, flight: Flight, process: Process) -> _Position | None:
     rank = process.rank or 0
     death = next((one for one in deaths(case) if one.process.pid == process.pid), None)
     stood = next((one for one in stood_at_hang(flight) if one.pid == process.pid), None)
-    if death is not None and death.raised is not None and death.echo:
-        frames = [str(one) for one in death.raised.details.get("frames") or ()]
+    if death is not None and (death.lost or death.gave_up):
+        frames = [str(one) for one in (death.raised.details.get("frames") if death.raised is not None else None) or ()]
         own = next((one for one in reversed(frames) if "-packages/" not in one and "/lib/python3" not in one), "")
         functions = frozenset(one.rpartition(" ")[2].rpartition(".")[2] for one in frames)
         return _Position(rank, False, own.partition(" ")[0], functions, counters, death.time)

@@ -112,7 +112,7 @@ def _vanished(case: Case) -> Iterator[Sign]:
     killed = any(death.signal not in {None, "SIGTERM"} for death in case.log.deaths)
     for line in case.log.lines:
         if "exited unexpectedly" in line.lowered and "dataloader worker" in line.lowered:
-            if alone and not killed:
+            if alone and not killed and "with exit code" not in line.lowered:  # a bus error leaves none
                 says = "a loader worker vanished without a word: shared memory first, the OOM killer second"
                 yield Sign("strong", says, (evidence(line),), order=line.order)
             return

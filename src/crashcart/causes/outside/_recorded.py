@@ -29,7 +29,12 @@ def sent_by(signal: str, event: Event) -> str:
     """A sentence: which signal reached the job, and from whom."""
     if event.kind != "signal":
         who = f"rank {event.rank}" if event.rank is not None else "the launcher"
-        return f"{signal} reached {who} before anything had failed: Ctrl-C on a terminal, or kill"
+        by_whom = (
+            "Ctrl-C on a terminal, or kill"
+            if signal == "SIGINT"
+            else "from a person or a script, not for the job as a whole"
+        )
+        return f"{signal} reached {who} before anything had failed: {by_whom}"
     sender, name = event.details.get("sender"), str(event.details.get("name") or "")
     known = next((full for short, full in _SCHEDULERS.items() if name.startswith(short)), None)
     if not sender:

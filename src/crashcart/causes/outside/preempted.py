@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, decisive, weak
 from crashcart.causes.outside._recorded import at_its_limit, scheduler_said, sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
-from crashcart.deaths import finished, first, hung, order, stopped_by_us, stopped_first, terminated_first, timed_out_by
+from crashcart.deaths import (
+    finished,
+    first,
+    hung,
+    order,
+    stopped_by_us,
+    stopped_first,
+    terminated_alone,
+    terminated_first,
+    timed_out_by,
+)
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -133,6 +143,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
     status = case.exit
     if hung(case) or stopped_by_us(case) or first(case) is not None:  # somebody ended what stood still, or had failed
         return
+    if terminated_alone(case) is not None:
+        return
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
         yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
 
@@ -145,7 +157,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             if why != "a node failed":
                 yield Sign("decisive", f"Slurm cancelled the job: {why or 'scancel'}", (seen,), order=order(case))
     if asked is not None and case.flight is not None:
-        if asked[0] == "SIGTERM":
+        if asked[0] == "SIGTERM" and asked[1].kind == "signal":  # else it came to a process of the job alone
             says = sent_by(*asked) + at_its_limit(case.flight, asked[1])
             yield Sign("decisive", says, (unranked(asked[1].evidence),), order=order(case))
         return
@@ -156,7 +168,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if case.flight is not None and hung(case):
         hang = next(iter(case.flight.of_kind("hang")))
         yield Sign("against", "it was stopped because it hung", (unranked(hang.evidence),), order=order(case))
-    if (ended := terminated_first(case)) is not None:
+    alone = terminated_alone(case)
+    if alone is not None:
+        says = f"{alone.how}, but the job as a whole got no signal: a scheduler signals all of it"
+        yield Sign("against", says, (alone.evidence,), order=order(case))
+    elif (ended := terminated_first(case)) is not None:
         says = f"{ended.how}, before any other process had ended"
         yield Sign("strong", says, (ended.evidence,), order=order(case))
 

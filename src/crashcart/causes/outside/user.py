@@ -23,7 +23,18 @@ from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._recorded import ample, grown, killed_by_guard, no_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
-from crashcart.deaths import by_us, deaths, finished, first, hung, order, stopped_first, timed_out_by, whole
+from crashcart.deaths import (
+    by_us,
+    deaths,
+    finished,
+    first,
+    hung,
+    order,
+    stopped_first,
+    terminated_alone,
+    timed_out_by,
+    whole,
+)
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
     from crashcart.model import Strength
 
-title = "The run was ended from outside (Ctrl-C, a closed terminal, kill -9)"
+title = "The run was ended from outside (Ctrl-C, a closed terminal, kill)"
 breadth = 1
 alike = ("outside/preempted", "hang/dataloader")
 phrases = (
@@ -112,7 +123,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     """Who interrupted the job; or a SIGKILL that none of those who send it for a reason sent."""
     asked = stopped_first(case)
     if asked is not None:
-        if asked[0] != "SIGTERM":
+        if asked[0] != "SIGTERM" or asked[1].kind != "signal":
             yield Sign(
                 "decisive", f"the run was stopped: {sent_by(*asked)}", (unranked(asked[1].evidence),), order=order(case)
             )
@@ -120,6 +131,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     leader = first(case)
     if leader is not None and leader.signal == "SIGKILL" and not (by_us(case, leader.time) or timed_out_by(case)):
         yield from _by_exclusion(case, leader)
+    if (alone := terminated_alone(case)) is not None:
+        says = f"{alone.how}; the rest of the job got no signal: a person, a script or a memory guard ended this process"
+        several = case.flight is not None and len(case.flight.ranks) > 1
+        yield Sign("decisive", says, (alone.evidence if several else unranked(alone.evidence),), order=order(case))
     ends = deaths(case)
     if leader is None and ends and ends[0].signal in {"SIGHUP", "SIGINT"} and not (finished(case) or hung(case)):
         says = f"{ends[0].how} before anything had failed"
@@ -151,10 +166,19 @@ SENDER = Fix(
     "processors (systemd-oomd, earlyoom, a cluster's reaper), and ask who else may kill on this machine",
 )
 
+ENDED = Fix(
+    "Find what ends the process, and go on from the last whole checkpoint",
+    "by-hand",
+    "look for `kill`, `pkill` or a time limit in the launch script and its helpers, and for guards of this machine (earlyoom, a "
+    "cluster's reaper of idle jobs); a handler for SIGTERM can save before the end",
+)
+
 
 def fix(case: Case) -> tuple[Fix, ...]:
     """By the signal: a kill has a sender to be found, a hang-up a terminal."""
     signal = _signal(case)
+    if signal == "SIGTERM":
+        return (ENDED,)
     return (SENDER,) if signal == "SIGKILL" else () if signal == "SIGINT" else (TERMINAL,)
 
 

@@ -44,6 +44,7 @@ NO_IDS = r"shape|size|dim|loss|layers|devices|gpus"
 FEWEST = 7
 REPEATED = 0.6
 LARGE = 100
+MOST_HOLDERS = 8  # rows that are remembered for one number at one place
 
 phrases = (
     decisive("samples have been fetched", says="more samples were fetched than the data set has: each worker gives all "
@@ -103,13 +104,19 @@ def _same_lists(case: Case) -> Iterator[Sign]:
 def _shared(rows: list[tuple[int, ...]]) -> int:
     """How many large numbers two rows have in common at the same places, where it cannot be chance."""
     constant = {place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) < len(rows) // 2}
-    for index, one in enumerate(rows):
-        for other in rows[:index]:
-            same = {
-                a for place, (a, b) in enumerate(zip(one, other, strict=False)) if a == b >= LARGE and place not in constant
-            }
-            large = sum(value >= LARGE for value in one)
-            if one != other and len(same) > 1 and len(same) >= large // 2 and len(set(one)) > len(same):
+    holders: dict[tuple[int, int], list[int]] = {}
+    for number, row in enumerate(rows):
+        large = [(place, value) for place, value in enumerate(row) if value >= LARGE]
+        common: dict[int, set[int]] = {}
+        for place, value in large:
+            if place not in constant:
+                earlier = holders.setdefault((place, value), [])
+                for other in earlier:
+                    common.setdefault(other, set()).add(value)
+                if len(earlier) < MOST_HOLDERS:
+                    earlier.append(number)
+        for other, same in common.items():
+            if row != rows[other] and 1 < len(same) >= len(large) // 2 and len(set(row)) > len(same):
                 return len(same)
     return 0
 
