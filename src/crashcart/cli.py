@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -14,6 +15,28 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
+    if arguments is None:
+        _keep_to_ourselves()
+    code = _main(arguments)
+    if arguments is None and sys.flags.inspect:  # PYTHONINSPECT of the job: Python would wait for its user now
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _keep_to_ourselves() -> None:
+    """The variables that the user has set for the job are not for us: modules on PYTHONPATH come last, and warnings are not shown."""
+    theirs = set(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    if theirs:
+        sys.path.sort(key=theirs.__contains__)  # a stable sort
+    if sys.warnoptions or sys.flags.dev_mode:
+        import warnings
+
+        warnings.simplefilter("ignore")
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     from crashcart.arguments import parser
 
     main_parser = parser()

@@ -104,6 +104,11 @@ class Death:
         return self.says(_OF_WORKER)
 
     @property
+    def interrupted(self) -> bool:
+        """Whether its exception only carries a signal that was to end it."""
+        return self.raised is not None and str(self.raised.details.get("type", "")).rpartition(".")[2] in _SIGNALLED
+
+    @property
     def lost(self) -> bool:
         """Whether it raised since its connection to another rank broke, which the kernel may have told before the other's end."""
         return self.raised is not None and self.echo and not self.gave_up and not self.of_worker

@@ -9,7 +9,8 @@ from crashcart.deaths import blamed, finished, first, hung, stopped_first, timed
 from crashcart.model import Ending, StageReport
 from crashcart.pattern import Pattern
 from crashcart.record import replace
-from crashcart.stages import exit_of
+from crashcart.redact import clean
+from crashcart.stages import distinguishing_arguments, exit_of
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -82,7 +83,14 @@ def stage_reports(case: Case, ending: Ending) -> tuple[StageReport, ...]:
         return ()
     ends = [ending if stage is flight.stage else _ending_of_stage(case, flight, stage) for stage in flight.stages]
     return tuple(
-        StageReport(stage.program, stage.role, stage.ranks, end, decided=stage is flight.stage)
+        StageReport(
+            stage.program,
+            stage.role,
+            stage.ranks,
+            end,
+            decided=stage is flight.stage,
+            arguments=clean(distinguishing_arguments(stage, flight.stages)),
+        )
         for stage, end in zip(flight.stages, ends, strict=True)
     )
 

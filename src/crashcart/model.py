@@ -187,13 +187,17 @@ class Ending:
 
 @record(frozen=True)
 class StageReport:
-    """One program of a run: its name, what it was for, how many ranks it had, how it ended, and whether that decided the outcome."""
+    """One program of a run: its name, what it was for, how many ranks it had, how it ended, and whether that decided the outcome.
+
+    ``arguments`` are those by which it differs from the other stages of the same program.
+    """
 
     program: str
     role: str
     ranks: int
     ending: Ending
     decided: bool = False
+    arguments: str = ""
 
 
 @record(frozen=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Flight, Process
 
-__all__ = ["choose_deciding", "divide", "exit_of", "join_nodes", "made_up", "set_stages"]
+__all__ = ["choose_deciding", "distinguishing_arguments", "divide", "exit_of", "join_nodes", "made_up", "set_stages"]
 
 _PYTHONS = ("python", "pypy")
 _SERVANT = "from multiprocessing"
@@ -47,6 +47,7 @@ _SERVICE = Pattern(
     r"(?i)(?:^|[_\-./])(?:server?|serving|daemon|tensorboard|monitor\w*|proxy|redis\w*|gateway|http\.server|vllm\S*)\b"
 )
 _TRAINING = Pattern(r"(?i)train|finetun|fine_tun|(?:^|[_\-./])(?:fit|sft|dpo|grpo|ppo)\b")
+_LONGEST_ARGUMENTS = 60
 _RESUME = Pattern(r"(?i)resume|restore|continue|ckpt|checkpoint|load[_-]")
 
 
@@ -155,6 +156,21 @@ def exit_of(flight: Flight, stage: Stage) -> tuple[int | None, str | None]:
     if bad:
         return bad[0]
     return head or (known[-1] if known else (None, None))
+
+
+def distinguishing_arguments(stage: Stage, stages: Iterable[Stage]) -> str:
+    """The arguments of a stage that not all stages of the same program have: ``--seed 2``."""
+    others = [other.command.split() for other in stages if other.program == stage.program and other is not stage]
+    words = stage.command.split()
+    kept = []
+    for place, word in enumerate(words):
+        differs = any(word not in other for other in others)
+        names_value = (
+            word.startswith("-") and place + 1 < len(words) and any(words[place + 1] not in other for other in others)
+        )
+        if differs or names_value:
+            kept.append(word)
+    return " ".join(kept)[:_LONGEST_ARGUMENTS]
 
 
 def join_nodes(flights: Iterable[Flight]) -> list[Stage]:

@@ -114,6 +114,20 @@ def test_three_hundred_processes_under_a_limit_of_open_files(folder: Path) -> No
     assert len(read_flight(str(the_run(folder))).processes) > 250
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("PYTHONPATH", "shadows"), ("PYTHONWARNINGS", "error"), ("PYTHONDEVMODE", "1"), ("PYTHONINSPECT", "1")],
+)
+def test_variables_for_the_jobs_python_do_not_change_ours(folder: Path, name: str, value: str) -> None:
+    (folder / "shadows").mkdir()
+    for module in ("resource", "shlex", "select", "platform"):
+        (folder / "shadows" / f"{module}.py").write_text("raise RuntimeError('not for crashcart')\n")
+    variables = {**os.environ, name: str(folder / value) if "PATH" in name else value}
+    done = run("sh", "-c", "exit 3", env=variables)
+    assert done.returncode == 3
+    assert all(line.startswith("crashcart: ") for line in done.stderr.splitlines())
+
+
 @pytest.mark.parametrize("left_over", ["title.py", "padding"])
 def test_a_title_of_its_own_hides_no_program(folder: Path, left_over: str) -> None:
     # What setproctitle does: the command line is written over in place, here not to its end.

@@ -12,6 +12,7 @@ from crashcart.flight import Event, took
 from crashcart.readers.standing import call_of, source_line
 from crashcart.run.hangs import odd_one_out, place_of, waits_for_others
 from crashcart.run.stacks import Stack
+from crashcart.run.suspending import process_state
 
 if TYPE_CHECKING:
     from crashcart.flight import Flight
@@ -26,6 +27,11 @@ _MOST_TOLD = 8
 
 def note_standstill(flight: Flight) -> None:
     """Add what the supervisor would say now, where a run that is still there makes no progress and stacks of it were taken."""
+    stopped = [one.pid for one in flight.ranks if one.ended is None and process_state(one.pid) in "Tt"]
+    if flight.alive and stopped and len(stopped) == len([one for one in flight.ranks if one.ended is None]):
+        numbers = " ".join(map(str, stopped[:_MOST_TOLD]))
+        flight.says = f"The job is stopped (SIGSTOP or Ctrl-Z), and waits to be continued: kill -CONT {numbers}."
+        return
     told = [event.kind for event in flight.of_kind("hang", "goes-on")]
     if not flight.alive or not flight.stacks or not flight.samples or told[-1:] == ["hang"]:
         return

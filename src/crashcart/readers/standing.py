@@ -79,13 +79,14 @@ def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:
     if call.channel in _TTY_WAITS or (call.name == "read" and call.file.startswith(_TERMINALS)):
         return True
     try:
-        terminal = os.readlink(f"/proc/{pid}/fd/0").startswith(_TERMINALS)
+        keyboard = os.readlink(f"/proc/{pid}/fd/0")
     except OSError:
         return False
-    if not terminal or not frames:
+    reads = call.name == "read" and call.file == keyboard  # also where another program types
+    if not frames or not (reads or keyboard.startswith(_TERMINALS)):
         return False
     asks = any(part in frame.file for frame in frames[:6] for part in _ASKS)
-    return asks or (call.name in {"select", "poll"} and "input(" in source_line(frames[0]))
+    return asks or (call.name in {"read", "select", "poll"} and "input(" in source_line(frames[0]))
 
 
 def spy() -> str | None:

@@ -25,6 +25,7 @@ def plain(diagnosis: Diagnosis) -> dict[str, Any]:
         "stages": [
             {
                 "program": one.program,
+                "arguments": one.arguments,
                 "role": one.role,
                 "ranks": one.ranks,
                 "decided": one.decided,

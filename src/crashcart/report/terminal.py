@@ -98,7 +98,8 @@ def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     for stage in shown:
         ranks = f", {stage.ranks} rank{'s' if stage.ranks > 1 else ''}" if stage.ranks else ""
         mark = "> " if stage.decided else "  "
-        yield "dim", wrapped(f"{stage.program} ({stage.role}{ranks}): {_briefly(stage.ending)}", mark)
+        name = f"{stage.program} {stage.arguments}".strip()
+        yield "dim", wrapped(f"{name} ({stage.role}{ranks}): {_briefly(stage.ending)}", mark)
 
 
 def _briefly(ending: Ending) -> str:

@@ -28,9 +28,9 @@ FLOOR = 60.0  # seconds without progress that are no hang, whatever the job
 ALARM_STEPS = 30
 LONG_STEPS = 100  # of a phase that is long by nature
 ALARM_LONGEST = 3
-# In floors: when stacks are taken again; what a long phase and what a start may take in which nothing moves; what a rank gets
-# that still works.
-AGAIN, LONG, START, WORKS = 0.25, 3, 10, 20
+# In floors: when stacks are taken again; what a long phase and what a start may take in which nothing moves; what a job gets that
+# sleeps or waits for something outside (a download, an actor, a user); what a rank gets that still works.
+AGAIN, LONG, START, PAUSES, WORKS = 0.25, 3, 10, 5, 20
 # Where a hang is proven: the share of the floor after which it is announced (15 s of 60), the share for which nothing may have
 # moved, the least of both in seconds, and how many times the longest phase of that kind must have passed.
 EARLY, QUIET, EARLY_LEAST, QUIET_LEAST, EARLY_LONGEST = 1 / 4, 1 / 6, 5.0, 3.0, 10
@@ -104,8 +104,8 @@ class Progress:
         longest = EARLY_LONGEST * self.longest.get(self.phase, 0.0)
         return max(min(EARLY_LEAST, self.floor), EARLY * self.floor, longest)
 
-    def limit(self, *, moves: bool) -> float:
-        """How long this phase may go without progress before it is called a hang; ``moves``: it still works."""
+    def limit(self, *, moves: bool, pauses: bool = False) -> float:
+        """How long this phase may go without progress before it is called a hang; ``moves``: it still works; ``pauses``: it may go on."""
         if not self.begun:
             if self.phase == "tracker":
                 return self.floor
@@ -113,7 +113,9 @@ class Progress:
         known = max(ALARM_LONGEST * self.longest.get(self.phase, 0.0), ALARM_STEPS * self.step, self.floor)
         if self.phase in _LONG:
             known = max(known, LONG_STEPS * self.step, LONG * self.floor)
-        return max(known, WORKS * self.floor) if moves else known
+        if moves:
+            return max(known, WORKS * self.floor)
+        return max(known, PAUSES * self.floor) if pauses else known
 
 
 class Odd(NamedTuple):

@@ -217,7 +217,8 @@ def _stage_words(stage: dict[str, Any]) -> str:
         if ending["exit_code"]
         else ""
     )
-    return str(stage["program"]) + (f" ({ranks} ranks)" if ranks > 1 else "") + f" {ending['state']}{how}"
+    name = f"{stage['program']} {stage.get('arguments', '')}".strip()
+    return name + (f" ({ranks} ranks)" if ranks > 1 else "") + f" {ending['state']}{how}"
 
 
 def _summary(job: Supervisor, code: int | None, name: str | None, answer: dict[str, Any], verdict: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from crashcart.run.movement import Movement, Stillness
 from crashcart.run.outside.ends import Ends
 from crashcart.run.outside.roles import COMPILE, LAUNCHER, RANK, SHELL, TRACKER
 from crashcart.run.suspending import process_state
-from crashcart.run.waiting import CLOSED, OPEN, STOPPED, find_deadlock, wait_of_process
+from crashcart.run.waiting import CLOSED, OPEN, STOPPED, find_deadlock, may_go_on, wait_of_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -176,9 +176,24 @@ class Stalls:
         mine = self._stack_of(odd, stacks)
         works = mine is not None and not waits_for_others(mine) and self._moves(mine.pid, now)
         if all(now - one.since > one.limit(moves=works) for one in known):
+            if self._pauses(stacks, ranks, known, now):
+                return
             if not self.said:
                 self._alarm(odd, stacks, now, works=works)
             self._act()
+
+    def _pauses(self, stacks: list[Stack], ranks: list[Page], known: list[Progress], now: float) -> bool:
+        """Whether a process of the job sleeps, or waits for something outside it, for less than such a pause may take."""
+        waits = self._waits(stacks, [page.pid for page in ranks])
+        open_ones = [wait for wait in waits.values() if may_go_on(wait, self.floor)]
+        if not open_ones:
+            return False
+        self._note_undecided(waits)
+        is_moving = self._stillness.seconds(now) < self.floor / 2  # on a connection, say
+        longest = max(
+            wait.seconds_left or 0.0 for wait in open_ones
+        )  # until a sleep is over; a loop that looks again is always near
+        return any(now - one.since < one.limit(moves=is_moving, pauses=True) + longest for one in known)
 
     def _stacks_again(self, now: float) -> tuple[list[Stack], bool]:
         """Take everybody's stacks; whether all ranks stand where they stood, and nobody waits for the user."""
@@ -366,6 +381,7 @@ class Stalls:
         who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else nobody
         if deadlock is not None and odd is not None:
             waits = "is stopped" if deadlock.kind == STOPPED else f"waits for {deadlock.words}"
+            waits = "waits in a collective" if deadlock.words == "each other" and odd.rank is not None else waits
             who = f"{_subject(odd)} {waits} at {odd.where}; {odd.why}"
         self.job.say(f"no progress for {seconds:.0f} s in the phase {phase}: {who}. Stacks are in the run folder.")
         self.job.notifier.tell("hang", details)

@@ -30,7 +30,12 @@ __all__ = ["GRACE_SECONDS", "Stopping", "end_leftovers", "is_attached"]
 GRACE_SECONDS = 30.0  # after a hang, where the user has not said it
 _LONGEST = 10  # graces that a checkpoint may take
 _SESSION = 3  # the field of /proc/PID/stat, counted from the state
-_PARTS = ("rank", "launcher", "loader worker")  # a part of the job in any session: some launchers give each rank its own
+_PARTS = (
+    "rank",
+    "launcher",
+    "loader worker",
+    "tracker",
+)  # a part of the job in any session: some launchers give each rank its own
 _POLL_SECONDS = 0.05
 
 

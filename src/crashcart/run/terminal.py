@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import termios
 import tty
@@ -55,8 +56,8 @@ def restore(terminal: int, before: list[object] | None) -> None:
 def _is_foreground(terminal: int) -> bool:
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
+    except OSError as problem:
+        return problem.errno == errno.ENOTTY  # not the terminal of our session: everybody may read it
 
 
 def special_keys(keys: bytes, master: int, job: int) -> list[str]:

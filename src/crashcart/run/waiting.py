@@ -10,6 +10,7 @@ from a sleep: the loader's ``_try_get_data``, collectives, ``Queue.get(timeout=.
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.flight import threads_of
@@ -18,6 +19,7 @@ from crashcart.readers.standing import source_line
 from crashcart.run.hangs import is_own, waits_for_others
 from crashcart.run.outside.waits import thread_calls
 from crashcart.run.stacks import Stack
+from crashcart.run.suspending import disposition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLOSED", "COLLECTIVE", "OPEN", "SPINS", "STOPPED", "TRACKER", "Deadlock", "ProcessWait", "find_deadlock", "in_tracker",
-    "wait_of_process", "waited_for",
+    "may_go_on", "wait_of_process", "waited_for",
 ]  # fmt: skip
 
 CLOSED, COLLECTIVE, TRACKER, STOPPED, SPINS, OPEN = "closed", "collective", "tracker", "stopped", "spins", "open"
@@ -50,6 +52,9 @@ _SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL")
 _SERVES_DRIVER = ("cuda", "jemalloc")
 _CHILD_WAITS = frozenset({"wait4", "waitid"})
 _DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
+_LOCK_CALLS = frozenset({"flock", "fcntl"})
+_TELLING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGALRM, signal.SIGCONT)
+_SET_BY_HANDLERS = frozenset({"Event.wait()", "Condition.wait()"})
 _QUEUE = Pattern(r"/(?:queue|multiprocessing/queues)\.py$")
 _PRIMITIVES = (
     (Pattern(r"/queue\.py$"), {"get": "Queue.get()", "put": "Queue.put()", "join": "Queue.join()"}),
@@ -68,7 +73,8 @@ _EVENT_WAIT = 2  # Condition.wait below Event.wait
 class ProcessWait(NamedTuple):
     """How one process waits: one of the kinds above, what for in words, and why the wait may still end where it is open.
 
-    ``partners`` are the processes at the other ends of what its threads wait for.
+    ``partners`` are the processes at the other ends of what its threads wait for; ``seconds_left`` is the longest time after which a
+    thread of it wakes by itself; ``main_sleeps`` says that the main thread is one of these.
     """
 
     pid: int
@@ -76,6 +82,8 @@ class ProcessWait(NamedTuple):
     words: str = ""
     reason: str = ""
     partners: frozenset[int] = frozenset()
+    seconds_left: float | None = None
+    main_sleeps: bool = False
 
 
 class Deadlock(NamedTuple):
@@ -113,8 +121,12 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
     if not reason and reasons.count(_WAKES) > excused:
         reason = _WAKES
-    partners = frozenset().union(*(ends.holders(pid, one) for thread in threads for one in thread.descriptors))
-    return ProcessWait(pid, OPEN if reason else kind, words or waited_for(frames), reason, partners)
+    words = words or waited_for(frames)
+    if not reason and kind == CLOSED and words in _SET_BY_HANDLERS and _handles_signals(pid):
+        reason = "a signal may end the wait: it has a handler"
+    partners = frozenset().union(*(_partners(pid, thread, ends) for thread in threads))
+    left = max((thread.seconds_left for thread in threads if thread.seconds_left is not None), default=None)
+    return ProcessWait(pid, OPEN if reason else kind, words, reason, partners, left, main_sleeps=reasons[-1] == _WAKES)
 
 
 def find_deadlock(
@@ -149,6 +161,19 @@ def find_deadlock(
     return Deadlock(None, COLLECTIVE, "each other", "all ranks wait in collectives, and nothing moves between them")
 
 
+def may_go_on(wait: ProcessWait, floor: float) -> bool:
+    """Whether a process waits for something outside the job, or pauses, rather than for ever.
+
+    A main thread that sleeps may look for something every few seconds; beside one that waits for ever, a thread that does so has
+    looked in vain. What sleeps for longer than ten times ``floor`` does so as good as for ever.
+    """
+    if wait.kind != OPEN or wait.reason in {_ELSEWHERE, _RUNS}:
+        return False
+    if wait.reason != _WAKES or wait.seconds_left is None:
+        return True
+    return wait.seconds_left < 10 * floor and (wait.main_sleeps or wait.seconds_left > floor / 4)
+
+
 def waited_for(frames: Sequence[Frame]) -> str:
     """What the innermost frames wait in, as people write it: ``Queue.join()``, ``Thread.join()``, ``a lock``."""
     inner = []
@@ -174,8 +199,23 @@ def in_tracker(frames: Sequence[Frame]) -> bool:
 
 
 _WAKES = "a thread of it wakes by itself"
+_RUNS = "it runs"
 _ELSEWHERE = "it waits for ranks outside this machine"
 _TRACKER_WHY = "it waits for its tracker, which neither answers nor moves any data"
+
+
+def _partners(pid: int, thread: ThreadCall, ends: Ends) -> set[int]:
+    """The processes of the job that could end the wait of a thread."""
+    if thread.call in _LOCK_CALLS:
+        holder = ends.lock_holder(pid)
+        return {holder} if holder is not None else set()
+    find = ends.readers if thread.call == "write" else ends.holders
+    return {other for descriptor in thread.descriptors for other in find(pid, descriptor)}
+
+
+def _handles_signals(pid: int) -> bool:
+    """Whether the program has handlers for signals that are sent to tell it something, rather than to end it."""
+    return any(disposition(pid, number) == "caught" for number in _TELLING)
 
 
 def _main_wait(frames: Sequence[Frame], stack: Stack | None) -> tuple[str, str]:
@@ -231,11 +271,15 @@ def _why_open(pid: int, thread: ThreadCall, ends: Ends, *, communicates: bool = 
     if not is_main and thread.name.startswith(_SERVES_DRIVER):
         return ""
     if thread.state != "S":
-        return "it runs" if thread.state == "R" else "it waits for a device"
+        return _RUNS if thread.state == "R" else "it waits for a device"
     wakes = "" if asks_again else _WAKES
     if thread.call == "futex":
         return wakes if thread.timed else ""
     if thread.call in _CHILD_WAITS:
+        return ""
+    if thread.call in _LOCK_CALLS:
+        return "" if ends.lock_holder(pid) is not None else "another program may hold the lock on the file"
+    if thread.call == "write" and any(ends.readers(pid, one) for one in thread.descriptors):
         return ""
     if thread.call not in _DESCRIPTOR_WAITS or not thread.descriptors:
         asleep = thread.call == "nanosleep" or (thread.call in _DESCRIPTOR_WAITS and thread.timed)

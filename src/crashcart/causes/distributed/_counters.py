@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes.hang._recorded import in_collective, stood_at_hang
+from crashcart.causes.hang._recorded import in_collective, own_frame, stood_at_hang
 from crashcart.deaths import deaths, finished, first
 from crashcart.flight import clock
 from crashcart.model import Evidence, Sign
@@ -24,7 +24,7 @@ __all__ = ["counters_differ"]
 _COUNTERS = (("backwards", "backward passes"), ("steps", "optimizer steps"), ("train_batches", "batches"))
 _DECIDING = ("backwards", "steps")
 _IN_FORWARD = frozenset({"forward", "_call_impl", "_wrapped_call_impl", "_pre_forward"})
-_MOST_TOLD = 4
+_NOT_OWN = ("-packages/", "/lib/python3", "crashcart/inside/")
 
 
 @record(frozen=True)
@@ -82,15 +82,17 @@ def _position(case: Case, flight: Flight, process: Process) -> _Position | None:
     rank = process.rank or 0
     death = next((one for one in deaths(case) if one.process.pid == process.pid), None)
     stood = next((one for one in stood_at_hang(flight) if one.pid == process.pid), None)
-    if death is not None and (death.lost or death.gave_up):
-        frames = [str(one) for one in (death.raised.details.get("frames") if death.raised is not None else None) or ()]
-        own = next((one for one in reversed(frames) if "-packages/" not in one and "/lib/python3" not in one), "")
-        functions = frozenset(one.rpartition(" ")[2].rpartition(".")[2] for one in frames)
-        return _Position(rank, False, own.partition(" ")[0], functions, counters, death.time)
-    if stood is not None and in_collective(stood):
-        own_frame = next((one for one in stood.frames if "-packages/" not in one.file), stood.frames[0])
-        functions = frozenset(one.function for one in stood.frames)
-        return _Position(rank, False, f"{own_frame.file}:{own_frame.line}", functions, counters, process.born)
+    if stood is not None:  # where it stood says more than what it raised when somebody ended it
+        if not in_collective(stood):
+            return None
+        place = own_frame(stood.frames) or stood.frames[0]
+        functions = frozenset(frame.function for frame in stood.frames)
+        return _Position(rank, False, f"{place.file}:{place.line}", functions, counters, process.born)
+    if death is not None and death.raised is not None and (death.lost or death.gave_up) and not death.interrupted:
+        frames = [str(one) for one in death.raised.details.get("frames") or ()]
+        own = next((one for one in reversed(frames) if not any(part in one for part in _NOT_OWN)), "")
+        names = frozenset(one.rpartition(" ")[2].rpartition(".")[2] for one in frames)
+        return _Position(rank, False, own.partition(" ")[0], names, counters, death.time)
     if death is None and stood is None and _ended_well(flight, process):
         return _Position(rank, True, "", frozenset(), counters, process.ended or process.born)
     return None

@@ -222,13 +222,18 @@ class _Told:
     def _together(self) -> Stall | None:
         """All ranks wait in collectives: for each other, if they are not the same ones."""
         places = {one.rank: own_frame(one.frames) or one.frames[0] for one in self.waiting}
-        calls = {rank: (place.file, place.line) for rank, place in places.items()}
-        if len(self.waiting) < len(self.ranks) or len(calls) < 2:
+        # In a framework all ranks stand at the same line of the user's own: then what that has called tells them apart.
+        called = {one.rank: [(frame.file, frame.line) for frame in _called_by_own(one.frames)] for one in self.waiting}
+        lines = {(place.file, place.line) for place in places.values()}
+        calls = lines if len(lines) > 1 else {str(frames) for frames in called.values()}
+        if len(self.waiting) < len(self.ranks) or len(places) < 2:
             return None
-        if len(set(calls.values())) == 1 and self.rank is None:
+        if len(calls) == 1 and self.rank is None:
             return None
-        told = "; ".join(f"rank {rank} at {_short(place)}" for rank, place in list(places.items())[:4])
-        if len(set(calls.values())) > 1:
+        if len(calls) > 1:
+            told = "; ".join(
+                f"rank {one.rank} in {_collective(one)} at {_short(places[one.rank])}" for one in self.waiting[:4]
+            )
             says = f"all ranks wait in a collective, but not in the same one, for {self._long}: {told}"
             return self._found("distributed/desync", says, "decisive", *self.waiting[:2])
         says = f"all ranks wait in the same place for {self._long}, but {self._who} has done fewer steps"
@@ -294,6 +299,14 @@ def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own program."""
     libraries = f"{PACKAGES}|{STANDARD}|{OURS}"
     return next((one for one in frames if not compiled(libraries).search(one.file)), None)
+
+
+def _collective(stood: Stood) -> str:
+    """The collective in which a rank waits, as it is called: the innermost public function of torch.distributed."""
+    functions = (
+        frame.function for frame in stood.frames if "distributed" in frame.file and not frame.function.startswith("_")
+    )
+    return next((name for name in functions if name != "wrapper"), "a collective")
 
 
 def _called_by_own(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Ends", "called"]
 
 _INODE = 9
+_LOCK_WORDS = 6
 _REMOTE_TYPES = ("nfs", "cifs", "smb", "fuse", "lustre", "ceph", "gpfs", "beegfs", "9p", "virtiofs", "afs", "glusterfs")
 
 
@@ -35,9 +36,13 @@ class Ends:
         found = {pid: [*_links(pid)] for pid in processes}
         self.links = {pid: {number: link for number, link, _ in links} for pid, links in found.items()}
         self._holders: dict[str, list[int]] = {}
+        self._readers: dict[str, list[int]] = {}
         for pid, links in found.items():
             for link in {link for _, link, writes in links if writes or not link.startswith("pipe:")}:
                 self._holders.setdefault(link, []).append(pid)
+            for link in {link for _, link, writes in links if not writes and link.startswith("pipe:")}:
+                self._readers.setdefault(link, []).append(pid)
+        self._lock_holders = _lock_holders()
         self._pairs, self._remote = _connections()
         peers = unix_peers()
         self._unix = {_socket_link(inode): _socket_link(peer) for inode, peer in peers.items()} if peers is not None else {}
@@ -87,6 +92,15 @@ class Ends:
         mate = self._pairs.get(link) or self._unix.get(link) or link
         return set(self._holders.get(mate, ())) - {pid}
 
+    def readers(self, pid: int, descriptor: int) -> set[int]:
+        """The processes of the job that can make room in a full pipe, without the process itself."""
+        return set(self._readers.get(self.links.get(pid, {}).get(descriptor, ""), ())) - {pid}
+
+    def lock_holder(self, pid: int) -> int | None:
+        """The process of the job that holds the file lock for which a process waits."""
+        holder = self._lock_holders.get(pid)
+        return holder if holder in self._processes else None
+
     def leads_outside(self, pid: int, descriptor: int) -> bool:
         """Whether it is a connection whose other end no process of the job holds: on another machine, or another program's."""
         link = self.links.get(pid, {}).get(descriptor, "")
@@ -129,6 +143,20 @@ def _links(pid: int) -> Iterator[tuple[int, str, bool]]:
             with contextlib.suppress(OSError):
                 path = f"/proc/{pid}/fd/{name}"
                 yield int(name), os.readlink(path), bool(os.lstat(path).st_mode & 0o200)
+
+
+def _lock_holders() -> dict[int, int]:
+    """Who waits for the file lock of whom: ``7: FLOCK ADVISORY WRITE 4711 ...``, and below it ``7: -> FLOCK ADVISORY WRITE 4712 ...``."""
+    holders: dict[str, int] = {}
+    waiting: dict[int, int] = {}
+    with contextlib.suppress(OSError, ValueError), open("/proc/locks", encoding="ascii", errors="replace") as file:
+        for line in file:
+            words = line.split()
+            if len(words) > _LOCK_WORDS and words[1] == "->" and words[0] in holders:
+                waiting[int(words[5])] = holders[words[0]]
+            elif len(words) > _LOCK_WORDS and words[1] != "->":
+                holders[words[0]] = int(words[4])
+    return waiting
 
 
 def _socket_link(inode: int) -> str:

@@ -38,11 +38,16 @@ _COLLECTIVE = ("gloo_", "pt_gloo", "pt_nccl")
 _POLL_X86 = "7"  # poll takes milliseconds, ppoll a pointer
 _FOR_EVER = 0xFFFFFFFF
 _TRIES, _PAUSE = 4, 0.03
+_FUTEX_COMMAND, _FUTEX_WAIT_BITSET, _FUTEX_REALTIME = 127, 9, 256
+_CLOCK_NANOSLEEP, _NANOSLEEP = {"230", "115"}, {"35", "101"}  # on x86 and on ARM
 _FUTEX = "202" if os.uname().machine != "aarch64" else "98"
 
 
 class ThreadCall(NamedTuple):
-    """The system call of one thread: empty where it runs or may not be asked; ``timed`` says that it ends by itself."""
+    """The system call of one thread: empty where it runs or may not be asked; ``timed`` says that it ends by itself.
+
+    ``seconds_left`` is how long that takes at most, where it is known.
+    """
 
     thread_id: int
     name: str
@@ -50,6 +55,7 @@ class ThreadCall(NamedTuple):
     call: str
     timed: bool
     descriptors: tuple[int, ...]
+    seconds_left: float | None = None
 
 
 class Wait(NamedTuple):
@@ -119,7 +125,9 @@ def _thread_call(pid: int, folder: str, name: str, ends: Ends) -> ThreadCall | N
     if call == "select" and not arguments[0]:
         call = "nanosleep"
     descriptors = tuple(_descriptors(pid, call, arguments, ends))
-    return ThreadCall(thread_id, name, state, call, _ends_by_itself(words[0], call, arguments), descriptors)
+    timed = _ends_by_itself(words[0], call, arguments)
+    left = _seconds_left(pid, words[0], call, arguments) if timed else None
+    return ThreadCall(thread_id, name, state, call, timed, descriptors, left)
 
 
 def _ends_by_itself(number: str, call: str, arguments: list[int]) -> bool:
@@ -133,6 +141,26 @@ def _ends_by_itself(number: str, call: str, arguments: list[int]) -> bool:
     if call == "epoll_wait":
         return arguments[3] & 0xFFFFFFFF != _FOR_EVER
     return call == "nanosleep"
+
+
+def _seconds_left(pid: int, number: str, call: str, arguments: list[int]) -> float | None:
+    """How long a sleep, or a wait for a lock with a time-out, takes at most: the time or the moment that it was given."""
+    pointer, is_moment, clock = 0, False, time.CLOCK_MONOTONIC
+    if call == "futex":
+        pointer, is_moment = arguments[3], arguments[1] & _FUTEX_COMMAND == _FUTEX_WAIT_BITSET
+        clock = time.CLOCK_REALTIME if arguments[1] & _FUTEX_REALTIME else clock
+    elif number in _CLOCK_NANOSLEEP:
+        pointer, is_moment = arguments[2], bool(arguments[1])
+        clock = time.CLOCK_REALTIME if arguments[0] == time.CLOCK_REALTIME else clock
+    elif call == "nanosleep":
+        pointer = arguments[4] if number not in _NANOSLEEP else arguments[0]
+    elif call == "poll" and number == _POLL_X86:
+        return (arguments[2] & _FOR_EVER) / 1000
+    data = _memory(pid, pointer, 16)
+    if len(data) < 16:  # noqa: PLR2004 - seconds and their parts
+        return None
+    seconds = float(struct.unpack("<q", data[:8])[0])
+    return max(0.0, seconds - time.clock_gettime(clock)) if is_moment else seconds
 
 
 def in_gloo(pid: int) -> bool:
