@@ -232,8 +232,15 @@ def first(case: Case) -> Death | None:
     if left is not None and (own is None or left.time < own.time):
         return left
     if lost.gave_up and not any(one.time < lost.time for one in ends):
-        return lost
+        together = [one for one in ends if one.gave_up and one.time < lost.time + _TOGETHER]
+        return min(together, key=_made)  # of those that gave up together, the one that was behind
     return own
+
+
+def _made(death: Death) -> tuple[float, float, float]:
+    """How far a rank had come."""
+    page = death.process.page
+    return page.get("backwards", 0.0), page.get("steps", 0.0), death.time
 
 
 def left_early(case: Case, lost: Death, attempt: int) -> Death | None:

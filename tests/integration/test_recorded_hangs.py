@@ -65,7 +65,7 @@ for number in range(10000):
         (SLEEPS.replace("ODD", "0"), "distributed/slow-rank", 0, ("wait_for_something", "time.sleep", "rank 1 waits")),
         (SLEEPS.replace("ODD", "1"), "distributed/slow-rank", 1, ("wait_for_something", "time.sleep", "rank 0 waits")),
         (LOCKED, "hang/lock-or-io", 1, ("flock", "cache.lock")),
-        (APART, "distributed/desync", None, ("rank 0 at train.py", "rank 1 at train.py", "all_reduce", "barrier")),
+        (APART, "distributed/desync", None, ("rank 0 in all_reduce at train.py", "rank 1 in barrier at train.py")),
     ],
 )
 def test_the_rank_that_the_others_wait_for_is_named(

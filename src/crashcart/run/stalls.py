@@ -79,6 +79,7 @@ class Stalls:
         self._gpus: list[list[float]] = []
         self._ends = Ends({})
         self._undecided: list[str] = []
+        self._slept: dict[int, float] = {}  # the longest sleep of each process since the last progress, in seconds
 
     def look(
         self, rows: list[list[float]], events: Iterable[Mapping[str, Any]] = (), gpus: Sequence[list[float]] = ()
@@ -146,6 +147,7 @@ class Stalls:
         least = min(now - one.since for one in known)
         if least < _FRESH:
             self._before = []
+            self._slept.clear()
             self._stillness.forget()
             if self.said and self._counted(ranks):
                 self._goes_on()
@@ -185,7 +187,9 @@ class Stalls:
     def _pauses(self, stacks: list[Stack], ranks: list[Page], known: list[Progress], now: float) -> bool:
         """Whether a process of the job sleeps, or waits for something outside it, for less than such a pause may take."""
         waits = self._waits(stacks, [page.pid for page in ranks])
-        open_ones = [wait for wait in waits.values() if may_go_on(wait, self.floor)]
+        self._note_sleeps(waits)
+        known_sleeps = [wait._replace(seconds_left=self._slept[pid] or None) for pid, wait in waits.items()]
+        open_ones = [wait for wait in known_sleeps if may_go_on(wait, self.floor)]
         if not open_ones:
             return False
         self._note_undecided(waits)
@@ -194,6 +198,11 @@ class Stalls:
             wait.seconds_left or 0.0 for wait in open_ones
         )  # until a sleep is over; a loop that looks again is always near
         return any(now - one.since < one.limit(moves=is_moving, pauses=True) + longest for one in known)
+
+    def _note_sleeps(self, waits: Mapping[int, ProcessWait]) -> None:
+        """Near its end, a long sleep looks like a short one."""
+        for pid, wait in waits.items():
+            self._slept[pid] = max(self._slept.get(pid, 0.0), wait.seconds_left or 0.0)
 
     def _stacks_again(self, now: float) -> tuple[list[Stack], bool]:
         """Take everybody's stacks; whether all ranks stand where they stood, and nobody waits for the user."""
@@ -228,6 +237,7 @@ class Stalls:
             return
         pids = [page.pid for page in ranks]
         waits = self._waits(stacks, pids)
+        self._note_sleeps(waits)
         dead = self._dead_ranks(ranks)
         deadlock = find_deadlock(waits, pids, dead, on_cards=any(map(self._ends.on_card, pids)))
         if deadlock is None:
