@@ -197,13 +197,28 @@ class _Told:
             and event.details.get("thread") not in {None, "MainThread"}
             and event.time <= self.event.time
         ]
+        killed = [event for event in self._killed_children(odd.pid) if event.time <= self.event.time]
         if died:
             says += f"; its thread {died[-1].details.get('thread')} had died of {died[-1].details.get('type')}"
+        elif killed:
+            says += (
+                f"; its child process {killed[-1].details.get('pid')} had been ended by {killed[-1].details.get('signal')}"
+            )
         else:
             says += f"; {self.details['proof']}"
         says += f", and {_wait(others)} for it in a collective" if others else ""
         found = self._found("hang/lock-or-io", says, "decisive", odd, *others[:1])
-        return replace(found, evidence=(*found.evidence, *(event.evidence for event in died[-1:])))
+        return replace(found, evidence=(*found.evidence, *(event.evidence for event in (died or killed)[-1:])))
+
+    def _killed_children(self, pid: int) -> list[Event]:
+        """The ends by a signal of processes that this one had started, and that nobody had asked to end."""
+        children = {one.pid for one in self.flight.processes.values() if one.parent == pid}
+        return [
+            event
+            for event in self.flight.of_kind("gone")
+            if event.details.get("pid") in children
+            and event.details.get("signal") not in {None, "SIGTERM", "SIGINT", "SIGHUP"}
+        ]
 
     def _own_work(self, odd: Stood, others: list[Stood]) -> Stall | None:
         call = str(self.details.get("call") or "")
