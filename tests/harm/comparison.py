@@ -93,7 +93,7 @@ def compare(program: Program, folder: Path, flags: Sequence[str] = ()) -> Compar
     """Run a program three times in `folder`, which must not exist yet, and compare."""
     bare = run_once(program, folder)
     again = run_once(program, folder)
-    if bare.exit_code != program.exit_code:
+    if (bare.exit_code if bare.exit_code >= 0 else 128 - bare.exit_code) != program.exit_code:  # as a shell shows it
         shown = f"exit code {bare.exit_code}, expected {program.exit_code}\n{bare.stdout[-1500:]}{bare.stderr[-3000:]}"
         return Comparison(program.name, "failed", {"exit code": shown}, bare.seconds, 0.0)
     unstable = _differences(bare, again)
@@ -144,7 +144,7 @@ def run_once(program: Program, folder: Path, wrapper: Sequence[str] = ()) -> Out
             stdout = _OWN_LINE.sub(b"", stdout)
         stderr = _OWN_LINE.sub(b"", stderr)
     return Outcome(
-        exit_code=128 - status if status < 0 else status,  # as a shell shows it
+        exit_code=status,
         stdout=_text(program, stdout),
         stderr=_text(program, stderr),
         files={**_files(work, "."), **_files(home, "~")},
