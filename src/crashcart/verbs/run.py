@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_OUR_NAMES = frozenset({"crashcart", "cli.py", "__main__.py"})
+_NAME = "crashcart"
+_OUR_NAMES = frozenset({_NAME, "cli.py", "__main__.py"})
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,14 +27,14 @@ def run(options: argparse.Namespace) -> int:
         raise CommandError("name the command to run: crashcart run -- python train.py", OUR_OWN_FAILURE)
     if os.environ.get(SWITCH) == OFF:
         return _become(command, f"{SWITCH}={OFF}: the command runs without crashcart", quiet=options.quiet)
-    if os.path.isdir(os.environ.get(FOLDER, "")):
+    if _is_recorded_already():
         return _become(command, "the crashcart run around this one records it already", quiet=options.quiet)
     from crashcart.run.supervisor import Options, supervise
     from crashcart.run.witness import take_name
 
     if os.path.basename(sys.argv[0]) in _OUR_NAMES:  # else another program called us
         with contextlib.suppress(OSError, ValueError, IndexError):
-            take_name("crashcart", "run")
+            take_name(_NAME, "run")
     return supervise(
         Options(
             command=command,
@@ -46,6 +47,22 @@ def run(options: argparse.Namespace) -> int:
             hang_seconds=options.hang_seconds,
         )
     )
+
+
+def _is_recorded_already() -> bool:
+    """Whether a `crashcart run` above us has this process among those of its job."""
+    if not os.path.isdir(os.environ.get(FOLDER, "")):
+        return False
+    from crashcart.run.suspending import parent_of
+
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        pid = os.getppid()
+        while pid > 1:
+            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                if file.read().strip() == _NAME:
+                    return True
+            pid = parent_of(pid)
+    return False
 
 
 def _become(command: list[str], why: str, *, quiet: bool) -> int:
