@@ -32,7 +32,7 @@ def suspend(job: Supervisor) -> None:
             os.killpg(job.job, signal.SIGTSTP)
     stopped = _Stopped(job.job)
     job.link.beside_job.suspend(suspended=True)
-    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+    _stop_ourselves()
     job.link.beside_job.suspend(suspended=False)
     stopped.go_on()
     job.writer.event("continued")
@@ -48,6 +48,16 @@ def can_be_resumed() -> bool:
             above = parent_of(above)
         return os.getsid(above) == os.getsid(0)
     return False
+
+
+def _stop_ourselves() -> None:
+    """As Ctrl-Z stops a program, so that the shell tells it as such."""
+    number = signal.SIGTSTP if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL else signal.SIGSTOP
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    if number == signal.SIGTSTP:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (number,))
+    signal.pthread_kill(threading.get_ident(), number)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Stopped:
