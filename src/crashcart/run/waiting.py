@@ -54,6 +54,7 @@ _CHILD_WAITS = frozenset({"wait4", "waitid"})
 _DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
 _LOCK_CALLS = frozenset({"flock", "fcntl"})
 _TELLING = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGALRM, signal.SIGCONT)
+_FOR_GOOD_SECONDS = 600.0  # a sleep that lasts longer is none from which a job goes on while somebody watches it
 _SET_BY_HANDLERS = frozenset({"Event.wait()", "Condition.wait()"})
 _QUEUE = Pattern(r"/(?:queue|multiprocessing/queues)\.py$")
 _PRIMITIVES = (
@@ -121,7 +122,7 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
     if not reason and reasons.count(_WAKES) > excused:
         reason = _WAKES
-    words = words or waited_for(frames)
+    words = words or ("the end of a sleep" if main.call == "nanosleep" else waited_for(frames))
     if not reason and kind == CLOSED and words in _SET_BY_HANDLERS and _handles_signals(pid):
         reason = "a signal may end the wait: it has a handler"
     partners = frozenset().union(*(_partners(pid, thread, ends) for thread in threads))
@@ -165,13 +166,13 @@ def may_go_on(wait: ProcessWait, floor: float) -> bool:
     """Whether a process waits for something outside the job, or pauses, rather than for ever.
 
     A main thread that sleeps may look for something every few seconds; beside one that waits for ever, a thread that does so has
-    looked in vain. What sleeps for longer than ten times ``floor`` does so as good as for ever.
+    looked in vain.
     """
     if wait.kind != OPEN or wait.reason in {_ELSEWHERE, _RUNS}:
         return False
     if wait.reason != _WAKES or wait.seconds_left is None:
         return True
-    return wait.seconds_left < 10 * floor and (wait.main_sleeps or wait.seconds_left > floor / 4)
+    return wait.main_sleeps or wait.seconds_left > floor / 4
 
 
 def waited_for(frames: Sequence[Frame]) -> str:
@@ -272,7 +273,8 @@ def _why_open(pid: int, thread: ThreadCall, ends: Ends, *, communicates: bool = 
         return ""
     if thread.state != "S":
         return _RUNS if thread.state == "R" else "it waits for a device"
-    wakes = "" if asks_again else _WAKES
+    for_good = thread.seconds_left is not None and thread.seconds_left > _FOR_GOOD_SECONDS
+    wakes = "" if asks_again or for_good else _WAKES
     if thread.call == "futex":
         return wakes if thread.timed else ""
     if thread.call in _CHILD_WAITS:

@@ -179,7 +179,7 @@ class _Told:
         if frame is not None or _file_wait(self.details):
             says = f"{self._who} has waited {self._long} for a lock or a file at {self._where}: {self._call}"
             return self._found("hang/lock-or-io", says, "decisive", odd)
-        if self.details.get("proof") and self.details.get("waits"):
+        if self.details.get("proof") and self.details.get("waits") and call != "nanosleep":
             return self._proven(odd)
         if call == "futex" or compiled(LOCK_LINE).search(line):
             says = f"{self._who} has waited {self._long} for a lock at {self._where}" + (f": {line}" if line else "")
