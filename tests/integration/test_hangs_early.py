@@ -113,6 +113,26 @@ steps(20)
 work.put(1); work.put(2)
 work.join()
 """
+FULL_PIPE = """
+import subprocess
+steps(20)
+subprocess.Popen([sys.executable, "-c", "print('x' * 1000000)"], stdout=subprocess.PIPE).wait()
+"""
+HELD_FILE = """
+import fcntl, multiprocessing
+def hold(ready, done):
+    mine = open("held", "w")
+    fcntl.flock(mine, fcntl.LOCK_EX)
+    ready.set()
+    done.recv()
+ours, theirs = multiprocessing.Pipe()
+ready = multiprocessing.Event()
+multiprocessing.get_context("fork").Process(target=hold, args=(ready, theirs), daemon=True).start()
+ready.wait()
+steps(20)
+fcntl.flock(open("held", "w"), fcntl.LOCK_EX)
+"""
+SLEEPS_FOR_GOOD = "steps(20)\ntime.sleep(36000)\n"
 LOCKED_RANK = """
 steps(20)
 lock = threading.Lock()
@@ -128,6 +148,9 @@ dist.barrier()
     [
         pytest.param(SINGLE + DEAD_CONSUMER, (), 0, "Queue.join()", id="a queue whose thread died"),
         pytest.param(RANKS + LOCKED_RANK, TORCHRUN, 1, "a lock", id="a rank in a lock"),
+        pytest.param(SINGLE + FULL_PIPE, (), 0, "Popen.wait()", id="a pipe that nobody empties"),
+        pytest.param(SINGLE + HELD_FILE, (), 0, "a lock", id="a file lock that its own child holds"),
+        pytest.param(SINGLE + SLEEPS_FOR_GOOD, (), 0, "the end of a sleep", id="a sleep of hours"),
     ],
 )
 def test_a_wait_that_nothing_can_end_is_announced_early(
@@ -168,10 +191,25 @@ threading.Thread(target=receive, daemon=True).start()
 steps(20); data.get(); steps(5)
 """
 ASKS = "steps(20); input(); steps(5)\n"
+HANDLER = """
+import signal
+gate = threading.Event()
+signal.signal(signal.SIGUSR1, lambda *_: gate.set())
+def open_gate():
+    os.execvp("sh", ["sh", "-c", f"sleep SILENCE; kill -USR1 {os.getppid()}"])
+steps(20)
+os.fork() or open_gate()
+gate.wait(); steps(5)
+"""
 SILENCE = 15.0  # longer than the early limit, shorter than the late one
+LONG_PAUSE = "steps(20); time.sleep(40); steps(5)\n"  # longer than the late limit too
 
 
-@pytest.mark.parametrize("code", [SLEEPS, TIMER, REMOTE, ASKS], ids=["sleeps", "timer", "remote actor", "input by a pipe"])
+@pytest.mark.parametrize(
+    "code",
+    [SLEEPS, TIMER, REMOTE, ASKS, HANDLER, LONG_PAUSE],
+    ids=["sleeps", "timer", "remote actor", "input by a pipe", "a signal's handler", "a long pause"],
+)
 def test_who_may_yet_go_on_is_not_announced(start: Start, tmp_path: Path, code: str) -> None:
     import socket
 
