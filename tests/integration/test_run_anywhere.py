@@ -77,14 +77,6 @@ def test_a_command_line_of_a_hundred_thousand_letters_costs_no_time(folder: Path
     assert len(facts(folder)["command"]) < 20_000
 
 
-def test_a_run_inside_a_run_is_a_run_of_its_own(folder: Path) -> None:
-    done = run(*RUN, "bash", "-c", "sleep 1.5; echo a; exit 3")
-    assert (done.returncode, done.stdout) == (3, "a\n")
-    made = sorted((folder / "crashcart_runs").glob("2*"))
-    assert len(made) == 2
-    assert not [process for one in made for process in read_flight(str(one)).ranks if process.role == "rank"]
-
-
 @pytest.mark.parametrize(
     ("before", "code"),
     [

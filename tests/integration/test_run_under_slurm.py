@@ -91,7 +91,7 @@ def test_the_time_limit_is_told_by_the_end_that_slurm_had_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, reaches: str
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_END_TIME", str(int(time.time()) + 5))
-    assert ran(folder, what, reaches=reaches) == 128 + (15 if what == "dies" else 9)
+    assert ran(folder, what, reaches=reaches) == -(15 if what == "dies" else 9)
     told = why([str(the_run(folder))])
     assert told.ending.state == "stopped"
     assert told.findings[0].cause == "outside/preempted"

@@ -178,7 +178,8 @@ class Stalls:
         mine = self._stack_of(odd, stacks)
         works = mine is not None and not waits_for_others(mine) and self._moves(mine.pid, now)
         if all(now - one.since > one.limit(moves=works) for one in known):
-            if self._pauses(stacks, ranks, known, now):
+            leaves = all(one.phase == "exit" for one in known)  # at its end nothing is waited for with a purpose
+            if not leaves and self._pauses(stacks, ranks, known, now):
                 return
             if not self.said:
                 self._alarm(odd, stacks, now, works=works)
