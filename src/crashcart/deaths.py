@@ -14,7 +14,7 @@ from crashcart.flight import Pid, clock
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
 from crashcart.record import record, replace
-from crashcart.stages import exit_of, made_up
+from crashcart.stages import ASKING, exit_of, made_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,6 @@ __all__ = [
     "whole",
 ]
 
-_ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 CHILD = "child process"
 _MAINS = frozenset({"rank", "program"})
 _TOGETHER = 0.5  # seconds
@@ -89,14 +88,16 @@ class Death:
     def echo(self) -> bool:
         """Whether it only followed from another's end, or from a signal that was to end it."""
         if self.raised is not None:
-            kind, message = (
-                str(self.raised.details.get("type", "")).rpartition(".")[2],
-                str(self.raised.details.get("message", "")),
-            )
+            message = str(self.raised.details.get("message", ""))
             if _HANDED_ON.match(message):
                 return False
-            return kind in _SECOND_HAND or bool(_ECHO.search(message))
-        return self.signal in _ASKING
+            return self._kind in _SECOND_HAND or bool(_ECHO.search(message))
+        return self.signal in ASKING
+
+    @property
+    def _kind(self) -> str:
+        """The name of its exception, without the module."""
+        return str(self.raised.details.get("type", "")).rpartition(".")[2] if self.raised is not None else ""
 
     @property
     def of_worker(self) -> bool:
@@ -106,7 +107,7 @@ class Death:
     @property
     def interrupted(self) -> bool:
         """Whether its exception only carries a signal that was to end it."""
-        return self.raised is not None and str(self.raised.details.get("type", "")).rpartition(".")[2] in _SIGNALLED
+        return self._kind in _SIGNALLED
 
     @property
     def lost(self) -> bool:
@@ -233,11 +234,11 @@ def first(case: Case) -> Death | None:
         return left
     if lost.gave_up and not any(one.time < lost.time for one in ends):
         together = [one for one in ends if one.gave_up and one.time < lost.time + _TOGETHER]
-        return min(together, key=_made)  # of those that gave up together, the one that was behind
+        return min(together, key=_progress_made)  # of those that gave up together, the one that was behind
     return own
 
 
-def _made(death: Death) -> tuple[float, float, float]:
+def _progress_made(death: Death) -> tuple[float, float, float]:
     """How far a rank had come."""
     page = death.process.page
     return page.get("backwards", 0.0), page.get("steps", 0.0), death.time
@@ -389,9 +390,9 @@ def swallowed(case: Case) -> Death | None:
     flight = case.flight
     if flight is None or not finished(case):
         return None
-    for stage in (
-        one for one in reversed(flight.stages) if one.failed and one is not flight.stage and not made_up(one, flight.stages)
-    ):
+    for stage in reversed(flight.stages):
+        if not stage.failed or stage is flight.stage or made_up(stage, flight.stages):
+            continue
         leader = first(replace(case, flight=replace(flight, stage=stage)))
         if leader is not None and leader.raised is not None:
             return leader
@@ -480,7 +481,7 @@ def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> 
     if (
         process.role not in _MAINS
     ):  # workers are ended by TERM when an epoch is over, and what they raise is raised in their rank
-        sudden = (isinstance(signal, str) and signal not in _ASKING) or bool(code)
+        sudden = (isinstance(signal, str) and signal not in ASKING) or bool(code)
         return Death(process, ended, attempt, signal, code, gone=ended) if sudden and ended is not None else None
     if raised is not None:
         return Death(process, raised.time, attempt, signal, code, raised, ended)

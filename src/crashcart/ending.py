@@ -9,7 +9,6 @@ from crashcart.deaths import blamed, finished, first, hung, stopped_first, timed
 from crashcart.model import Ending, StageReport
 from crashcart.pattern import Pattern
 from crashcart.record import replace
-from crashcart.redact import clean
 from crashcart.stages import distinguishing_arguments, exit_of
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def stage_reports(case: Case, ending: Ending) -> tuple[StageReport, ...]:
             stage.ranks,
             end,
             decided=stage is flight.stage,
-            arguments=clean(distinguishing_arguments(stage, flight.stages)),
+            arguments=distinguishing_arguments(stage, flight.stages),
         )
         for stage, end in zip(flight.stages, ends, strict=True)
     )

@@ -21,13 +21,23 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import Stage, program_of
 from crashcart.pattern import Pattern
+from crashcart.redact import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from crashcart.flight import Flight, Process
 
-__all__ = ["choose_deciding", "distinguishing_arguments", "divide", "exit_of", "join_nodes", "made_up", "set_stages"]
+__all__ = [
+    "ASKING",
+    "choose_deciding",
+    "distinguishing_arguments",
+    "divide",
+    "exit_of",
+    "join_nodes",
+    "made_up",
+    "set_stages",
+]
 
 _PYTHONS = ("python", "pypy")
 _SERVANT = "from multiprocessing"
@@ -36,7 +46,7 @@ _NO_STAGE = frozenset({"tracker", "compile worker", "loader worker"})
 _PLUMBING = frozenset({
     "sleep", "tee", "cat", "tail", "head", "grep", "sed", "awk", "wait", "cp", "mv", "rm", "mkdir", "ls", "find", "xargs", "date", "nvidia-smi", "watch", "ssh",
 })  # fmt: skip
-_ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
+ASKING = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})  # signals that ask a process to end
 _LONG = 10.0  # seconds after which a program that is not Python is worth a stage
 _TOGETHER = 1.5  # seconds by which a look may be late
 _EVALUATION = Pattern(
@@ -146,7 +156,7 @@ def exit_of(flight: Flight, stage: Stage) -> tuple[int | None, str | None]:
     if head is not None and flight.processes[stage.head].role != "wrapper" and (head != (0, None) or not stage.failed):
         return head
     bad = [end for end in known if end != (0, None)]
-    faults = [end for end in bad if end[1] not in _ASKING]
+    faults = [end for end in bad if end[1] not in ASKING]
     if faults:
         return faults[0]
     if head is not None and head != (0, None):
@@ -162,15 +172,15 @@ def distinguishing_arguments(stage: Stage, stages: Iterable[Stage]) -> str:
     """The arguments of a stage that not all stages of the same program have: ``--seed 2``."""
     others = [other.command.split() for other in stages if other.program == stage.program and other is not stage]
     words = stage.command.split()
-    kept = []
+    differing = []
     for place, word in enumerate(words):
         differs = any(word not in other for other in others)
         names_value = (
             word.startswith("-") and place + 1 < len(words) and any(words[place + 1] not in other for other in others)
         )
         if differs or names_value:
-            kept.append(word)
-    return " ".join(kept)[:_LONGEST_ARGUMENTS]
+            differing.append(word)
+    return clean(" ".join(differing))[:_LONGEST_ARGUMENTS]
 
 
 def join_nodes(flights: Iterable[Flight]) -> list[Stage]:

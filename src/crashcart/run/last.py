@@ -160,6 +160,8 @@ def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
     if text is None:
         with contextlib.suppress(OSError):
             os.kill(child, signal.SIGKILL)
+        if job.status or job.ended_badly:
+            job.say("the answer was not ready in time. The whole answer: crashcart why")
     os.waitpid(child, 0)
     with contextlib.suppress(ValueError):
         data = json.loads(text or b"")

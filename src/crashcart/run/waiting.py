@@ -116,7 +116,8 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     in_collective = [waits_for_others(one) for one in others]
     communicates = kind == COLLECTIVE or any(in_collective)
     asks_again = kind == COLLECTIVE or _asks_again(frames)
-    reasons = [_why_open(pid, thread, ends, communicates=communicates) for thread in threads if thread is not main]
+    threads = [*(thread for thread in threads if thread is not main), main]
+    reasons = [_why_open(pid, thread, ends, communicates=communicates) for thread in threads[:-1]]
     reasons.append(_why_open(pid, main, ends, communicates=communicates, asks_again=asks_again))
     reason = next((reason for reason in reasons if reason and reason != _WAKES), "")
     excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
@@ -126,7 +127,8 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     if not reason and kind == CLOSED and words in _SET_BY_HANDLERS and _handles_signals(pid):
         reason = "a signal may end the wait: it has a handler"
     partners = frozenset().union(*(_partners(pid, thread, ends) for thread in threads))
-    left = max((thread.seconds_left for thread in threads if thread.seconds_left is not None), default=None)
+    sleepers = [thread for thread, why in zip(threads, reasons, strict=True) if why == _WAKES]  # no time-out of a collective
+    left = max((thread.seconds_left for thread in sleepers if thread.seconds_left is not None), default=None)
     return ProcessWait(pid, OPEN if reason else kind, words, reason, partners, left, main_sleeps=reasons[-1] == _WAKES)
 
 

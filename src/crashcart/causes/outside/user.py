@@ -1,6 +1,6 @@
 """A person, or another program, ended the run: Ctrl-C, a closed terminal, a cancelled job, ``kill -9``.
 
-What happens: the launcher or the program receives SIGINT, SIGHUP or SIGKILL while everything was healthy.
+What happens: the launcher or the program receives SIGINT, SIGHUP, SIGTERM or SIGKILL while everything was healthy.
 
 Why: someone pressed Ctrl-C; or the terminal or SSH session was closed. ``nohup`` does not protect ``torchrun``: it
 installs its own handler for SIGHUP and passes the signal on.
@@ -8,7 +8,8 @@ installs its own handler for SIGHUP and passes the signal on.
 How it shows: ``Received 1 death signal`` (SIGHUP) or ``2`` (SIGINT), ``closing signal SIGHUP``, ``Hangup``,
 ``KeyboardInterrupt``, ``^C``, exit 129 or 130. A ``KeyboardInterrupt`` is often only how a person got out of a hang:
 then the interrupted frame (a queue, a lock, a barrier) and the silence before it tell the cause. A recording tells who sent
-the signal; a SIGKILL has no sender, and is put here when the kernel killed nobody for memory, memory was not short, no other
+the signal. A SIGTERM that reached one process, and not the recorder around the job, is put here: a scheduler signals the
+whole job. A SIGKILL has no sender, and is put here when the kernel killed nobody for memory, memory was not short, no other
 rank had failed and crashcart did not send it.
 
 What to do: resume from the last checkpoint; after a hang-up run under ``tmux``, ``screen``, ``systemd-run`` or the scheduler
