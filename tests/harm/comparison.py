@@ -53,6 +53,7 @@ _OWN_LINE = re.compile(rb"crashcart: [^\n]*\n")
 _RANDOM_NAME = re.compile(r"(^(?:|tmp|.*?[-_]))[a-z0-9_]{8}(?=\.\w+$|$)|\d+")
 # As the logs of torch begin their lines: `[W1116 04:37:33.828594804 File.cpp:16]`, `W1116 04:37:01.126000 5205 torch/...]`
 _LOG_TIME_AND_PID = re.compile(r"(?<![A-Za-z0-9])([DVIWEFC])\d{4} \d\d:\d\d:\d\d\.\d+(?: +\d+(?= ))?")
+_ANSWER = re.compile(r"[^\n\x03\x04]*[\n\x03\x04]")  # a line, Ctrl-C or Ctrl-D: each answers a prompt of its own
 _SUBREAPER = 36
 _SETTLE_SECONDS = 4.0  # for processes that are on their way out when the command ends
 _LAST_OUTPUT_SECONDS = 2.0
@@ -238,11 +239,11 @@ def _run_on_a_terminal(
     reader = threading.Thread(target=_read_all, args=(terminal, output), daemon=True)
     reader.start()
     deadline = time.monotonic() + program.timeout_seconds
-    for number, line in enumerate((program.stdin or "").splitlines(keepends=True), 1):
+    for number, answer in enumerate(_ANSWER.findall(program.stdin or ""), 1):
         # Typed after its prompt, as by a person: what is typed earlier is echoed before or after other output, by chance.
         while output.count(matrix.PROMPT) < number and time.monotonic() < deadline and reader.is_alive():
             time.sleep(0.02)
-        os.write(terminal, line.encode())
+        os.write(terminal, answer.encode())
     status = _wait(pid, program.timeout_seconds)
     processes = _left_behind()
     reader.join(_LAST_OUTPUT_SECONDS)

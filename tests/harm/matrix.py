@@ -229,7 +229,7 @@ _ROWS = [
         "python outputs.py interrupted",
         name="output-interrupted-on-a-terminal",
         terminal=True,
-        stdin="word\n\x03\n",
+        stdin="word\n\x03",
         exit_code=7,
         ci=True,
     ),

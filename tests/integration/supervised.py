@@ -12,7 +12,7 @@ CRASHCART = [sys.executable, "-m", "crashcart.cli", "run"]
 
 def run(*command: str, flags: tuple[str, ...] = (), **more: object) -> subprocess.CompletedProcess[str]:
     line = [*CRASHCART, *flags, "--", *command]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, **more)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(line, capture_output=True, text=True, timeout=200, check=False, **more)  # type: ignore[call-overload,no-any-return]
 
 
 def start(*command: str, flags: tuple[str, ...] = (), **more: object) -> subprocess.Popen[bytes]:
@@ -24,7 +24,7 @@ def the_run(folder: Path) -> Path:
     return found
 
 
-def until(condition: object, seconds: float = 20.0) -> None:
+def until(condition: object, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it did not happen in time"
