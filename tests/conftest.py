@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CRASHCART_RUNS", raising=False)
     return tmp_path
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is beyond the sample of a family of tests is `long`; only tests of real processes are tried again."""
+    sizes: Counter[tuple[Path, str]] = Counter()
+    for item in items:
+        sample = item.get_closest_marker("sample")
+        if sample is not None:
+            family = (item.path, getattr(item, "originalname", item.name))
+            sizes[family] += 1
+            if sizes[family] > sample.args[0]:
+                item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("processes") is not None:
+            item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 def pytest_configure() -> None:

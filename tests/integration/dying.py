@@ -30,7 +30,7 @@ CRASHCART = [sys.executable, "-m", "crashcart.cli", "run", "--quiet"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
-PATIENCE = 40.0
+PATIENCE = 200.0
 
 
 # Two ranks that train for ever, unless something happens: the first argument says what, on rank 1, at step 5.

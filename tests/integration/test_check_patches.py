@@ -20,11 +20,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from started import started
 from test_plans import EXPECTED, Section, sections
 
+pytestmark = pytest.mark.processes
+
 SAFETIES = frozenset({"exact", "same-recipe", "changes-training"})
 STARTED = [section for section in sections() if section.of("run") or section.of("runs")]
 pytest.importorskip("torch")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("section", STARTED, ids=lambda section: f"{section.file}: {section.title}")
 def test_patched_job_runs(section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies, it is patched, it runs through, and nothing more is said about it."""

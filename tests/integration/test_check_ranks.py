@@ -20,6 +20,8 @@ from started import started
 if TYPE_CHECKING:
     from crashcart.model import Diagnosis
 
+pytestmark = pytest.mark.processes
+
 pytest.importorskip("torch")
 
 MEETING = """\
@@ -196,6 +198,7 @@ def test_an_index_that_every_rank_builds_is_built_once() -> None:
     assert run.stdout.split() == ["50000", "50000"]
 
 
+@pytest.mark.long
 def test_a_training_outlives_a_server_that_never_answers() -> None:
     """A row that cannot be told in time is not told."""
     Path("dashboard.py").write_text(CLIENT, encoding="utf-8")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.processes
+
 TRAIN = """
     import os, sys, torch
     ours = {name.rpartition(".")[2]: module for name, module in sys.modules.items() if name.startswith("_crashcart_inside.")}

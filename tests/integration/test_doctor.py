@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 SOURCE = str(Path(__file__).parents[2] / "src")
 ABSENT = "crashcart0"
 SYSTEM_PYTHON = "/usr/bin/python3"

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Start = Callable[..., subprocess.Popen[bytes]]
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 PATIENCE = 100.0
 SECONDS = 24.0  # --hang-seconds: announced early after 6 s, else not before 24 s
 LOOP = """
@@ -143,6 +145,7 @@ dist.barrier()
 """
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("code", "launcher", "rank", "words"),
     [
@@ -205,6 +208,7 @@ SILENCE = 15.0  # longer than the early limit, shorter than the late one
 LONG_PAUSE = "steps(20); time.sleep(40); steps(5)\n"  # longer than the late limit too
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "code",
     [SLEEPS, TIMER, REMOTE, ASKS, HANDLER, LONG_PAUSE],
@@ -242,6 +246,7 @@ def test_a_stopped_rank_is_called_stopped(start: Start, tmp_path: Path) -> None:
     until(lambda: events(tmp_path, "goes-on"))
 
 
+@pytest.mark.long
 def test_a_run_that_stands_still_is_said_to_before_the_alarm(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +281,7 @@ for number, batch in enumerate(loader):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", ["", "dist.barrier()\n"], ids=["leaves", "barrier"])
 def test_a_batch_that_one_rank_skips_is_a_desync_with_counters(start: Start, tmp_path: Path, end: str) -> None:
     """The rank that skipped ends with 0, or waits in a barrier until the time-out; the other only notices."""

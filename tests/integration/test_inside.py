@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.processes
+
 
 def test_steps_rates_losses_batches_and_phases_are_seen(tmp_path: Path) -> None:
     job = run(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_program_computes_the_same_to_the_bit_and_prints_the_same(tmp_path: Path) -> None:
     code = (
@@ -143,6 +145,7 @@ def test_forks_threads_and_closed_handles(tmp_path: Path) -> None:
     assert all(process.of("hello") for process in job.processes)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_torch_compile_sees_no_difference(tmp_path: Path, backend: str) -> None:
     code = (

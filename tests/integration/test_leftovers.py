@@ -20,6 +20,8 @@ from supervised import CRASHCART, gone, python, until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.processes
+
 STOP = [*CRASHCART, "--quiet", "--on-hang", "stop", "--grace", "2", "--"]
 WRITE_PID = "open(f'pid-{name}', 'w').write(str(os.getpid()))"
 HANGING_RANKS = f"""
@@ -101,7 +103,7 @@ def test_a_job_that_saves_for_longer_than_any_grace_is_not_killed(folder: Path) 
     assert job.stdout.readline() == b"ready\n"
     job.terminate()
     assert job.stdout.read() == b"saved\n"
-    assert job.wait(20) == 0
+    assert job.wait(150) == 0
     assert "sent" not in [event["kind"] for event in stopped.events(folder, "sent")]
 
 
@@ -121,7 +123,7 @@ def test_what_a_shell_leaves_after_a_signal_to_its_group_is_what_it_leaves_bare(
         until((folder / "ready").exists)
         until(lambda: os.getsid(pid(folder, "session")) == pid(folder, "session"))
         os.killpg(job.pid, number)
-        job.wait(30)
+        job.wait(150)
         time.sleep(0.5)  # the others of the group end when they get to run
         pids = {name: pid(folder, name) for name in names}
         results.append({name: gone(one) for name, one in pids.items()})
@@ -138,7 +140,7 @@ def test_neither_keeper_nor_witness_outlives_the_run(folder: Path) -> None:
         job = subprocess.Popen(
             [*CRASHCART, "--quiet", "--", *command], start_new_session=True, env={**os.environ, "TRACE": str(folder)}
         )
-        job.wait(60)
+        job.wait(150)
         assert not marked(folder)
 
 
@@ -181,5 +183,5 @@ def test_witnesses_that_were_stopped_are_not_left(folder: Path) -> None:
     for one in witnesses:
         os.kill(one, signal.SIGSTOP)
     (folder / "end").touch()
-    assert job.wait(30) == 0
-    until(lambda: not marked(folder), 5)
+    assert job.wait(150) == 0
+    until(lambda: not marked(folder), 60)

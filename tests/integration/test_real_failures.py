@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.processes
+
 SET_UP = """
 import os, sys, time
 import torch
@@ -163,6 +165,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: f"{program.cause} {program.ranks or ''}".strip())
 def test_the_cause_of_a_real_failure_comes_first(program: Program, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SET_UP + textwrap.dedent(program.code) if program.code else "import sys\n")

@@ -37,12 +37,15 @@ from dying import (
     words,
 )
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return prepared(tmp_path, monkeypatch)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("what", "cause", "says"),
     [
@@ -200,6 +203,7 @@ def test_the_launchers_own_kill_is_an_echo(folder: Path) -> None:
     assert blamed(diagnosis) == ["code/bug"]
 
 
+@pytest.mark.long
 def test_what_ended_an_earlier_attempt_stays_in_the_record(folder: Path) -> None:
     try:
         diagnosis = ran(folder, *training("restart", "--max-restarts", "3"))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 TRAIN = """
     import ctypes, os, sys, time, traceback
     import torch

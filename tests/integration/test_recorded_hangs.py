@@ -20,6 +20,8 @@ from crashcart.verbs.why import why
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -59,6 +61,7 @@ for number in range(10000):
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("code", "cause", "rank", "words"),
     [
@@ -82,12 +85,13 @@ def test_the_rank_that_the_others_wait_for_is_named(
     assert all(word in told for word in words)
 
 
+@pytest.mark.long
 def test_stacks_of_all_ranks_are_on_disk_soon_after_the_stop(folder: Path) -> None:
     run(folder, RANKS, SLEEPS.replace("ODD", "1"), *TORCHRUN)
     flight = read_flight(the_run(folder))
     stopped = next(event for event in flight.of_kind("hang")).details["since"]
-    dump = flight.stacks[0]
-    assert dump.time - stopped < 10
+    dump = next(dump for dump in flight.stacks if dump.time >= stopped)  # a slow start may have had stacks of its own
+    assert dump.time - stopped < 30
     assert {stood.rank for stood in dump.stood if stood.role == "rank"} == {0, 1}
     inner = {stood.rank: [frame.function for frame in stood.frames] for stood in dump.stood if stood.role == "rank"}
     assert inner[1][0] == "wait_for_something"
@@ -136,6 +140,7 @@ wandb.init(project="robot")
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("code", "cause", "words"),
     [
@@ -174,6 +179,7 @@ for number in range(25):
 """
 
 
+@pytest.mark.long
 def test_a_slow_checkpoint_and_a_slow_evaluation_are_no_hangs(folder: Path) -> None:
     """20 and 50 times as long as a step, asleep, and longer than the shortest time after which anything is called a hang."""
     assert run(folder, LOOP, SLOW).returncode == 0

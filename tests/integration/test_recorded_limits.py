@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 pytest.importorskip("torch")
 from dying import CRASHCART, PATIENCE, blamed, prepared, ran, told, training, until, words
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -71,6 +73,7 @@ def test_the_kernels_kill_under_a_memory_limit(folder: Path, limit: Callable[[in
     assert "outside/user" not in blamed(diagnosis)
 
 
+@pytest.mark.long
 def test_memory_that_climbs_until_the_kill_is_a_leak(folder: Path, limit: Callable[[int], dict[str, Any]]) -> None:
     diagnosis = ran(folder, *training("eat slowly"), **limit(1300 << 20))
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/leak", 1)

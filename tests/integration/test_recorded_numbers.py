@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 # Sample 133 is bad in one field; targets may hold NaN that a mask leaves out in every batch.
 TRAIN = """
     import sys, torch

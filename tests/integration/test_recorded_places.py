@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 SPAWNED = """
     import torch, torch.multiprocessing
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 PATIENCE = 120.0
 RANKS = """
     import datetime, time
@@ -72,6 +74,7 @@ def the_run(folder: Path) -> str:
     return str(found)
 
 
+@pytest.mark.long
 def test_ranks_in_different_collectives_are_told_apart_and_a_time_out_is_no_progress(tmp_path: Path) -> None:
     start(tmp_path, APART, 40).wait(PATIENCE)
     seen = (tmp_path / "seen").read_text()

@@ -12,6 +12,8 @@ from crashcart.verbs.why import why
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -88,6 +90,7 @@ def test_an_evaluation_of_no_batch_is_told(folder: Path) -> None:
     assert "no batch in 3 evaluation(s)" in first.signs[0].says
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("restores", [False, True])
 def test_a_learning_rate_that_starts_anew_after_a_resume_is_told(folder: Path, *, restores: bool) -> None:
     for _ in range(2):
@@ -138,6 +141,7 @@ for epoch in range(3):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_in_a_healthy_run_nothing_is_found(folder: Path, ranks: int) -> None:
     # A thread of gloo that has not let go of the last work aborts a process that ends (pytorch#179291).

@@ -17,6 +17,8 @@ import pytest
 import crashcart
 from crashcart.readers.flight import read_flight
 
+pytestmark = pytest.mark.processes
+
 RUN = [sys.executable, "-m", "crashcart.cli", "run", "--"]
 SOURCE = str(Path(crashcart.__file__).parent.parent)
 SYSTEM_PYTHON = "/usr/bin/python3"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from crashcart.flight import Flight
 from supervised import python, run, start, the_run, until
 
+pytestmark = pytest.mark.processes
+
 TRAIN = """
 import sys, torch
 model = torch.nn.Linear(4, 4)
@@ -124,4 +126,4 @@ def test_a_run_that_goes_on_is_told_as_such(folder: Path) -> None:
         assert told.findings == ()
     finally:
         job.send_signal(signal.SIGTERM)
-        job.wait(30)
+        job.wait(150)

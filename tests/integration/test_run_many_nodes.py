@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from crashcart.model import Diagnosis
 
 pytest.importorskip("torch")
+
+pytestmark = pytest.mark.processes
 CRASHCART = [sys.executable, "-m", "crashcart.cli", "run", "--on-hang", "stop", "--grace", "3", "--"]
 FLOOR = "8"
 TRAIN = """
@@ -90,7 +92,7 @@ def two_nodes(folder: Path, what: str, port: int | None = None) -> Iterator[list
         for node in nodes:
             node.terminate()
         for node in nodes:
-            node.wait(60)
+            node.wait(150)
 
 
 def ran(folder: Path, what: str, port: int | None = None) -> Path:
@@ -125,6 +127,7 @@ def listed() -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("what", "cause", "state", "said"),
     [

@@ -23,6 +23,8 @@ from terminal import Terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 CRASHCART = [sys.executable, "-m", "crashcart", "run", "--quiet", "--", sys.executable, "-c"]
 STOPPED = """
 import sys, time
@@ -62,7 +64,7 @@ def on_a_terminal(code: str, keys: bytes, after: bytes, **files: IO[bytes]) -> t
             if after in seen and not typed:
                 typed = True
                 os.write(master, keys)
-    return job.wait(20), seen
+    return job.wait(150), seen
 
 
 def test_the_job_sees_a_terminal_and_its_keys(tmp_path: Path) -> None:
@@ -316,7 +318,7 @@ def test_an_interrupt_that_was_sent_ends_us_as_it_ended_the_job() -> None:
     assert job.stdout is not None
     assert job.stdout.readline() == b"ready\n"
     job.send_signal(signal.SIGINT)
-    assert job.wait(40) == -signal.SIGINT
+    assert job.wait(150) == -signal.SIGINT
 
 
 def test_a_closed_terminal_that_takes_the_reader_with_it_does_not_end_the_job(tmp_path: Path) -> None:
@@ -330,7 +332,7 @@ def test_a_closed_terminal_that_takes_the_reader_with_it_does_not_end_the_job(tm
     os.close(terminal.master)
     until((tmp_path / "done").exists)
     until(lambda: b"line 99" in next(tmp_path.glob("crashcart_runs/*/logs/output.log")).read_bytes())
-    terminal.program.wait(40)
+    terminal.program.wait(150)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +350,7 @@ def test_a_closed_terminal_does_not_end_the_job_of_a_shell(tmp_path: Path, behin
     until((tmp_path / "begun").exists)
     until(lambda: "pid" in facts(tmp_path))
     os.close(terminal.master)
-    terminal.program.wait(40)
+    terminal.program.wait(150)
     time.sleep(0.7)
     assert not (tmp_path / "hung").exists()
     os.kill(facts(tmp_path)["pid"], signal.SIGHUP)

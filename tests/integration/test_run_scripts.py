@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from crashcart.model import Diagnosis, StageReport
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.processes
+
 TORCHRUN = f"{sys.executable} -m torch.distributed.run --standalone --nproc-per-node 2"
 TRAIN = """
     import datetime, os, signal, sys, time
@@ -145,6 +147,7 @@ def test_a_script_that_hides_the_death_of_its_training_has_not_finished(tmp_path
     assert [one["program"] for one in row["stages"] if one["decided"]] == ["train.py"]
 
 
+@pytest.mark.long
 def test_a_job_that_we_stopped_since_it_hung_was_stopped_by_nobody_else(tmp_path: Path) -> None:
     script = "PYTHON prepare.py\nTORCHRUN train.py hang\nPYTHON evaluate.py"
     diagnosis, _ = ran(tmp_path, script, "--on-hang", "stop", "--grace", "5", CRASHCART_HANG_SECONDS="8")
@@ -220,6 +223,7 @@ def test_a_worker_that_leaves_is_the_first(tmp_path: Path) -> None:
     assert "exit code 7" in diagnosis.findings[0].signs[0].says
 
 
+@pytest.mark.long
 def test_of_two_trainings_the_one_that_failed_first_decides(tmp_path: Path) -> None:
     (tmp_path / "long.py").write_text("from steps import steps\nsteps(3000)\n")
     (tmp_path / "fails.py").write_text("from steps import steps\nsteps(50)\nraise KeyError('teacher')\n")

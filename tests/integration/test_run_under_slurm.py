@@ -24,6 +24,8 @@ from crashcart.verbs.why import why
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.processes
+
 CRASHCART = [sys.executable, "-m", "crashcart.cli", "run", "--grace", "2", "--"]
 JOB = """
     import os, signal, sys, time
@@ -75,7 +77,7 @@ def ran(
     until(lambda: "job" in json.loads((the_run(folder) / "run.json").read_text()))
     pids = map(str, tree_of(job.pid) if reaches == "everybody" else [job.pid])
     subprocess.run(["./slurmstepd", "-S", "-c", STEPD, str(int(number)), *pids], check=True, cwd=folder)
-    code = job.wait(60)
+    code = job.wait(150)
     with (folder / "slurm-77.out").open("a") as out:
         out.write(last_words)
     return code

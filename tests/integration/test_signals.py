@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 BARE: list[str] = []
 SUPERVISED = [*CRASHCART, "--quiet", "--"]
 # Four processes that write down every signal they get: the first one, a child in its group, one in a group of its own, one in a
@@ -113,7 +115,7 @@ def running(folder: Path, before: list[str], *arguments: str, program: str = "tr
     finally:
         (folder / "end").touch()
         try:
-            job.wait(60)
+            job.wait(150)
         finally:
             for one in (folder / "ready-first", folder / "ready-child", folder / "ready-group", folder / "ready-session"):
                 with contextlib.suppress(OSError, ValueError):
@@ -186,7 +188,7 @@ def test_a_timeout_around_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
     results = []
     for name, before in (("bare", BARE), ("supervised", SUPERVISED)):
         with running(tmp_path / name, ["timeout", *flags, "-s", "USR1", "6", *before]) as job:
-            until(lambda folder=tmp_path / name: got(folder), 30)
+            until(lambda folder=tmp_path / name: got(folder), 60)
             results.append(set(settled(tmp_path / name)))
             assert job.poll() is None
     assert results[0] == results[1]
@@ -255,7 +257,7 @@ def test_a_timeout_that_kills_leaves_no_job(tmp_path: Path) -> None:
     """`timeout -k` kills its process group, which the job would have been in."""
     command = ["timeout", "-k", "1", "4", *SUPERVISED, sys.executable, "-c", IGNORES_TERM]
     job = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
-    assert job.wait(60) == -signal.SIGKILL
+    assert job.wait(150) == -signal.SIGKILL
     until(lambda: gone(int((tmp_path / "pid").read_text())))
     until(lambda: any(tmp_path.glob("crashcart_runs/*/exit.json")))
 
@@ -268,7 +270,7 @@ def test_a_kill_reaches_the_job_only_through_the_group(tmp_path: Path, kill: Cal
         until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         first = int((tmp_path / "pid").read_text())
         kill(job.pid, signal.SIGKILL)
-        job.wait(20)
+        job.wait(150)
         if kill is signal_group:
             until(lambda first=first: gone(first))
         else:

@@ -15,6 +15,8 @@ import crashcart
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -30,7 +32,7 @@ def test_the_command_takes_our_place(folder: Path, monkeypatch: pytest.MonkeyPat
         " [name for name in os.environ if name.startswith('CRASHCART_')]); sys.exit(3)"
     )
     job = subprocess.Popen([*CRASHCART, "--", *python(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    out, errors = job.communicate(timeout=30)
+    out, errors = job.communicate(timeout=150)
     assert (job.returncode, out) == (3, f"{job.pid} False []\n")
     assert errors == "crashcart: CRASHCART=off: the command runs without crashcart.\n"
     assert list(folder.iterdir()) == []

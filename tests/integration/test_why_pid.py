@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Start = Callable[..., subprocess.Popen[str]]
 
+pytestmark = pytest.mark.processes
+
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
 PLAIN = (sys.executable,)
 FLOOR = 5.0
@@ -92,7 +94,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         for pipe in (job.stdin, job.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
-        job.wait(30)
+        job.wait(150)
 
 
 @pytest.fixture(params=["py-spy", "no py-spy"])
@@ -166,6 +168,7 @@ def told(diagnosis: Diagnosis) -> str:
     return first.signs[0].says + " ".join(item.quote for item in first.signs[0].evidence)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("code", "answer", "words", "more"),
     [
@@ -189,6 +192,7 @@ def test_who_keeps_a_job_and_by_what_is_told(
     assert job.poll() is None
 
 
+@pytest.mark.long
 def test_the_same_is_told_from_a_rank_and_from_the_launcher(start: Start) -> None:
     job = start(RANKS + OPTIMIZER + SLEEPS, *TORCHRUN)
     ranks = [pid for pid in descendants(job.pid) if b"train.py" in open(f"/proc/{pid}/cmdline", "rb").read()]  # noqa: SIM115
@@ -213,6 +217,7 @@ else:
     assert (diagnosis.ending.state, diagnosis.ending.first_rank) == ("hung", None)
 
 
+@pytest.mark.sample(1)
 def test_a_rank_that_was_stopped_is_named_and_goes_on_afterwards(start: Start, *, spies: bool) -> None:
     del spies
     code = RANKS + OPTIMIZER + "for number in range(10000):\n    step(torch.randn(4, 8))\n    number == 10 and ready()\n"
@@ -253,6 +258,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.sample(1)
 def test_ranks_that_were_spawned_are_told_apart(start: Start, *, spies: bool) -> None:
     del spies
     diagnosis = why(pid=start(SPAWNED).pid)
@@ -260,6 +266,7 @@ def test_ranks_that_were_spawned_are_told_apart(start: Start, *, spies: bool) ->
     assert (diagnosis.ending.state, diagnosis.ending.first_rank) == ("hung", 0)
 
 
+@pytest.mark.long
 def test_a_rank_that_waits_for_one_that_never_came(start: Start) -> None:
     if spy() is None:
         pytest.skip("py-spy is not installed")
@@ -274,6 +281,7 @@ dist.init_process_group("gloo", init_method="file://" + os.path.abspath("meeting
     assert "for rank 1, not among these processes" in told(diagnosis)
 
 
+@pytest.mark.long
 def test_a_lock_without_a_stack_is_not_explained_but_told(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     job = start("import threading\nprint('ready', flush=True)\nthreading.Event().wait()\n")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -313,6 +321,7 @@ SPINS = "print('ready', flush=True)\nwhile True:\n    pass\n"
 CHILD = "import subprocess, sys\nprint('ready', flush=True)\nsubprocess.run([sys.executable, '-c', 'while True: pass'])\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("code", "launcher"),
     [
@@ -331,6 +340,7 @@ def test_a_job_that_moves_is_told_as_moving(start: Start, code: str, launcher: t
     assert headline(diagnosis).startswith("The job moves: ")
 
 
+@pytest.mark.sample(1)
 def test_a_program_that_asks_its_user_hangs_no_more_than_it_did(start: Start, *, spies: bool) -> None:
     del spies
     job = start("print('ready', flush=True)\nprint(input())\n")
@@ -377,6 +387,7 @@ def test_a_job_under_crashcart_run_is_told_with_its_recording(start: Start, tmp_
     assert not (folder / "findings.json").exists()
 
 
+@pytest.mark.long
 def test_the_json_has_the_state_and_the_rank(start: Start) -> None:
     job = start(RANKS + OPTIMIZER + SLEEPS, *TORCHRUN)
     command = [sys.executable, "-m", "crashcart", "why", "--json", "--pid", str(job.pid)]

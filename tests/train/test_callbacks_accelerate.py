@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Accelerator: Any = import_module("accelerate").Accelerator  # without its types, which differ between versions
 
-pytestmark = pytest.mark.filterwarnings("ignore:StepGuard")
+pytestmark = [pytest.mark.processes, pytest.mark.filterwarnings("ignore:StepGuard")]
 
 
 def prepared(accumulate: int = 1, scale: float | None = None, **options: Any) -> tuple[Any, Any, Any, Any, Any]:

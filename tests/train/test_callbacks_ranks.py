@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = Path(__file__).parent / "programs" / "two_framework_ranks.py"
 
 
@@ -39,6 +41,7 @@ def launch(framework: str, kind: str, folder: Path) -> tuple[list[dict[str, Any]
     return told, [rank.returncode for rank in ranks], "\n".join(error[-3000:] for _, error in said)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("framework", ["transformers", "lightning"])
 def test_a_nan_of_one_rank_is_everybodys_without_the_callback_and_nobodys_with_it(framework: str, tmp_path: Path) -> None:
     told, codes, errors = launch(framework, "alone", tmp_path)

@@ -19,6 +19,8 @@ from torch.nn.utils.rnn import pack_sequence
 
 from crashcart.train import chunks
 
+pytestmark = pytest.mark.processes
+
 PROGRAMS = Path(__file__).parent / "programs"
 Pair = namedtuple("Pair", ["image", "label"])  # noqa: PYI024 - as older code writes it
 

@@ -21,6 +21,8 @@ from torch.nn.utils import clip_grad_norm_
 
 from crashcart.train import clip_by_module
 
+pytestmark = pytest.mark.processes
+
 PROGRAMS = Path(__file__).parent / "programs"
 LIMITS = {"depth_head": 0.5, "aggregator.*": 0.3}
 

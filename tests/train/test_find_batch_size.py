@@ -17,6 +17,8 @@ from torch import nn
 
 from crashcart.train import find_batch_size
 
+pytestmark = pytest.mark.processes
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

@@ -17,6 +17,8 @@ import pytest
 
 from crashcart.train import per_worker
 
+pytestmark = pytest.mark.processes
+
 h5py = pytest.importorskip("h5py")
 lmdb = pytest.importorskip("lmdb")
 import numpy as np  # noqa: E402 - h5py brings it

@@ -18,6 +18,8 @@ from torch import nn
 
 from crashcart.train import safe_eval_batch
 
+pytestmark = pytest.mark.processes
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

@@ -20,6 +20,8 @@ from crashcart import checkpoints
 from crashcart.train import atomic_folder, newest_valid, save_atomic
 from crashcart.train.saving import leftovers as left
 
+pytestmark = pytest.mark.processes
+
 PROGRAMS = Path(__file__).parent / "programs"
 
 

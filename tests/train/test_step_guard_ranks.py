@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = Path(__file__).parent / "programs" / "guarded_ranks.py"
 ROUNDING = 2e-7
 Scenes = list[dict[str, dict[str, Any]]]

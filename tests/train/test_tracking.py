@@ -23,6 +23,8 @@ from crashcart.train.tracking.sync import copies
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.mark.parametrize(
     ("folder", "says"), [("empty", "holds no local copy of a tracker"), ("gone", "cannot be read: No such")]
@@ -222,7 +224,7 @@ def test_training_ends_as_it_would_whatever_the_tracker_does(tmp_path: Path, sce
     begin = time.monotonic()
     done = run(scenario, tmp_path)
     assert (done.returncode, done.stdout) == (code, says), done.stderr
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 90
     assert len(kept(tmp_path)) == (20 if scenario == "raises" else 50)
     assert done.stderr.count("training goes on") == (scenario in ("hangs", "leaves"))
 

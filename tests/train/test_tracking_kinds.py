@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def mute_server() -> Iterator[str]:
@@ -68,7 +70,7 @@ def test_ours_trains_on_with_a_server_that_never_answers_and_ends_within_its_lim
     done = run("our_wandb", tmp_path / "copy", 40, WANDB_BASE_URL=mute_server, WANDB_API_KEY="a" * 40)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["run unknown unknown True", "trained"]
-    assert time.monotonic() - begin < 25
+    assert time.monotonic() - begin < 90
     assert [row["args"] for row in kept(tmp_path / "copy")][:2] == [[{"loss": 1.0}], [{"depth": 0}]]
     assert len(kept(tmp_path / "copy")) == 100
     assert "100 of 100 rows did not reach wandb" in done.stderr

@@ -21,6 +21,8 @@ from crashcart.train.ranks.noticeboard import StoreBoard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = str(Path(__file__).parent / "programs" / "turns.py")
 LIMIT = 90
 NOT_PASSED_ON = (
@@ -148,7 +150,7 @@ def test_a_rank_0_that_is_killed_with_the_store_ends_the_waiting() -> None:
     assert [code for code, _text in ended] == [-9, 1]
     assert "FirstRankError: Rank 0 (pid " in ended[1][1]
     assert "was killed or crashed while it prepared" in ended[1][1]
-    assert float(ended[1][1].partition("waited ")[2].split()[0]) < 6
+    assert float(ended[1][1].partition("waited ")[2].split()[0]) < 30
 
 
 def test_a_rank_0_that_ends_without_any_call_is_told() -> None:
@@ -210,6 +212,7 @@ def test_ranks_without_a_store_meet_in_a_folder_and_notes_of_the_job_before_do_n
         assert float(later[3]) >= float(first[3])
 
 
+@pytest.mark.long
 def test_where_no_launcher_told_the_local_ranks_the_first_to_come_prepares() -> None:
     done = subprocess.run(
         [sys.executable, PROGRAM, "unmarked"], env=environment(), capture_output=True, text=True, timeout=LIMIT, check=True

@@ -12,7 +12,10 @@ import pytest
 
 from crashcart.run.ends import Ends
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs descriptors of processes")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs descriptors of processes"),
+]
 
 Told = list[tuple[float, int, dict[str, int | str]]]
 

@@ -17,6 +17,8 @@ from crashcart.live.job import Job, find_job
 from crashcart.run.outside.ends import Ends
 from crashcart.run.outside.waits import wait_of
 
+pytestmark = pytest.mark.processes
+
 WAITING = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('ready', flush=True); s.recv(1)"
 PAIR = """
 import os, sys

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from crashcart.run.outside.process import Process
 
+pytestmark = pytest.mark.processes
+
 
 @contextmanager
 def job(code: str, mark: str, *arguments: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], Tree]]:

@@ -14,6 +14,8 @@ from crashcart.run.stopping import GRACE_SECONDS, Stopping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.processes
+
 
 class Clock:
     def __init__(self) -> None:

@@ -35,6 +35,8 @@ from crashcart.run.waiting import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.processes
+
 STANDARD = "/usr/lib/python3.11/"
 PACKAGES = "/env/lib/python3.11/site-packages/"
 OWN = Frame("/home/me/train.py", 7, "main")
