@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from crashcart.checkpoints import zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
+from crashcart.numbers import json_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def _header(span: Span) -> tuple[dict[str, object], int]:
         raise DamageError(Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)"))
     text = b"".join(span.pieces(_LENGTH.size, length))
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_no_repetition)
+        header = json.loads(text.decode(), object_pairs_hook=_no_repetition, parse_int=json_int)
     except (ValueError, RecursionError) as error:
         raise DamageError(Problem("broken", "its header is not readable JSON")) from error
     if not isinstance(header, dict):

@@ -13,6 +13,8 @@ import time
 from typing import Any
 
 from crashcart.flight import took
+from crashcart.numbers import format_time, json_int
+from crashcart.readers import sound
 from crashcart.recording.folder import nodes_of, read_json
 from crashcart.recording.meeting import lives
 
@@ -108,12 +110,12 @@ def _hangs(path: str) -> str:
             for line in file:
                 if b'"kind": "hang"' in line or b'"kind": "goes-on"' in line:
                     with contextlib.suppress(ValueError):
-                        last = json.loads(line)
+                        last = json.loads(line, parse_int=json_int)
     except OSError:
         return ""
     if not isinstance(last, dict) or last.get("kind") != "hang":
         return ""
-    since = time.strftime("%H:%M", time.localtime(_number(last.get("since")) or _number(last.get("t"))))
+    since = format_time(_number(last.get("since")) or _number(last.get("t")), "%H:%M", utc=False)
     rank = last.get("rank")
     return f"since {since}" + (f", rank {rank}" if isinstance(rank, int) else "")
 
@@ -135,4 +137,4 @@ def _cause_of_all(path: str, rows: list[dict[str, Any]]) -> str | None:
 
 def _number(value: object) -> float:
     """A time of ours, or nothing where the file was damaged."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    return sound.finite(value) or 0.0

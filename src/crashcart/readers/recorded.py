@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.case import ExitStatus
 from crashcart.deaths import finished, stop, trained_well
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
+from crashcart.numbers import format_time
 from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
@@ -136,7 +136,7 @@ def _who(flight: Flight, folder: str) -> str:
     started, ended = facts.get("started"), facts.get("ended") or flight.ending.get("time")
     when = ""
     if isinstance(started, (int, float)) and started > 0:
-        when = f", started {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(started))}"
+        when = f", started {format_time(started, '%Y-%m-%d %H:%M:%SZ')}"
         when += f", took {took(max(0.0, ended - started))}" if isinstance(ended, (int, float)) else ""
     return f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}{when}: {facts.get('command')}"
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import isfinite, isinf
 from typing import Any
 
+from crashcart.numbers import to_int
+
 __all__ = ["ending", "event_details", "facts", "finite", "page_numbers", "place", "row", "whole"]
 
 _NUMBERS = frozenset({
@@ -86,7 +88,7 @@ def finite(value: object) -> float | None:
 def whole(value: object) -> int | None:
     """A number without a fraction."""
     number = finite(value)
-    return int(number) if number is not None and number == int(number) else None
+    return to_int(number) if number == to_int(number) else None
 
 
 def place(value: object) -> int | None:

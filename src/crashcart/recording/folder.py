@@ -15,6 +15,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.recording.files import read_json, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import join, nodes_of
@@ -145,9 +146,9 @@ def _begun(path: str) -> tuple[float, str]:
     """When a run was started, as it says itself: a copy of it is no newer. Where that is damaged, when its command was written."""
     begun = []
     for part in nodes_of(path) or [path]:
-        told = read_json(os.path.join(part, "run.json")).get("started")
-        if isinstance(told, (int, float)):
-            begun.append(float(told))
+        started = to_float(read_json(os.path.join(part, "run.json")).get("started"))
+        if started is not None:
+            begun.append(started)
         else:
             with contextlib.suppress(OSError):
                 begun.append(os.stat(os.path.join(part, "command")).st_mtime)

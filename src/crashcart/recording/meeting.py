@@ -15,6 +15,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_count
 from crashcart.recording.files import read_json
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _number(entry: str, name: str) -> int:
     if entry == name:
         return 1
     number = entry[len(name) + 1 :] if entry.startswith(name + "-") else ""
-    return int(number) if number.isdigit() and int(number) < _MOST else 0
+    return found if (found := to_count(number, 0)) < _MOST else 0
 
 
 def _now(root: str) -> float:

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.kernel.xid import meaning, whose_fault
 from crashcart.record import record
 
@@ -128,7 +129,8 @@ def recognise(message: str) -> tuple[str, dict[str, Any]] | None:
 
 def _details(match: re.Match[str]) -> dict[str, Any]:
     found = {name: value.strip() for name, value in match.groupdict().items() if value and "<unknown>" not in value}
-    return {name: int(value) if name in _NUMBERS else value for name, value in found.items()}
+    read = {name: to_int(value) if name in _NUMBERS else value for name, value in found.items()}
+    return {name: value for name, value in read.items() if value is not None}
 
 
 def _finished(kind: str, details: dict[str, Any]) -> dict[str, Any]:
