@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.inside.layout import JOB
-from crashcart.numbers import to_int
+from crashcart.numbers import to_count, to_int
 from crashcart.record import record
 from crashcart.recording.folder import read_json
 from crashcart.run.outside.files import once
@@ -56,8 +56,8 @@ def find_job(pid: int) -> Job:
     _refuse(pid)
     folder = _run_folder(pid)
     if folder is not None:
-        recorded = read_json(os.path.join(folder, "run.json")).get("job")
-        if isinstance(recorded, int) and os.path.exists(f"/proc/{recorded}"):
+        recorded = to_count(read_json(os.path.join(folder, "run.json")).get("job"))
+        if recorded is not None and os.path.exists(f"/proc/{recorded}"):
             return Job(recorded, entry(recorded, JOB) or _NOBODYS, folder)
     root = _top(pid)
     job = Job(root, _mark(pid), folder)

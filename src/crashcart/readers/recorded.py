@@ -10,6 +10,7 @@ from crashcart.deaths import finished, stop, trained_well
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
 from crashcart.numbers import format_time
+from crashcart.readers import sound
 from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
@@ -43,7 +44,7 @@ class Recorded(NamedTuple):
 def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     """Fill in what the run folders say; those of one job become one flight, of others the last is taken."""
     parts = [part for folder in given for part in nodes_of(folder) or [folder]]
-    facts = [read_json(os.path.join(part, "run.json")) for part in parts]
+    facts = [sound.facts(read_json(os.path.join(part, "run.json"))) for part in parts]
     name = os.path.basename(os.path.abspath(given[0]))
     if len(parts) > 1:
         from crashcart.readers.nodes import read_nodes, same_group
@@ -153,8 +154,8 @@ def _asked(case: Case) -> None:
 
 def _earlier(case: Case, facts: dict[str, Any]) -> None:
     for before in facts.get("before") or ():
-        found = read_json(os.path.join(str(before), "findings.json")).get("findings")
-        told = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+        found = sound.facts(read_json(os.path.join(str(before), "findings.json")))
+        told: dict[str, Any] = next(iter(found.get("findings", ())), {})
         quote = f"an earlier attempt ended with: {told.get('title', 'no finding')} ({told.get('cause')})"
         case.notes.append(Evidence("recorder", quote, str(before)))
 

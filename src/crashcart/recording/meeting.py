@@ -68,10 +68,10 @@ def lives(folder: str, facts: dict[str, Any] | None = None) -> bool:
     facts = read_json(os.path.join(folder, "run.json")) if facts is None else facts
     if facts.get("state", "running") != "running" or os.path.exists(os.path.join(folder, "exit.json")):
         return False
-    machine = facts.get("machine")
+    machine, job = facts.get("machine"), to_count(facts.get("job"))
     boot = machine.get("boot") if isinstance(machine, dict) else None
-    if facts.get("host") == platform.node() and boot in {None, "", boot_id()} and facts.get("job") is not None:
-        return os.path.exists(f"/proc/{facts['job']}")
+    if facts.get("host") == platform.node() and (not boot or boot == boot_id()) and job is not None:
+        return os.path.exists(f"/proc/{job}")
     return time.time() - last_sign(folder) < _ALIVE
 
 

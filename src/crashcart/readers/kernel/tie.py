@@ -113,7 +113,7 @@ def _cards_in_use(flight: Flight) -> frozenset[tuple[int, str, str]]:
     used = {
         to_int(row[index]) for _, tables in flight.samples for row in tables.get("gpu", ()) if row[ours] > 0 <= row[index]
     }
-    buses = (_bus(str(card.get("bus"))) for card in told if isinstance(card, dict) and card.get("index") in used)
+    buses = (_bus(str(card.get("bus"))) for card in told if isinstance(card, dict) and to_int(card.get("index")) in used)
     return frozenset(bus for bus in buses if bus is not None)
 
 
