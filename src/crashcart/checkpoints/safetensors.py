@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from crashcart.checkpoints.spans import Span
 
+_MOST_DIMENSIONS: Final = 64  # as in PyTorch
+_LARGEST_COUNT: Final = 1 << 63
 _LENGTH: Final = struct.Struct("<Q")
 # The library refuses longer headers.
 _HEADER_LIMIT_BYTES: Final = 100_000_000
@@ -95,7 +97,9 @@ def _region(name: str, entry: object, data_start: int) -> zeros.Region:
 
 
 def _are_counts(values: object) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    if not isinstance(values, list) or len(values) > _MOST_DIMENSIONS:
+        return False
+    return all(type(value) is int and 0 <= value < _LARGEST_COUNT for value in values)
 
 
 def _problems(span: Span, regions: list[zeros.Region], data_start: int) -> Iterator[Problem]:

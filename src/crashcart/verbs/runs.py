@@ -58,7 +58,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{'':{width}}  {rest}"
         if row["damaged"]:
             yield from wrap(
-                f"Damaged, and left out: {', '.join(row['damaged'])}.",
+                f"Not used, because damaged: {', '.join(row['damaged'])}.",
                 _WIDE,
                 initial_indent="  ",
                 subsequent_indent="  ",

@@ -122,15 +122,17 @@ def recognise(message: str) -> tuple[str, dict[str, Any]] | None:
     for rule in _RULES:
         if rule.literal in message:
             match = rule.pattern.search(message)
-            if match:
-                return rule.kind, _finished(rule.kind, _details(match) | dict(rule.also))
+            details = _details(match) if match else None
+            if details is not None:
+                return rule.kind, _finished(rule.kind, details | dict(rule.also))
     return None
 
 
-def _details(match: re.Match[str]) -> dict[str, Any]:
+def _details(match: re.Match[str]) -> dict[str, Any] | None:
+    """What the parts of a message say; None where a number is none that a kernel writes."""
     found = {name: value.strip() for name, value in match.groupdict().items() if value and "<unknown>" not in value}
     read = {name: to_int(value) if name in _NUMBERS else value for name, value in found.items()}
-    return {name: value for name, value in read.items() if value is not None}
+    return None if None in read.values() else read
 
 
 def _finished(kind: str, details: dict[str, Any]) -> dict[str, Any]:
