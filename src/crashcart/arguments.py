@@ -12,6 +12,7 @@ from crashcart.version import __version__
 __all__ = ["OUR_OWN_FAILURE", "parser"]
 
 OUR_OWN_FAILURE = 125
+_LONGEST_SECONDS = 1e9  # 31 years: no clock of the system waits longer
 
 TYPE_CHECKING = False  # importing typing would cost a tenth of `--help`
 if TYPE_CHECKING:
@@ -105,15 +106,15 @@ class _Parser(argparse.ArgumentParser):
 
 def _seconds(text: str) -> float:
     value = to_float(text, -1.0)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text} is no length of time in seconds")
+    if not 0 <= value < _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is no length of time in seconds")
     return value
 
 
 def _whole_number(text: str) -> int:
     value = to_int(text)
     if value is None:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number")
     return value
 
 

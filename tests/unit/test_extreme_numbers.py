@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
 import subprocess
@@ -283,3 +284,48 @@ def test_a_run_says_which_of_its_values_are_damaged(folder: Path, monkeypatch: p
     assert "good" in done.stdout
     told = subprocess.run([sys.executable, "-m", "crashcart", "why"], capture_output=True, text=True, check=True, timeout=60)
     assert "run good of me" in " ".join(told.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["why", "--exit-code", "9" * 5000], 2),
+        (["why", "--exit-code", "1__0"], 2),
+        (["why", "--pid", "²"], 2),
+        (["run", "--grace", "1e400", "--", "true"], 125),
+        (["run", "--hang-seconds", "9" * 400, "--", "true"], 125),
+    ],
+)
+def test_a_flag_that_is_no_number_gets_a_sentence(
+    arguments: list[str], code: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from crashcart.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    said = capsys.readouterr().err
+    assert ended.value.code == code
+    assert "is not a whole number" in said or "is no length of time" in said
+    assert max(map(len, said.splitlines())) < 200
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("size", ["²", "9" * 5000, "1__0", "-5", "nan"])
+def test_an_odd_size_of_the_terminal_costs_nothing(size: str, folder: Path) -> None:
+    (folder / "train.log").write_text(LOGS["memory"])
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "crashcart", "why", "train.log"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": size, "LINES": size},
+    ) as started:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while piece := os.read(ours, 4096):
+                shown += piece
+        os.close(ours)
+        _, said = started.communicate(timeout=60)
+    assert (started.returncode, said) == (0, b"")
+    assert b"gpu-memory/" in shown
