@@ -149,9 +149,11 @@ class Builder:
 
     def _tagged(self, node: Any, tag: str, value: object) -> object:  # noqa: ANN401 - a node of PyYAML
         if tag in _KINDS and isinstance(value, _KINDS[tag]) and isinstance(value, bool) == (tag == "bool"):
-            made = to_float(value, finite=isinstance(value, int)) if tag == "float" else value
-            if made is not None:  # else a whole number that no float can hold
-                return made
+            if tag != "float":
+                return value
+            number = to_float(value, finite=isinstance(value, int))
+            if number is not None:  # else a whole number that no float can hold
+                return number
         if tag == "timestamp" and hasattr(value, "isoformat"):
             return value
         if tag == "binary":
