@@ -6,11 +6,13 @@ import argparse
 import os
 import sys
 
+from crashcart.numbers import to_count, to_float, to_int
 from crashcart.version import __version__
 
 __all__ = ["OUR_OWN_FAILURE", "parser"]
 
 OUR_OWN_FAILURE = 125
+_LONGEST_SECONDS = 1e9  # 31 years: no clock of the system waits longer
 
 TYPE_CHECKING = False  # importing typing would cost a tenth of `--help`
 if TYPE_CHECKING:
@@ -69,8 +71,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
     def __init__(self, prog: str) -> None:
         try:
-            width = int(os.environ.get("COLUMNS", "")) if "COLUMNS" in os.environ else os.get_terminal_size().columns
-        except (OSError, ValueError):
+            width = to_count(os.environ["COLUMNS"], 80) if "COLUMNS" in os.environ else os.get_terminal_size().columns
+        except OSError:
             width = 80
         super().__init__(prog, width=max(40, width - 2))
 
@@ -103,9 +105,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is no length of time in seconds")
+    value = to_float(text, -1.0)
+    if not 0 <= value < _LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is no length of time in seconds")
+    return value
+
+
+def _whole_number(text: str) -> int:
+    value = to_int(text)
+    if value is None:
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number")
     return value
 
 
@@ -150,11 +159,11 @@ def _why(why: _Parser) -> None:
     )
     why.add_argument("--command", metavar="CMD", help="the launch command, as it was typed")
     why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
-    why.add_argument("--exit-code", type=int, metavar="N", help="the exit status of the command (137 is decoded)")
+    why.add_argument("--exit-code", type=_whole_number, metavar="N", help="the exit status of the command (137 is decoded)")
     why.add_argument("--kernel-log", metavar="FILE", help="output of dmesg or journalctl -k, or a kernel log file")
     why.add_argument(
         "--pid",
-        type=int,
+        type=_whole_number,
         metavar="PID",
         help="any process of a job that hangs or crawls now, started with or without crashcart",
     )

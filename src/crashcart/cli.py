@@ -7,6 +7,8 @@ import sys
 
 __all__ = ["main"]
 
+_LONGEST_SIZE = 6  # digits
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +51,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
+    if options.verb != "run":
+        _forget_odd_sizes()
     try:
         return _run(options)
     except CommandError as problem:
@@ -62,6 +66,13 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _complain("the input is nested too deeply to be read.", 2)
     except (OSError, MemoryError) as problem:
         return _complain(f"{str(problem) or 'there is not enough memory for this input'}.", 2)
+
+
+def _forget_odd_sizes() -> None:
+    """Sizes of the terminal that are none: rich takes every digit for a number, and ``int("²")`` raises."""
+    for name in ("COLUMNS", "LINES"):
+        if not os.environ.get(name, "").isascii() or len(os.environ.get(name, "")) > _LONGEST_SIZE:
+            del os.environ[name]
 
 
 def _run(options: argparse.Namespace) -> int:

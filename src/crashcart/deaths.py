@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import Pid, clock
 from crashcart.model import Evidence
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.record import record, replace
 from crashcart.stages import ASKING, exit_of, made_up
@@ -464,7 +465,7 @@ def _carried(flight: Flight, event: Event) -> str | None:
     if kind == "KeyboardInterrupt":
         return "SIGINT"
     match = _SIGNAL.search(str(event.details.get("message", ""))) if kind in _SIGNALLED else None
-    return _NUMBERS.get(int(match[1])) if match else None
+    return _NUMBERS.get(to_int(match[1], 0)) if match else None
 
 
 def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> Death | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.deaths import blamed, finished, first, hung, stopped_first, timed_out_by, whole
 from crashcart.model import Ending, StageReport
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.record import replace
 from crashcart.stages import distinguishing_arguments, exit_of
@@ -100,7 +101,7 @@ def _ending_of_stage(case: Case, flight: Flight, stage: Stage) -> Ending:
     focused = replace(case, flight=replace(flight, stage=stage))
     ranks = focused.flight.ranks if focused.flight is not None else []
     leader = first(focused) if stage.failed else None
-    steps = int(max((one.page.get("steps", 0.0) for one in ranks), default=0.0))
+    steps = to_int(max((one.page.get("steps", 0.0) for one in ranks), default=0.0), 0)
     return Ending(
         state=_state_of_stage(focused, stage, signal),
         exit_code=code,
@@ -126,7 +127,7 @@ def _state_of_stage(case: Case, stage: Stage, signal: str | None) -> State:
 def _as_recorded(case: Case, told: Ending) -> Ending:
     """The same where a recording knows better: who ended first and in which phase, and that somebody asked it to stop."""
     steps = [one.page.get("steps", 0.0) for one in case.flight.ranks] if case.flight is not None else []
-    told = replace(told, optimizer_steps=int(max((one for one in steps if one > 0), default=0)) or None)
+    told = replace(told, optimizer_steps=to_int(max((one for one in steps if one > 0), default=0)) or None)
     if stopped_first(case) is not None or (timed_out_by(case) is not None and first(case) is None):
         return replace(told, state="stopped", first_rank=None)
     if case.flight is not None and case.flight.alive and not hung(case):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from crashcart.numbers import to_int
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -119,7 +121,10 @@ def _all_files(value: dict[str, Any]) -> Grade:
 def _processors(value: dict[str, Any]) -> Grade:
     quota, threads = value["quota"], value["threads"]
     if quota is not None and threads is None and quota * 2 <= value["allowed"]:
-        return "warning", f"torch counts {value['allowed']} and starts as many threads: OMP_NUM_THREADS={max(1, int(quota))}"
+        return (
+            "warning",
+            f"torch counts {value['allowed']} and starts as many threads: OMP_NUM_THREADS={max(1, to_int(quota, 1))}",
+        )
     return OK
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.model import Evidence
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.record import field, record
 
@@ -281,7 +282,7 @@ def program_of(command: str) -> str:
 
 def clock(seconds: float) -> str:
     """The time of day, in UTC, without a clock being asked."""
-    day = int(seconds) % 86400
+    day = to_int(seconds, 0) % 86400
     return f"{day // 3600:02d}:{day // 60 % 60:02d}:{day % 60:02d}Z"
 
 
@@ -317,5 +318,5 @@ def threads_of(text: str) -> list[tuple[str, tuple[Frame, ...]]]:
             threads.append((line, []))
         elif match := _FRAME.search(line) or _SPY_FRAME.search(line):
             name = match["function"].rpartition(".")[2] if spied else match["function"]  # py-spy tells the class too
-            threads[-1][1].append(Frame(match["file"], int(match["line"]), name))
+            threads[-1][1].append(Frame(match["file"], to_int(match["line"], 0), name))
     return [(head, tuple(frames)) for head, frames in threads]

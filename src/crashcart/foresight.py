@@ -13,6 +13,7 @@ from crashcart.cause import Cause, causes
 from crashcart.engine import CONTRIBUTING, WEIGHT, asked
 from crashcart.errors import Missing
 from crashcart.model import Diagnosis, Ending, Evidence, Finding, RuledOut, Sign
+from crashcart.numbers import to_count
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -145,5 +146,6 @@ def _distances(fix: Fix, signs: Sequence[Sign]) -> Iterator[int]:
     for item in (item for sign in signs for item in sign.evidence):
         path, _, line = item.where.rpartition(":")
         for edit in fix.edits:
-            if path and line.isdigit() and edit.span.file.endswith(path):
-                yield abs(int(line) - edit.span.line)
+            number = to_count(line)
+            if path and number is not None and edit.span.file.endswith(path):
+                yield abs(number - edit.span.line)

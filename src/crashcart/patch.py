@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Fix, Span
 from crashcart.names import canonical, spellings
+from crashcart.numbers import to_int
 from crashcart.readers.job.command import typed
 from crashcart.readers.job.config import read_config_text
 from crashcart.readers.job.mending import mend
@@ -95,7 +96,8 @@ def _target(fact: Fact | None, wanted: Any) -> Any:  # noqa: ANN401 - a value of
     new = number * RELATIVE[wanted]
     if isinstance(number, float):
         return new
-    return NOTHING if max(1, int(new)) == number else max(1, int(new))
+    whole = max(1, to_int(new, 1))
+    return NOTHING if whole == number else whole
 
 
 def _edit(fact: Fact, value: Any, edits: list[Edit]) -> Edit | None:  # noqa: ANN401 - a value of any type

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.deaths import first
 from crashcart.model import Sign
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def of_event(event: Event) -> list[Spot]:
     frames = [match for frame in event.details.get("frames") or () if (match := _FRAME.search(str(frame)))]
     told = (str(event.details.get("message", "")), *(str(one) for one in event.details.get("because") or ()))
     carried = next((found for text in told if (found := list(_CARRIED.finditer(text)))), [])
-    return [Spot(match[1], int(match[2]), match[3]) for match in (*frames, *carried)]
+    return [Spot(match[1], to_int(match[2], 0), match[3]) for match in (*frames, *carried)]
 
 
 def of_raised(raised: Raised) -> list[Spot]:

@@ -11,9 +11,10 @@ are counted as the program prints them, from 1.
 from __future__ import annotations
 
 from itertools import combinations
-from math import ceil, isfinite, lcm
+from math import isfinite, lcm
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_int
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def periods(facts: Mapping[str, Fact]) -> dict[str, int | None]:
 
 def _put(found: dict[str, int | None], work: str, period: float | None) -> None:
     if period is not None:
-        found[work] = int(period) if period > 0 else None
+        found[work] = to_int(period) if period > 0 else None
 
 
 def _in_steps(facts: Mapping[str, Fact], name: str) -> float | None:
@@ -93,9 +94,9 @@ def _in_steps(facts: Mapping[str, Fact], name: str) -> float | None:
         return 0
     period = _number(facts, name)
     if period is None or period <= 0 or period >= 1:
-        return period if period is None or period == int(period) else None
+        return period if period is None or period == to_int(period) else None
     total = _number(facts, "train.max_steps")
-    return ceil(total * period) if total and total > 0 else None
+    return to_int(-(-total * period // 1)) if total and total > 0 else None
 
 
 def _times(facts: Mapping[str, Fact], name: str, default: int | None = None) -> float | None:

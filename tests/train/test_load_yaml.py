@@ -403,3 +403,15 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, float) and math.isnan(one):
         return math.isnan(other)
     return bool(one == other) and (not isinstance(one, dt.datetime) or one.tzinfo == other.tzinfo)
+
+
+@pytest.mark.parametrize("text", ["!!float " + "9" * 400, "9" * 400, "0x" + "f" * 5000])
+def test_a_whole_number_that_no_float_can_hold_is_refused_with_its_place(text: str, tmp_path: Path) -> None:
+    @dataclass
+    class Rates:
+        lr: float = 0.0
+
+    path = tmp_path / "a.yaml"
+    path.write_text(f"lr: {text}\n")
+    with pytest.raises(YamlError, match=r"a\.yaml:1:5"):
+        load_yaml(path, Rates)

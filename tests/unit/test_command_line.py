@@ -67,6 +67,7 @@ def test_help_loads_no_verb_and_no_library() -> None:
     assert {name for name in added if name.startswith("crashcart.")} <= {
         "crashcart.cli",
         "crashcart.arguments",
+        "crashcart.numbers",
         "crashcart.version",
     }
     assert len(added) <= 10
@@ -114,7 +115,7 @@ def test_the_first_line_is_the_answer_and_all_fit_into_80_columns(tmp_path: Path
         (["explain", "memory"], 2, "fits several causes"),
         (["why", "--config", "missing.yaml", "-"], 2, "missing.yaml"),
         (["why", "--kernel-log", "missing.txt", "-"], 2, "missing.txt"),
-        (["why", "--exit-code", "many"], 2, "invalid int value"),
+        (["why", "--exit-code", "many"], 2, "many is not a whole number"),
         (["nonsense"], 2, "invalid choice"),
     ],
 )

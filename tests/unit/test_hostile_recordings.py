@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOW = 1_700_000_000.0
 HOSTILE: list[Any] = [
-    None, True, -1, 0, 1, 10**30, 1e308, float("nan"), float("inf"), -float("inf"), "", "x" * 20_000, "\x1b[31m", "nan", [], {},
+    None, True, -1, 0, 1, 10**30, 10**400, 1e308, float("nan"), float("inf"), -float("inf"), "", "x" * 20_000, "\x1b[31m", "nan", [], {},
     [None], [[]], [1, "a", None], {"a": []}, {"pid": "x"}, [{"field": [], "samples": "x"}], ['File "a", line 3, in b'] * 3,
 ]  # fmt: skip
 FAILED = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_int
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,7 +47,7 @@ def per_node(case: Case) -> int | None:
     """How many processes the launch starts on this machine."""
     each = case.number("launch.processes_per_node")
     each = each if each is not None else case.number("launch.processes")
-    return None if each is None else int(each)
+    return to_int(each)
 
 
 def on_cards(case: Case, name: str) -> Iterator[Fact]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import calculate, to_int
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +33,7 @@ def ranks(case: Case) -> int | None:
     """How many processes train together; None where the launch does not say."""
     told = case.number("launch.processes") or case.number("launch.processes_per_node")
     if told is not None:
-        return int(told)
+        return to_int(told)
     kind = case.facts.get("launch.kind")
     if kind is not None and kind.value == "python":
         starts = case.all("code.starts_ranks")
@@ -94,9 +96,8 @@ def names_of(operand: dict[str, Any]) -> list[str]:
 def _calculated(case: Case, operator: str, left: dict[str, Any], right: dict[str, Any]) -> int | None:
     """A product or quotient of whole numbers."""
     one, other = number_of(case, left), number_of(case, right)
-    if type(one) is not int or type(other) is not int or (operator == "//" and other == 0):
-        return None
-    return one // other if operator == "//" else one * other
+    whole = type(one) is int and type(other) is int
+    return to_int(calculate("//" if operator == "//" else "*", one, other)) if whole else None
 
 
 def spread_weights(case: Case) -> bool | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled
 from crashcart.causes._joined import launched_with, ranks, setting
 from crashcart.causes._loaders import loaders
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def epoch_steps(case: Case) -> tuple[int, str, tuple[Evidence, ...]] | None:
     several = ranks(case) or 1
     text = f"{known.count:,} samples in batches of {own[0].batch}" + (f" on {several} ranks" if several > 1 else "")
     text += f", {times:g} of them a step" if times > 1 else ""
-    return int(count // times), text, (*own[0].evidence, *known.evidence, *launched_with(case))
+    return to_int(count // times, 0), text, (*own[0].evidence, *known.evidence, *launched_with(case))
 
 
 def _dealt_by_accelerate(case: Case) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.causes._joined import NEARNESS, setting
 from crashcart.causes.config._arithmetic import Numbers
 from crashcart.model import Edit
+from crashcart.numbers import to_int
 from crashcart.record import field, record, replace
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _resolved(case: Case, fact: Fact) -> Loader:
         if given.get("tree"):
             numbers = Numbers(case)
             made = numbers.value(given["tree"])
-            values[name] = int(made) if made is not None and made == int(made) else None
+            values[name] = to_int(made) if made == to_int(made) else None
             evidence += [one for one in numbers.evidence() if one not in evidence]
         if given.get("key") and (found := setting(case, given["key"])) is not None:
             values[name], span = found.value, found.span

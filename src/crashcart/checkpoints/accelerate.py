@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints import ranks, shards
 from crashcart.checkpoints.model import Problem
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +48,7 @@ def problems(listing: Listing, looks: Looks) -> Iterator[Problem]:
 
 
 def _random_states(listing: Listing, looks: Looks) -> Iterator[Problem]:
-    found = {int(match[1]): name for name in listing.files if (match := _RANDOM.match(name))}
+    found = {to_int(match[1], 0): name for name in listing.files if (match := _RANDOM.match(name))}
     if not found:
         yield Problem("broken", "random_states_0.pkl is missing: the save did not finish (it is written last)")
     missing = ranks.missing_ranks(found)
@@ -62,9 +63,9 @@ def _numbered(listing: Listing) -> Iterator[Problem]:
     groups: dict[tuple[str, str], set[int]] = {}
     for name in listing.files:
         if match := _NUMBERED.match(name):
-            groups.setdefault((match[1], match[3]), set()).add(int(match[2] or 0))
+            groups.setdefault((match[1], match[3]), set()).add(to_int(match[2], 0))
         elif match := _CUSTOM.match(name):
-            groups.setdefault(("custom_checkpoint", "pkl"), set()).add(int(match[1]))
+            groups.setdefault(("custom_checkpoint", "pkl"), set()).add(to_int(match[1], 0))
     for (stem, suffix), numbers in sorted(groups.items()):
         missing = ranks.missing_ranks(numbers)
         if missing and stem != "sampler":

@@ -18,6 +18,7 @@ from crashcart.checkpoints import ranks
 from crashcart.checkpoints.listing import Listing, Looks, pointer_in
 from crashcart.checkpoints.model import Problem
 from crashcart.checkpoints.steps import named_step
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def is_deepspeed(listing: Listing) -> bool:
 
 def problems(listing: Listing, looks: Looks) -> Iterator[Problem]:
     """Say what is missing or does not fit together."""
-    model_ranks = {int(match[1]) for name in listing.files if (match := _MODEL.match(name))}
+    model_ranks = {to_int(match[1], 0) for name in listing.files if (match := _MODEL.match(name))}
     groups = _partitions(listing)
     if not model_ranks and not any(what == "model" for what, _ in groups):
         yield Problem("broken", "the model states are missing")
@@ -53,7 +54,7 @@ def _partitions(listing: Listing) -> dict[tuple[str, int], set[int]]:
     groups: dict[tuple[str, int], set[int]] = {}
     for name in listing.files:
         if match := _PARTITION.match(name):
-            groups.setdefault((match[3], int(match[2])), set()).add(int(match[1]))
+            groups.setdefault((match[3], to_int(match[2], 0)), set()).add(to_int(match[1], 0))
     return groups
 
 
@@ -65,7 +66,7 @@ def _incomplete(groups: dict[tuple[str, int], set[int]], world_sizes: set[int]) 
     largest = max((max(found) + 1 for found in groups.values()), default=0)
     count = min(max(world_sizes, default=largest), 100_000)
     for (what, model_rank), found in sorted(groups.items()):
-        missing = sorted(set(range(max(count, largest))) - found)
+        missing = ranks.missing_below(max(count, largest), found)
         if missing:
             where = f"the {what} states of data-parallel {ranks.in_words(missing)} (model-parallel rank {model_rank})"
             yield Problem("broken", f"{where} are missing")

@@ -16,6 +16,7 @@ from crashcart.checkpoints.listing import Listing, Looks, list_folder, pointer_i
 from crashcart.checkpoints.model import Kind, Look, Problem
 from crashcart.checkpoints.one_file import SUFFIXES, look_at_file
 from crashcart.checkpoints.steps import named_step
+from crashcart.numbers import to_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -135,6 +136,7 @@ def pointed_at(listing: Listing) -> tuple[str, str] | None:
         latest = pointer_in(listing.folder, deepspeed.LATEST)
         return (deepspeed.LATEST, latest) if latest and Path(latest).name == latest else None
     tracked = pointer_in(listing.folder, megatron.TRACKER) if megatron.TRACKER in listing.files else None
-    if tracked and tracked.isdecimal():
-        return megatron.TRACKER, f"iter_{int(tracked):07}"
+    step = to_count(tracked)
+    if step is not None:
+        return megatron.TRACKER, f"iter_{step:07}"
     return None

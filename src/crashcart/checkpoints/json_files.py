@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.spans import opened
+from crashcart.numbers import json_int
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +27,7 @@ def look_at_json(path: Path) -> Look:
     try:
         with opened(path) as span:
             text = span.at(0, span.size)
-        content = json.loads(text.decode("utf-8-sig"))
+        content = json.loads(text.decode("utf-8-sig"), parse_int=json_int)
     except OSError as error:
         return Look("json", (Problem("unknown", f"could not be read: {error.strerror or error}"),))
     except DamageError as damage:

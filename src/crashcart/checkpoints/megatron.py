@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.listing import Listing, Looks, pointer_in
 from crashcart.checkpoints.model import Problem
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ def problems(listing: Listing, looks: Looks) -> Iterator[Problem]:
 
 
 def _missing_ranks(folders: list[str]) -> Iterator[Problem]:
-    found = {tuple(int(number) for number in folder.split("_")[2:]) for folder in folders}
+    found = {tuple(to_int(number, 0) for number in folder.split("_")[2:]) for folder in folders}
     if len({len(rank) for rank in found}) != 1:
         return
     sides = [range(max(numbers) + 1) for numbers in zip(*found, strict=True)]
@@ -64,7 +65,7 @@ def _missing_ranks(folders: list[str]) -> Iterator[Problem]:
 def behind_tracker(listing: Listing) -> Iterator[Problem]:
     """Doubt an iteration that is later than the tracker."""
     tracked = pointer_in(listing.folder.parent, TRACKER)
-    if not tracked or not tracked.isdecimal() or not _ITERATION.match(listing.folder.name) or listing.step is None:
+    if not _ITERATION.match(listing.folder.name) or listing.step is None:
         return
-    if listing.step > int(tracked):
+    if listing.step > to_int(tracked, listing.step):
         yield Problem("doubtful", f"{TRACKER} stands at {tracked}, so this save may not have finished")

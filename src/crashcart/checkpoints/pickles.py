@@ -18,6 +18,7 @@ from typing import Final
 
 from crashcart.checkpoints.model import DamageError, Problem
 from crashcart.checkpoints.paper import Built, Global, Persistent, Pickle, Table
+from crashcart.numbers import to_int
 
 # A million opcodes take about a second and 100 MB; the state of 10,000 tensors has less than half a million.
 MAX_OPCODES: Final = 3_000_000
@@ -137,7 +138,7 @@ def _pairs(values: list[object]) -> Iterator[tuple[object, object]]:
 
 
 def _number(argument: object) -> int:
-    return int(argument) if isinstance(argument, (int, str)) else -1
+    return to_int(argument, -1)
 
 
 def _global(machine: _Machine, argument: object) -> None:

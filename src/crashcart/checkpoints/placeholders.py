@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import Problem, in_words
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from crashcart.checkpoints.spans import Span
@@ -38,7 +39,7 @@ def placeholder(span: Span) -> Problem | None:
 def _text(head: bytes, size: int) -> str | None:
     if head.startswith(_LFS):
         found = _LFS_SIZE.search(head)
-        real = f" of {in_words(int(found.group(1)))}" if found else ""
+        real = f" of {in_words(to_int(found.group(1), 0))}" if found else ""
         return f"a Git LFS pointer ({size} bytes), not the file{real}: run `git lfs pull`"
     if _WEB_PAGE.match(head):
         return f"a web page ({in_words(size)}), not a checkpoint: the download was answered by a page"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+
+_MOST = 10_000
 
 
 def missing_ranks(found: Iterable[int]) -> list[int]:
     """List the ranks below the highest that are not there."""
     present = set(found)
-    return sorted(set(range(max(present, default=-1) + 1)) - present)
+    return missing_below(max(present, default=-1) + 1, present)
+
+
+def missing_below(count: int, present: Collection[int]) -> list[int]:
+    """List the numbers below a count that are not there, the first of them where there are many: a name may say anything."""
+    return list(islice((number for number in range(count) if number not in present), _MOST))
 
 
 def in_words(ranks: Iterable[int]) -> str:

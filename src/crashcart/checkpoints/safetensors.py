@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Final, TypeGuard
 
 from crashcart.checkpoints import zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
+from crashcart.numbers import json_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.checkpoints.spans import Span
 
+_MOST_DIMENSIONS: Final = 64  # as in PyTorch
+_LARGEST_COUNT: Final = 1 << 63
 _LENGTH: Final = struct.Struct("<Q")
 # The library refuses longer headers.
 _HEADER_LIMIT_BYTES: Final = 100_000_000
@@ -59,7 +62,7 @@ def _header(span: Span) -> tuple[dict[str, object], int]:
         raise DamageError(Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)"))
     text = b"".join(span.pieces(_LENGTH.size, length))
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_no_repetition)
+        header = json.loads(text.decode(), object_pairs_hook=_no_repetition, parse_int=json_int)
     except (ValueError, RecursionError) as error:
         raise DamageError(Problem("broken", "its header is not readable JSON")) from error
     if not isinstance(header, dict):
@@ -94,7 +97,9 @@ def _region(name: str, entry: object, data_start: int) -> zeros.Region:
 
 
 def _are_counts(values: object) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    if not isinstance(values, list) or len(values) > _MOST_DIMENSIONS:
+        return False
+    return all(type(value) is int and 0 <= value < _LARGEST_COUNT for value in values)
 
 
 def _problems(span: Span, regions: list[zeros.Region], data_start: int) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.json_files import INDEX_SUFFIX
 from crashcart.checkpoints.model import Look, Problem
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +80,7 @@ def _without_index(listing: Listing) -> Iterator[Problem]:
         index = f"{stem}.{suffix}{INDEX_SUFFIX}"
         if index not in listing.files:
             yield Problem("broken", f"{index} is missing: the save did not finish (it is written last)")
-        names = [f"{stem}-{number:05}-of-{count}.{suffix}" for number in range(1, min(int(count), 10_000) + 1)]
+        names = [f"{stem}-{number:05}-of-{count}.{suffix}" for number in range(1, min(to_int(count, 0), 10_000) + 1)]
         absent = [name for name in names if name not in listing.files]
         if absent:
-            yield Problem("broken", f"{len(absent)} of {int(count)} shards are missing, {absent[0]} first")
+            yield Problem("broken", f"{len(absent)} of {to_int(count)} shards are missing, {absent[0]} first")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from crashcart.numbers import to_int
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -23,14 +25,14 @@ def named_step(name: str) -> int | None:
     for pattern in (_STEP, _COUNTED, _PLAIN):
         found = pattern.search(name)
         if found:
-            return int(found.group(1))
+            return to_int(found.group(1))
     return None
 
 
 def named_epoch(name: str) -> int | None:
     """Read the epoch from a name."""
     found = _EPOCH.search(name)
-    return int(found.group(1)) if found else None
+    return to_int(found.group(1)) if found else None
 
 
 def step_in(numbers: Mapping[str, int]) -> int | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from crashcart.checkpoints.model import DamageError, Problem
 from crashcart.checkpoints.paper import Built, Global, Persistent, Pickle, Table
 from crashcart.checkpoints.zeros import row_items
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +115,9 @@ def keys_of(value: object) -> frozenset[str] | None:
 def numbers_of(value: object) -> Mapping[str, int]:
     """Return the whole numbers of the outermost dict, by key."""
     pairs = pairs_of(value)
-    numbers = {key: found for key, found in pairs if isinstance(key, str) and type(found) is int}
+    numbers = {
+        key: found for key, found in pairs if isinstance(key, str) and type(found) is int and to_int(found) is not None
+    }
     return MappingProxyType(numbers)
 
 

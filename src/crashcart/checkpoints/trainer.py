@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints import ranks, shards
 from crashcart.checkpoints.model import Problem
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def problems(listing: Listing, looks: Looks) -> Iterator[Problem]:
     yield from _resuming(listing)
     if "training_args.bin" not in listing.files:
         yield Problem("doubtful", "training_args.bin is missing, which the Trainer always writes")
-    missing = ranks.missing_ranks(int(match[1]) for name in listing.files if (match := _RANDOM.match(name)))
+    missing = ranks.missing_ranks(to_int(match[1], 0) for name in listing.files if (match := _RANDOM.match(name)))
     if missing:
         yield Problem("broken", f"the random states of {ranks.in_words(missing)} are missing")
     if listing.folder.name.startswith("tmp-"):

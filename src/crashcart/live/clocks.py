@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 
+from crashcart.numbers import to_float, to_int
 from crashcart.run.outside.files import once
 
 __all__ = ["Clocks", "ran"]
@@ -37,8 +38,8 @@ def ran(pid: int) -> tuple[float, int]:
     """Seconds that the main thread has run so far, and how often it was given a processor."""
     try:
         words = once(f"/proc/{pid}/task/{pid}/schedstat", 128).split()
-        return int(words[0]) / 1e9, int(words[2])
-    except (OSError, IndexError, ValueError):
+        return to_int(words[0], 0) / 1e9, to_int(words[2], -1)
+    except (OSError, IndexError):
         return math.nan, -1
 
 
@@ -62,15 +63,12 @@ def _exec_start(path: str) -> float:
     # se.exec_start                                :      22121073.667771
     for line in text.splitlines():
         if line.startswith(b"se.exec_start"):
-            try:
-                return float(line.rpartition(b":")[2]) / 1000
-            except ValueError:
-                return math.nan
+            return to_float(line.rpartition(b":")[2], math.nan) / 1000
     return math.nan
 
 
 def _processor(pid: int) -> int:
     try:
-        return int(once(f"/proc/{pid}/stat", 1024).rpartition(b")")[2].split()[_PROCESSOR])
-    except (OSError, IndexError, ValueError):
+        return to_int(once(f"/proc/{pid}/stat", 1024).rpartition(b")")[2].split()[_PROCESSOR], -1)
+    except (OSError, IndexError):
         return -1

@@ -46,8 +46,8 @@ def _at_loader(seen: Seen) -> bool:
 
 def _memory(watch: Watch) -> Iterator[str]:
     first, last = watch.looks[0], watch.looks[-1]
-    before = {int(row[0]): row[_FAULT] for row in first.tables["process"]}
-    faults = sum(row[_FAULT] - before.get(int(row[0]), row[_FAULT]) for row in last.tables["process"])
+    before = {row[0]: row[_FAULT] for row in first.tables["process"]}
+    faults = sum(row[_FAULT] - before.get(row[0], row[_FAULT]) for row in last.tables["process"])
     rate = faults / max(last.now - first.now, 1.0)
     pressure = last.tables["host"][0][_HOST["pressure_memory"]]
     if rate > _FAULTS and pressure > _PRESSED:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.inside.layout import JOB
+from crashcart.numbers import to_count, to_int
 from crashcart.record import record
 from crashcart.recording.folder import read_json
 from crashcart.run.outside.files import once
@@ -55,8 +56,8 @@ def find_job(pid: int) -> Job:
     _refuse(pid)
     folder = _run_folder(pid)
     if folder is not None:
-        recorded = read_json(os.path.join(folder, "run.json")).get("job")
-        if isinstance(recorded, int) and os.path.exists(f"/proc/{recorded}"):
+        recorded = to_count(read_json(os.path.join(folder, "run.json")).get("job"))
+        if recorded is not None and os.path.exists(f"/proc/{recorded}"):
             return Job(recorded, entry(recorded, JOB) or _NOBODYS, folder)
     root = _top(pid)
     job = Job(root, _mark(pid), folder)
@@ -79,13 +80,13 @@ def _refuse(pid: int) -> None:
     fields = _fields(pid)
     if not fields:
         raise CommandError(f"there is no process {pid}.")
-    parent = int(fields[_PARENT])
+    parent = to_int(fields[_PARENT], 0)
     if fields[0] == "Z":
         raise CommandError(
             f"process {pid} has ended and only waits for its parent {parent} ({_named(parent)}) to collect it; "
             f"try `crashcart why --pid {parent}`."
         )
-    if int(fields[_FLAGS]) & _KERNEL_THREAD:
+    if to_int(fields[_FLAGS], 0) & _KERNEL_THREAD:
         raise CommandError(f"process {pid} ({_named(pid)}) is a thread of the kernel, no program.")
     try:
         once(f"/proc/{pid}/environ", 1)
@@ -159,7 +160,7 @@ def _run_folder(pid: int) -> str | None:
             if os.path.isfile(os.path.join(folder, "run.json")) and os.path.isdir(os.path.join(folder, "recording")):
                 return folder
         fields = _fields(pid)
-        pid = int(fields[_PARENT]) if fields else 0
+        pid = to_int(fields[_PARENT], 0) if fields else 0
         if pid <= 1:
             break
     return None

@@ -115,11 +115,11 @@ def _family_works(watch: Watch, everybody: Sequence[Pace], one: Pace) -> bool:
 
 def _used(watch: Watch, pids: set[int]) -> bool:
     """Whether any of them used the processor over the time of the looks."""
-    columns = {int(row[0]): row for row in watch.looks[0].tables["process"]}
+    columns = {row[0]: row for row in watch.looks[0].tables["process"]}
     span = watch.looks[-1].now - watch.looks[0].now
     for row in watch.looks[-1].tables["process"]:
-        before = columns.get(int(row[0]))
-        if int(row[0]) in pids and before is not None and (row[6] - before[6]) / span > 0.05:  # noqa: PLR2004 - cpu, as Movement has it
+        before = columns.get(row[0])
+        if row[0] in pids and before is not None and (row[6] - before[6]) / span > 0.05:  # noqa: PLR2004 - cpu, as Movement has it
             return True
     return False
 

@@ -16,6 +16,7 @@ from crashcart.flight import frames_of
 from crashcart.inside.layout import FOLDER
 from crashcart.live.clocks import Clocks, ran
 from crashcart.live.job import entry, is_python
+from crashcart.numbers import to_int
 from crashcart.readers.standing import spied, spy
 from crashcart.record import field, record
 from crashcart.run.hangs import waits_for_others
@@ -158,7 +159,7 @@ class Watch:
         fields = process.fields
         role = f"rank {process.rank}" if process.role == RANK else process.role
         stack = Stack(process.pid, process.rank, role, "py-spy" if text else "/proc", frames_of(text), text)
-        cpu = (int(fields[11]) + int(fields[12])) * _TICK
+        cpu = (to_int(fields[11], 0) + to_int(fields[12], 0)) * _TICK
         wait = wait_of(process.pid, self.ends)
         collective = process.role == RANK and _in_collective(stack, wait)
         return Seen(fields[0].decode(), cpu, _bytes(process.pid), ran_for, turns, wait, stack, collective)

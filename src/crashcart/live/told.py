@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.flight import Event, Flight, Process, StackDump, Stood
 from crashcart.live.pace import meets
 from crashcart.live.words import IDLE, missing, moving, waiting_words
+from crashcart.numbers import to_float
 from crashcart.readers.standing import source_line
 from crashcart.recording.tables import TABLES
 from crashcart.run.hangs import place_of
@@ -30,7 +31,7 @@ def as_flight(watch: Watch, verdict: Verdict, floor: float) -> Flight:
     flight = Flight(alive=True, columns={name: list(columns) for name, columns in TABLES.items()})
     flight.samples = [(look.time, look.tables) for look in watch.looks]
     flight.waits = list(watch.sampler.waits)
-    boot = time.time() - float(once("/proc/uptime", 64).split()[0])
+    boot = time.time() - to_float(once("/proc/uptime", 64).split()[0], 0.0)
     for one in watch.tree.processes.values():
         known = Process(one.pid, one.role, one.rank, one.parent_pid, one.command)
         known.born = boot + one.start / os.sysconf("SC_CLK_TCK")

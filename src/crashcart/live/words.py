@@ -8,6 +8,7 @@ from crashcart.flight import took
 from crashcart.live.crawl import crawls
 from crashcart.live.job import entry
 from crashcart.model import Evidence
+from crashcart.numbers import to_count
 from crashcart.recording.tables import CGROUP, GPU, HOST, PROCESS, STATES
 from crashcart.redact import clean
 from crashcart.run.hangs import place_of
@@ -110,7 +111,7 @@ def _described(one: Pace, watch: Watch) -> str:
         told.append(f"{one.share:.0%} of a core")
     else:
         told.append(f"{last.wait.words}{_at(one)}, for {took(one.seconds)}" if last.state not in "Tt" else took(one.seconds))
-    rows = {int(row[0]): row for row in watch.looks[-1].tables["process"]}
+    rows = {row[0]: row for row in watch.looks[-1].tables["process"]}
     if process.pid in rows:
         told.append(f"{rows[process.pid][PROCESS.index('rss')] / _GB:.2f} GB resident")
     peers = sorted(called(watch.tree.processes[pid]) for pid in watch.ends.peers(process.pid) if pid in watch.tree.processes)
@@ -149,4 +150,4 @@ def _machine(watch: Watch) -> Iterator[Evidence]:
 
 def _world(pid: int) -> int:
     text = (entry(pid, "WORLD_SIZE") or "").partition("=")[2]
-    return int(text) if text.isdigit() else 0
+    return to_count(text, 0)

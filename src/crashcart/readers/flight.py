@@ -11,6 +11,7 @@ from typing import Any
 from crashcart.deaths import CHILD
 from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of, program_of
 from crashcart.inside.layout import FIELDS, PHASES
+from crashcart.numbers import json_int, to_count, to_float, to_int
 from crashcart.readers import sound
 from crashcart.recording.folder import read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
@@ -63,9 +64,7 @@ def _read_samples(flight: Flight, recording: str) -> None:
         names = [name for name in os.listdir(recording) if name.startswith("samples-") and not name.endswith(".new")]
     except OSError:
         return
-    for name in sorted(
-        names, key=lambda one: int(one.removesuffix(".z").rpartition("-")[2] or 0) if one[8:9].isdigit() else 0
-    ):
+    for name in sorted(names, key=lambda one: to_int(one.removesuffix(".z").rpartition("-")[2], 0)):
         order: list[str] = []
         for kind, payload in frames(_data(os.path.join(recording, name))):
             if kind == b"H":
@@ -117,7 +116,7 @@ def _event(line: bytes, pid: int | None) -> Event | None:
     if len(line) > _LONGEST_LINE:
         return None
     try:
-        told: Any = json.loads(line)
+        told: Any = json.loads(line, parse_int=json_int)
     except (ValueError, RecursionError):
         return None
     if not isinstance(told, dict):
@@ -139,9 +138,9 @@ def _read_inside(flight: Flight, folder: str) -> None:
     except OSError:
         return
     for name in names:
-        pid = name.split("-", 1)[0]
-        if name.endswith(".events") and pid.isdigit():
-            _read_events(flight, os.path.join(folder, name), int(pid))
+        pid = to_count(name.split("-", 1)[0])
+        if name.endswith(".events") and pid is not None:
+            _read_events(flight, os.path.join(folder, name), pid)
 
 
 def _name_processes(flight: Flight) -> None:
@@ -173,7 +172,7 @@ def _name_processes(flight: Flight) -> None:
     told = any(event.details.get("pid") == root.pid for event in flight.of_kind("gone")) if root is not None else True
     if root is not None and not told and flight.ending:  # the keeper knows how it ended
         ending = flight.ending
-        root.ended = float(ending.get("time") or root.born)
+        root.ended = to_float(ending.get("time")) or root.born
         details = {"pid": root.pid, "code": ending.get("code"), "signal": ending.get("signal")}
         flight.events.append(Event(root.ended, "gone", details))
     # What a process says about itself carries the rank that its page or the tree knows.
@@ -217,12 +216,11 @@ def _read_pages(flight: Flight) -> None:
                 one.page = sound.page_numbers(dict(zip(columns, row, strict=False)))
                 one.reached = True
     for one in flight.processes.values():
-        phase = one.page.get("phase", float("nan"))
-        if phase == phase and 0 <= int(phase) < len(PHASES):  # noqa: PLR0124
-            one.phase = PHASES[int(phase)]
-        rank = one.page.get("rank", float("nan"))
-        if rank == rank and one.rank is None:  # noqa: PLR0124
-            one.rank = int(rank)
+        phase = to_int(one.page.get("phase"), -1)
+        if 0 <= phase < len(PHASES):
+            one.phase = PHASES[phase]
+        if one.rank is None:
+            one.rank = to_int(one.page.get("rank"))
 
 
 def _name_children(flight: Flight) -> None:
@@ -245,8 +243,7 @@ def _read_stacks(flight: Flight, folder: str) -> None:
             for name in sorted(os.listdir(inner)):
                 with open(os.path.join(inner, name), encoding="utf-8", errors="replace") as file:
                     text = file.read(1 << 20)
-                digits = name.removesuffix(".txt").rpartition("-")[2]
-                pid = int(digits) if digits.isdigit() else 0
+                pid = to_count(name.removesuffix(".txt").rpartition("-")[2], 0)
                 process = flight.processes.get(pid, Process(pid))
                 role = "rank" if process in ranks else process.role
                 stood.append(Stood(pid, role, process.rank, frames_of(text), text))

@@ -9,6 +9,7 @@ from crashcart.checkpoints.model import DamageError
 from crashcart.checkpoints.paper import Table
 from crashcart.checkpoints.pickles import walk
 from crashcart.flight import Collective
+from crashcart.numbers import to_count, to_float, to_int
 
 __all__ = ["read_dumps"]
 
@@ -24,9 +25,9 @@ def read_dumps(folder: str) -> list[Collective]:
         return []
     found: list[Collective] = []
     for name in names:
-        digits = name.rpartition("_")[2]
-        if digits.isdigit():
-            found += _of_rank(os.path.join(folder, name), int(digits))
+        rank = to_count(name.rpartition("_")[2])
+        if rank is not None:
+            found += _of_rank(os.path.join(folder, name), rank)
     return found
 
 
@@ -48,7 +49,7 @@ def _of_rank(path: str, rank: int) -> list[Collective]:
 
 def _entry(entry: dict[Any, Any], rank: int) -> Collective | None:
     sequence, group = entry.get("collective_seq_id"), entry.get("process_group")
-    if not isinstance(sequence, int) or entry.get("is_p2p"):
+    if type(sequence) is not int or to_int(sequence) is None or entry.get("is_p2p"):
         return None
     frames = [frame for frame in entry.get("frames") or () if isinstance(frame, dict)]
     own = next(
@@ -62,7 +63,7 @@ def _entry(entry: dict[Any, Any], rank: int) -> Collective | None:
         sizes=str(entry.get("input_sizes", "")),
         state=str(entry.get("state", "")),
         where=f"{own.get('filename')}:{own.get('line')} in {own.get('name')}" if own else "",
-        time=float(entry.get("time_created_ns") or 0) / 1e9,
+        time=to_float(entry.get("time_created_ns"), 0.0) / 1e9,
     )
 
 

@@ -14,6 +14,7 @@ from crashcart.case import Case
 from crashcart.deaths import deaths, first
 from crashcart.flight import Event, Flight, Node, Pid, StackDump, clock
 from crashcart.model import Evidence
+from crashcart.numbers import to_float, to_int
 from crashcart.readers.flight import read_flight
 from crashcart.record import replace
 from crashcart.stages import choose_deciding, join_nodes
@@ -75,7 +76,7 @@ def clock_notes(case: Case) -> list[Evidence]:
     if flight is None or not flight.nodes:
         return []
     told = []
-    ahead = [float(one) for one in flight.facts.get("clocks") or () if isinstance(one, (int, float))]
+    ahead = [seconds for one in flight.facts.get("clocks") or () if (seconds := to_float(one)) is not None]
     if ahead and max(ahead) - min(ahead) > _TOGETHER:
         says = f"the clocks of the nodes differ by {max(ahead) - min(ahead):.1f} s; times are those of the file system"
         told.append(Evidence("recorder", says, "run.json"))
@@ -141,7 +142,8 @@ def _brought(flight: Flight, folder: str, place: int) -> Node:
         columns = flight.columns.get(table, [])
         at = columns.index("pid") if "pid" in columns else 0
         for row in (row for _, tables in flight.samples for row in tables.get(table, ()) if "pid" in columns):
-            row[at] = float(Pid(int(row[at]), name, place)) if not math.isnan(row[at]) else row[at]
+            pid = to_int(row[at])
+            row[at] = row[at] if pid is None else float(Pid(pid, name, place))
     flight.stacks = [
         StackDump(dump.time + ahead, dump.reason, tuple(replace(one, pid=known(one.pid)) for one in dump.stood))
         for dump in flight.stacks
@@ -223,7 +225,7 @@ def _facts(flights: list[Flight], nodes: list[Node]) -> dict[str, Any]:
         "started": min([one for one in started if one], default=0.0),
         **({"ended": max(ended)} if all(ended) else {}),
         "clocks": [one for one in clocks if one is not None],
-        "least": max(int(_number(_node(one.facts).get("least"), 1)) for one in flights),
+        "least": max(to_int(_node(one.facts).get("least"), 1) for one in flights),
     }
 
 
@@ -253,4 +255,4 @@ def _of(pid: int) -> str:
 
 
 def _number(value: object, otherwise: float) -> float:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else otherwise
+    return to_float(value, otherwise)

@@ -13,12 +13,15 @@ import time
 from typing import Any
 
 from crashcart.flight import took
+from crashcart.numbers import format_time, json_int
+from crashcart.readers import sound
 from crashcart.recording.folder import nodes_of, read_json
 from crashcart.recording.meeting import lives
 
 __all__ = ["outcome_of"]
 
 _TAIL = 1 << 16
+_MOST_DAMAGES = 8
 _ECHOES = ("distributed/peer-died", "unknown/not-enough-evidence")
 _WORST = ("hangs", "running", "failed", "killed", "hung", "lost", "stopped", "not started", "damaged", "unknown", "finished")
 
@@ -37,6 +40,7 @@ def outcome_of(path: str) -> dict[str, Any]:
             "ended": max(ended) if all(ended) else 0.0,
             "host": ", ".join(hosts),
             "nodes": len(parts),
+            "damaged": [f"{host}: {name}" for host, one in zip(hosts, rows, strict=True) for name in one["damaged"]],
         }
         row["cause"] = _cause_of_all(path, rows)
     row["took"] = took(max(0.0, (row["ended"] or time.time()) - row["started"])) if row["started"] else ""
@@ -46,10 +50,12 @@ def outcome_of(path: str) -> dict[str, Any]:
 
 
 def _row(path: str) -> dict[str, Any]:
-    facts, findings = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "findings.json"))
-    exit_status = read_json(os.path.join(path, "exit.json"))
-    ending = findings.get("ending")
-    state, detail = _state(path, facts, exit_status, ending if isinstance(ending, dict) else {})
+    told, exit_told = read_json(os.path.join(path, "run.json")), read_json(os.path.join(path, "exit.json"))
+    facts, findings = sound.facts(told), sound.facts(read_json(os.path.join(path, "findings.json")))
+    exit_status = sound.event_details(exit_told)
+    state, detail = _state(path, facts, exit_status, findings.get("ending", {}))
+    damaged = [f"{name} in run.json" for name in sound.left_out(told)]
+    damaged += [f"{name} in exit.json" for name in sound.left_out(exit_told)]
     return {
         "host": facts.get("host"),
         "user": facts.get("user"),
@@ -60,17 +66,13 @@ def _row(path: str) -> dict[str, Any]:
         "outcome": f"{state} {detail}" if state == "hangs" else f"{state} ({detail})" if detail else state,
         "cause": _cause(findings, state),
         "stages": _stages(findings),
+        "damaged": damaged[:_MOST_DAMAGES],
     }
 
 
 def _stages(findings: dict[str, Any]) -> list[dict[str, Any]]:
     """The programs of the run in brief, where there are several."""
-    told = findings.get("stages")
-    stages = (
-        [one for one in told if isinstance(one, dict) and isinstance(one.get("ending"), dict)]
-        if isinstance(told, list)
-        else []
-    )
+    stages = [one for one in findings.get("stages", ()) if "ending" in one]
     return [
         {
             "program": one.get("program"),
@@ -85,7 +87,7 @@ def _stages(findings: dict[str, Any]) -> list[dict[str, Any]]:
 def _state(path: str, facts: dict[str, Any], ended: dict[str, Any], told: dict[str, Any]) -> tuple[str, str]:
     """The word for how it went, and code or signal."""
     state = facts.get("state")
-    if not isinstance(state, str) or state not in _WORST:
+    if state not in _WORST:
         return ("unknown" if facts else "damaged"), ""
     signal, code = facts.get("signal") or ended.get("signal"), facts.get("code", ended.get("code"))
     detail = str(signal) if isinstance(signal, str) else str(code) if isinstance(code, int) and code else ""
@@ -108,31 +110,31 @@ def _hangs(path: str) -> str:
             for line in file:
                 if b'"kind": "hang"' in line or b'"kind": "goes-on"' in line:
                     with contextlib.suppress(ValueError):
-                        last = json.loads(line)
+                        last = json.loads(line, parse_int=json_int)
     except OSError:
         return ""
     if not isinstance(last, dict) or last.get("kind") != "hang":
         return ""
-    since = time.strftime("%H:%M", time.localtime(_number(last.get("since")) or _number(last.get("t"))))
-    rank = last.get("rank")
-    return f"since {since}" + (f", rank {rank}" if isinstance(rank, int) else "")
+    since = format_time(_number(last.get("since")) or _number(last.get("t")), "%H:%M", utc=False)
+    rank = sound.place(last.get("rank"))
+    return f"since {since}" + (f", rank {rank}" if rank is not None else "")
 
 
 def _cause(findings: dict[str, Any], state: str) -> str | None:
-    told = findings.get("findings")
-    first = told[0] if isinstance(told, list) and told and isinstance(told[0], dict) else {}
+    first: dict[str, Any] = next(iter(findings.get("findings", ())), {})
     if state == "finished" and first.get("role") != "cause":
         return None
-    return first["cause"] if isinstance(first.get("cause"), str) else None
+    cause: str | None = first.get("cause")
+    return cause
 
 
 def _cause_of_all(path: str, rows: list[dict[str, Any]]) -> str | None:
     """What ``why`` said of all nodes together; else of the one that has a cause of its own."""
-    told = _cause(read_json(os.path.join(path, "findings.json")), "")
+    told = _cause(sound.facts(read_json(os.path.join(path, "findings.json"))), "")
     known = [row["cause"] for row in sorted(rows, key=lambda one: one["ended"] or 0.0) if row["cause"]]
     return told or next((cause for cause in known if cause not in _ECHOES), known[0] if known else None)
 
 
 def _number(value: object) -> float:
     """A time of ours, or nothing where the file was damaged."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0.0
+    return sound.finite(value) or 0.0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.case import ExitStatus
 from crashcart.deaths import finished, stop, trained_well
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
+from crashcart.numbers import format_time
+from crashcart.readers import sound
 from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
@@ -43,7 +44,7 @@ class Recorded(NamedTuple):
 def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     """Fill in what the run folders say; those of one job become one flight, of others the last is taken."""
     parts = [part for folder in given for part in nodes_of(folder) or [folder]]
-    facts = [read_json(os.path.join(part, "run.json")) for part in parts]
+    facts = [sound.facts(read_json(os.path.join(part, "run.json"))) for part in parts]
     name = os.path.basename(os.path.abspath(given[0]))
     if len(parts) > 1:
         from crashcart.readers.nodes import read_nodes, same_group
@@ -136,7 +137,7 @@ def _who(flight: Flight, folder: str) -> str:
     started, ended = facts.get("started"), facts.get("ended") or flight.ending.get("time")
     when = ""
     if isinstance(started, (int, float)) and started > 0:
-        when = f", started {time.strftime('%Y-%m-%d %H:%M:%SZ', time.gmtime(started))}"
+        when = f", started {format_time(started, '%Y-%m-%d %H:%M:%SZ')}"
         when += f", took {took(max(0.0, ended - started))}" if isinstance(ended, (int, float)) else ""
     return f"run {os.path.basename(os.path.abspath(folder))} of {facts.get('user')} on {facts.get('host')}{when}: {facts.get('command')}"
 
@@ -153,8 +154,8 @@ def _asked(case: Case) -> None:
 
 def _earlier(case: Case, facts: dict[str, Any]) -> None:
     for before in facts.get("before") or ():
-        found = read_json(os.path.join(str(before), "findings.json")).get("findings")
-        told = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+        found = sound.facts(read_json(os.path.join(str(before), "findings.json")))
+        told: dict[str, Any] = next(iter(found.get("findings", ())), {})
         quote = f"an earlier attempt ended with: {told.get('title', 'no finding')} ({told.get('cause')})"
         case.notes.append(Evidence("recorder", quote, str(before)))
 

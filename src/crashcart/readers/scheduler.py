@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.flight import Event
+from crashcart.numbers import to_float
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _of_this_run(flight: Flight, told: str | None) -> bool:
 
 def _ended(flight: Flight) -> float:
     known = [flight.facts.get("ended"), flight.ending.get("time"), *(time for time, _ in flight.samples[-1:])]
-    return max((float(one) for one in known if isinstance(one, (int, float))), default=0.0)
+    return max((to_float(one, 0.0) for one in known), default=0.0)
 
 
 def _when(told: str | None) -> float | None:

@@ -1,7 +1,8 @@
 """Makes what stands in a recording sound, once: each value is of the kind that its name promises, or it is not there.
 
 A recording may be cut, damaged, or written by somebody who wishes ill; causes rely on the kinds. Numbers are finite, words are
-bounded, lists are short. What has a name that nobody asks for is kept only while it is plain and small.
+bounded, lists are short, and so is what stands inside of tables and lists. What has a name that nobody asks for is kept only
+while it is plain and small. Whatever reads a file of a run folder reads it through here.
 """
 
 from __future__ import annotations
@@ -9,25 +10,31 @@ from __future__ import annotations
 from math import isfinite, isinf
 from typing import Any
 
-__all__ = ["ending", "event_details", "facts", "finite", "page_numbers", "place", "row", "whole"]
+from crashcart.numbers import to_int
+
+__all__ = ["ending", "event_details", "facts", "finite", "left_out", "page_numbers", "place", "row", "whole"]
 
 _NUMBERS = frozenset({
     "seconds", "since", "step", "bytes", "free", "total", "inodes", "batch", "batches", "lr", "values", "started", "ended", "time",
     "largest", "largest_elements", "elements", "allocated", "reserved", "peak", "tried", "limit", "groups", "tensors", "parameters",
-    "processes", "left_out", "scale", "value_bytes",
+    "processes", "left_out", "scale", "value_bytes", "clock", "lost", "memory", "cores",
 })  # fmt: skip
-_WHOLE = frozenset({"pid", "parent", "job", "code", "sender", "number", "card", "rank", "worker", "start"})
+_WHOLE = frozenset({
+    "pid", "parent", "job", "keeper", "code", "sender", "number", "card", "index", "rank", "worker", "start", "least", "open_files",
+})  # fmt: skip
 _WORDS = frozenset({
     "type", "message", "phase", "thread", "signal", "line", "call", "path", "where", "what", "folder", "edge", "says", "role",
     "reason", "name", "file", "channel", "command", "alarm", "why", "how", "by", "mount", "field", "class", "place", "note", "live",
-    "host", "user", "state", "python", "torch", "cuda", "interpreter",
+    "host", "user", "state", "python", "torch", "cuda", "interpreter", "boot", "pids", "group", "program", "bus", "cause", "title",
 })  # fmt: skip
-_LISTS_OF_WORDS = frozenset({"frames", "because", "argv", "reached"})
-_LISTS_OF_NUMBERS = frozenset({"rates", "waiting", "samples", "shape"})
-_LISTS_OF_TABLES = frozenset({"fields", "left", "locals"})
+_LISTS_OF_WORDS = frozenset({"frames", "because", "argv", "reached", "logs"})
+_LISTS_OF_NUMBERS = frozenset({"rates", "waiting", "samples", "shape", "clocks"})
+_LISTS_OF_TABLES = frozenset({"fields", "left", "locals", "cards", "stages", "findings"})
+_TABLES = frozenset({"machine", "environment", "node", "git", "ending"})
 _COUNTS = ("steps", "nonfinite", "train_batches", "eval_batches", "checkpoints", "beats", "own_errors")
 _PLACES = ("pid", "phase", "rank", "local_rank", "world_size", "worker", "restart")
-_LONGEST, _MOST = 8000, 400
+_LONGEST, _MOST, _DEEPEST = 8000, 400, 8
+_MOST_FACTS = 20_000
 _LARGEST = 1 << 53
 _BEYOND = 1e19
 _ENDLESS = frozenset({"limit", "high", "pids_limit", "loss"})
@@ -36,16 +43,20 @@ _NAN = float("nan")
 
 def event_details(told: dict[str, Any]) -> dict[str, Any]:
     """The details of an event; what is not of its kind is left out."""
-    return {str(name)[:100]: value for name, given in told.items() if (value := _sound(name, given)) is not None}
+    return _table(told, _MOST, _DEEPEST)
 
 
 def facts(told: dict[str, Any]) -> dict[str, Any]:
     """What was written down about a run."""
-    found = {name: value for name, given in told.items() if (value := _sound(name, given, large=True)) is not None}
-    if "before" in told:
-        before = told["before"] if isinstance(told["before"], list) else []
-        found["before"] = [one[:_LONGEST] for one in before[:_MOST] if isinstance(one, str)]
-    return found
+    before = told.get("before")  # attempts; an event has the rates under this name
+    attempts = [one[:_LONGEST] for one in before[:_MOST] if isinstance(one, str)] if isinstance(before, list) else []
+    return _table(told, _MOST_FACTS, _DEEPEST) | ({"before": attempts} if "before" in told else {})
+
+
+def left_out(told: dict[str, Any]) -> list[str]:
+    """The names in a file of a run whose values are not what they should be."""
+    kept = facts(told)
+    return [name for name, value in told.items() if value is not None and name not in kept]
 
 
 def ending(told: dict[str, Any]) -> dict[str, Any]:
@@ -86,7 +97,7 @@ def finite(value: object) -> float | None:
 def whole(value: object) -> int | None:
     """A number without a fraction."""
     number = finite(value)
-    return int(number) if number is not None and number == int(number) else None
+    return to_int(number) if number == to_int(number) else None
 
 
 def place(value: object) -> int | None:
@@ -95,7 +106,12 @@ def place(value: object) -> int | None:
     return number if number is not None and number >= 0 else None
 
 
-def _sound(name: str, value: Any, *, large: bool = False) -> Any:  # noqa: ANN401 - of the kind that the name promises
+def _table(told: dict[str, Any], most: int, deepest: int) -> dict[str, Any]:
+    named = ((name[:100], _sound(name, value, most, deepest)) for name, value in list(told.items())[:most])
+    return {name: value for name, value in named if value is not None}
+
+
+def _sound(name: str, value: Any, most: int, deepest: int) -> Any:  # noqa: ANN401 - of the kind that the name promises
     if name in _NUMBERS:
         return finite(value)
     if name in _WHOLE:
@@ -103,13 +119,23 @@ def _sound(name: str, value: Any, *, large: bool = False) -> Any:  # noqa: ANN40
     if name in _WORDS:
         return value[:_LONGEST] if isinstance(value, str) else None
     if name in _LISTS_OF_WORDS:
-        return [one[:_LONGEST] for one in value[:_MOST] if isinstance(one, str)] if isinstance(value, list) else None
+        return [one[:_LONGEST] for one in value[:most] if isinstance(one, str)] if isinstance(value, list) else None
     if name in _LISTS_OF_NUMBERS:
-        return [one for one in value[:_MOST] if finite(one) is not None] if isinstance(value, list) else None
-    if name in _LISTS_OF_TABLES:
-        return [event_details(one) for one in value[:_MOST] if isinstance(one, dict)] if isinstance(value, list) else None
-    if isinstance(value, (dict, list)):
-        return value if large or len(value) <= _MOST else None
+        return [one for one in value[:most] if finite(one) is not None] if isinstance(value, list) else None
+    tables = name in _LISTS_OF_TABLES
+    if (tables and not isinstance(value, list)) or (name in _TABLES and not isinstance(value, dict)):
+        return None
+    return _plain([one for one in value[:most] if isinstance(one, dict)] if tables else value, most, deepest)
+
+
+def _plain(value: Any, most: int, deepest: int) -> Any:  # noqa: ANN401 - data of any kind
+    """What nothing was promised of: plain and small, and so is what stands in it."""
+    if isinstance(value, (dict, list)) and (not deepest or len(value) > most):
+        return None
+    if isinstance(value, dict):
+        return _table(value, most, deepest - 1)
+    if isinstance(value, list):
+        return [_plain(one, most, deepest - 1) for one in value]
     if isinstance(value, str):
         return value[:_LONGEST]
     return value if isinstance(value, bool) else finite(value)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.numbers import to_int
 from crashcart.redact import clean
 
 if TYPE_CHECKING:
@@ -59,18 +60,18 @@ def call_of(pid: int) -> Call:
     if not words or not words[0].isdigit():
         return Call(channel=channel)
     name = call_name(words[0])
-    if name == "select" and len(words) > 1 and not int(words[1], 16):  # of no file: Python's sleep before 3.11
+    if name == "select" and len(words) > 1 and not to_int(words[1], 0, base=16):  # of no file: Python's sleep before 3.11
         name = "nanosleep"
     file = ""
     if name in _ON_FILE and len(words) > 1:
-        with contextlib.suppress(OSError, ValueError):
-            file = os.readlink(f"/proc/{pid}/fd/{int(words[1], 16)}")
+        with contextlib.suppress(OSError):
+            file = os.readlink(f"/proc/{pid}/fd/{to_int(words[1], -1, base=16)}")
     return Call(name, file, channel)
 
 
 def call_name(number: str) -> str:
     """The name of a system call by its number; its number where we have no name for it."""
-    return _NAMES.get(int(number), f"system call {number}")
+    return _NAMES.get(to_int(number, -1), f"system call {number}")
 
 
 def at_prompt(pid: int, frames: Sequence[Frame] = ()) -> bool:

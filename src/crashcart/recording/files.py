@@ -7,6 +7,8 @@ import json
 import os
 from typing import Any
 
+from crashcart.numbers import json_int
+
 __all__ = ["read_json", "write_json"]
 
 
@@ -14,7 +16,7 @@ def read_json(path: str) -> dict[str, Any]:
     """A small file of ours; nothing where it is missing or damaged."""
     try:
         with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+            value = json.load(file, parse_int=json_int)
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

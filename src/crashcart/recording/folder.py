@@ -15,6 +15,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.recording.files import read_json, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import join, nodes_of
@@ -39,6 +40,7 @@ __all__ = [
 
 RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
+_CLOCKS_DIFFER = 86400.0  # seconds between the clocks of two machines
 _ENOUGH_BYTES = 1 << 28
 _SKIPPED = re.compile(
     r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|crashcart|timeout|setsid|"
@@ -142,12 +144,15 @@ def is_run(folder: str) -> bool:
 
 
 def _begun(path: str) -> tuple[float, str]:
-    """When a run was started, as it says itself: a copy of it is no newer. Where that is damaged, when its command was written."""
-    begun = []
+    """When a run was started, as it says itself: a copy of it is no newer. Where that is damaged, when its command was written.
+
+    Nor is one that claims to be from the future: it would stand before all others for ever.
+    """
+    begun, latest = [], time.time() + _CLOCKS_DIFFER
     for part in nodes_of(path) or [path]:
-        told = read_json(os.path.join(part, "run.json")).get("started")
-        if isinstance(told, (int, float)):
-            begun.append(float(told))
+        started = to_float(read_json(os.path.join(part, "run.json")).get("started"))
+        if started is not None and started < latest:
+            begun.append(started)
         else:
             with contextlib.suppress(OSError):
                 begun.append(os.stat(os.path.join(part, "command")).st_mtime)

@@ -13,6 +13,8 @@ import platform
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.numbers import to_count
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -166,7 +168,7 @@ def _safe(text: str) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return to_count(text)
 
 
 def _highest(text: str | None) -> int:

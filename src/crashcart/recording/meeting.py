@@ -15,6 +15,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_count
 from crashcart.recording.files import read_json
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ def lives(folder: str, facts: dict[str, Any] | None = None) -> bool:
     facts = read_json(os.path.join(folder, "run.json")) if facts is None else facts
     if facts.get("state", "running") != "running" or os.path.exists(os.path.join(folder, "exit.json")):
         return False
-    machine = facts.get("machine")
+    machine, job = facts.get("machine"), to_count(facts.get("job"))
     boot = machine.get("boot") if isinstance(machine, dict) else None
-    if facts.get("host") == platform.node() and boot in {None, "", boot_id()} and facts.get("job") is not None:
-        return os.path.exists(f"/proc/{facts['job']}")
+    if facts.get("host") == platform.node() and (not boot or boot == boot_id()) and job is not None:
+        return os.path.exists(f"/proc/{job}")
     return time.time() - last_sign(folder) < _ALIVE
 
 
@@ -110,7 +111,7 @@ def _number(entry: str, name: str) -> int:
     if entry == name:
         return 1
     number = entry[len(name) + 1 :] if entry.startswith(name + "-") else ""
-    return int(number) if number.isdigit() and int(number) < _MOST else 0
+    return found if (found := to_count(number, 0)) < _MOST else 0
 
 
 def _now(root: str) -> float:

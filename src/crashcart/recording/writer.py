@@ -13,6 +13,7 @@ import time
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_int
 from crashcart.recording.frames import Sample, frame, frames, header_of, pack_header, pack_sample, unpack_sample
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Writer:
 
     def sample(self, sample: Sample) -> None:
         """Append a sample with one write; it is safe once this returns."""
-        minute = int(sample.time // MINUTE)
+        minute = to_int(sample.time // MINUTE, 0)
         if minute != self._minute:
             self._turn(minute)
         self._append(self._file, pack_sample(sample, self._order))
@@ -131,7 +132,7 @@ def thinned(data: bytes, seconds: int) -> bytes:
             others.append(frame(kind, payload))
         elif kind == b"S":
             sample = unpack_sample(payload, order)
-            slot, weight = int(sample.time // seconds), _memory(sample, columns)
+            slot, weight = to_int(sample.time // seconds, 0), _memory(sample, columns)
             if slot not in kept or weight > kept[slot][0]:
                 kept[slot] = weight, payload
     return b"".join([*others, *(frame(b"S", payload) for _, (_, payload) in sorted(kept.items()))])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._loaders import loaders
+from crashcart.numbers import to_int
 from crashcart.report.terminal import printed
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def _calculated(
             )
             if each and ranks:
                 said = "" if times else " (accumulation taken as 1)"
-                yield label, (int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
+                yield label, (to_int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
                 continue
         yield label, row
 
@@ -179,4 +180,4 @@ def _counted(
     workers, ranks = [one.workers for one in built], case.number("launch.processes")
     total = sum(each for each in workers if each is not None)
     known = built and ranks and None not in workers
-    yield "worker processes", (int(total * (ranks or 0)), "calculated: workers of all loaders x ranks") if known else None
+    yield "worker processes", (to_int(total * (ranks or 0)), "calculated: workers of all loaders x ranks") if known else None

@@ -14,6 +14,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_float
 from crashcart.readers.standing import at_prompt, call_of, source_line
 from crashcart.recording.tables import GPU
 from crashcart.run.hangs import (
@@ -433,8 +434,5 @@ def _trainers(ranks: list[Page], progress: dict[int, Progress]) -> list[Page]:
 
 def floor_of() -> float:
     """Seconds without progress that are no hang."""
-    text = os.environ.get(VARIABLE, "")
-    try:
-        return max(1.0, float(text)) if text else FLOOR
-    except ValueError:
-        return FLOOR
+    seconds = to_float(os.environ.get(VARIABLE), finite=False)
+    return FLOOR if seconds is None else max(1.0, seconds)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.outcomes import outcome_of
@@ -55,6 +56,13 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
         else:
             yield line
             yield f"{'':{width}}  {rest}"
+        if row["damaged"]:
+            yield from wrap(
+                f"Not used, because damaged: {', '.join(row['damaged'])}.",
+                _WIDE,
+                initial_indent="  ",
+                subsequent_indent="  ",
+            )
 
 
 def _stage(row: dict[str, Any]) -> str:

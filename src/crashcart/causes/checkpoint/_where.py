@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_int
 
 LOADING = (
     r"serialization\.py (?:load|_load|_legacy_load|_open_\w+reader|__init__)|from_pretrained|load_state_dict|"
@@ -30,4 +31,4 @@ _PLACEHOLDERS = frozenset(b"v<")
 def no_pickle(text: str) -> bool:
     """Whether a load failed at a byte that stands in no pickle: the file is damaged, not of another kind."""
     match = compiled(_OPERAND).search(text)
-    return match is not None and int(match[1]) not in _INSTRUCTIONS | _PLACEHOLDERS
+    return match is not None and to_int(match[1]) not in _INSTRUCTIONS | _PLACEHOLDERS

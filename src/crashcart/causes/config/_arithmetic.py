@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.causes.config._parallel_sizes import parallel_sizes
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Sign
+from crashcart.numbers import calculate, to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class Numbers:
         """What an expression gives, None where something in it is not known."""
         kind = tree[0]
         if kind == "number":
-            return float(tree[1]) if isinstance(tree[1], float) else int(tree[1])
+            return to_float(tree[1]) if isinstance(tree[1], float) else to_int(tree[1])
         if kind == "ranks":
             fact = self.case.facts.get("launch.processes")
             return self.taken("ranks", fact)
@@ -77,25 +78,13 @@ class Numbers:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < MOST
+    return not isinstance(value, str) and abs(to_float(value, MOST)) < MOST
 
 
 def _calculated(kind: str, given: list[float]) -> float | None:
-    if kind in {"//", "%", "/"} and not given[1]:
-        return None
     match kind:
-        case "+":
-            return given[0] + given[1]
-        case "-":
-            return given[0] - given[1]
-        case "*":
-            return given[0] * given[1]
-        case "/":
-            return given[0] / given[1]
-        case "//":
-            return given[0] // given[1]
-        case "%":
-            return given[0] % given[1]
+        case "+" | "-" | "*" | "/" | "//" | "%":
+            return calculate(kind, given[0], given[1])
         case "max" | "min":
             return max(given) if kind == "max" else min(given)
         case "not":

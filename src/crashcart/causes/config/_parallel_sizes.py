@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def parallel_sizes(case: Case) -> Iterator[Sign]:
     if ranks is None or type(ranks.value) is not int or ranks.value < 1:
         return
     sizes = {kind: fact for kind, names in SIZES.items() if (fact := _one(case, names)) is not None}
-    product = prod(int(fact.value) for fact in sizes.values())
+    product = prod(to_int(fact.value, 0) for fact in sizes.values())
     if sizes and product >= 1 and ranks.value % product == 0:
         yield from _batch(case, ranks, product, tuple(fact.evidence for fact in sizes.values()))
     if product < 1 or ranks.value % product == 0:

@@ -12,6 +12,7 @@ from crashcart.causes._joined import number_of
 from crashcart.causes.config._arithmetic import IDENTITY, checked, deepspeed, sizes
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix
+from crashcart.numbers import to_int
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _identity(case: Case) -> Iterator[Fix]:
     if not rest and right >= 1 and right != times.value:
         title = f"Set gradient_accumulation_steps to {right:g}: {micro.value:g} x {right:g} x {ranks:g} is {batch.value:g}"
         why = "the global batch, which is the recipe, stays as it is"
-        yield Fix(title, "same-recipe", why, edits=(Edit(times.span, str(int(right))),))
+        yield Fix(title, "same-recipe", why, edits=(Edit(times.span, str(to_int(right))),))
 
 
 def _changed(tree: Any, numbers: Numbers, holds: Any) -> Iterator[Fix]:  # noqa: ANN401 - a tree of tuples, a test
@@ -149,7 +150,7 @@ def _nearest(tree: Any, numbers: Numbers, fact: Fact, holds: Any) -> tuple[int, 
     """The value nearest to the old one with which it holds, and how far it is; (0, 0) where there is none."""
     key = next((key for key, one in numbers.known.items() if one is fact), squeezed(fact.spelling))
     try:
-        for distance in range(1, min(FARTHEST, 4 * abs(int(fact.value)) + 64)):
+        for distance in range(1, min(FARTHEST, 4 * abs(to_int(fact.value, 0)) + 64)):
             for value in (fact.value + distance, fact.value - distance):
                 if value >= 1:
                     numbers.known[key] = replace(fact, value=value)

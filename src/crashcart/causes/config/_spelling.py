@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_float, to_int
 
 __all__ = ["ODD", "as_number", "as_plain"]
 
@@ -28,7 +29,7 @@ def as_plain(text: str) -> str | None:
     if compiled(_THOUSANDS).fullmatch(text):
         return text.replace(",", "").replace("_", "").replace(" ", "")
     if compiled(_TIME).fullmatch(text):
-        parts = [int(one) for one in text.split(":")]
+        parts = [to_int(one, 0) for one in text.split(":")]
         seconds = 0
         for part in parts:
             seconds = seconds * 60 + part
@@ -36,9 +37,9 @@ def as_plain(text: str) -> str | None:
     if found := compiled(_TUPLE).fullmatch(text):
         return f"[{found[1].strip().rstrip(',')}]"
     if compiled(r"\d+(?:\.\d+)?%").fullmatch(text):
-        return _written(float(text[:-1]) / 100)
+        return _written(to_float(text[:-1], 0.0) / 100)
     if found := compiled(_RATIO).fullmatch(text):
-        left, right = float(found[1]), float(found[3])
+        left, right = to_float(found[1], 0.0), to_float(found[3], 0.0)
         if found[2] == "/" and right:
             return _written(left / right)
         if found[2] == "**" and abs(right) < 64:
@@ -47,6 +48,6 @@ def as_plain(text: str) -> str | None:
 
 
 def _written(value: float) -> str:
-    if value == int(value) and abs(value) < _LARGEST:
-        return str(int(value))
+    if value == to_int(value) and abs(value) < _LARGEST:
+        return str(to_int(value))
     return as_number(repr(value))

@@ -12,6 +12,7 @@ from crashcart.cause import compiled
 from crashcart.causes.config._sections import key_of, meets, same_section, section_of, squeezed
 from crashcart.causes.config._spelling import ODD, as_number, as_plain
 from crashcart.causes.config._words import as_word
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _odd_number(case: Case, fact: Fact) -> Misread | None:
         use = find_use(case, fact, whole=True)
         if use is not None and "*" not in str(use.value.get("key", "")) and not _converted(case, fact):
             told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
-            return Misread(fact, "decisive", told, use, str(int(fact.value)))
+            return Misread(fact, "decisive", told, use, str(to_int(fact.value)))
     if isinstance(fact.value, int) and fact.name in NUMERIC:
         written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d)+)\s*(?:#.*)?$").search(fact.evidence.quote)
         if written is not None and written["text"] != str(fact.value):
@@ -178,7 +179,7 @@ def _odd_number(case: Case, fact: Fact) -> Misread | None:
 
 def int_or_none(value: float) -> int | None:
     """The whole number that a float is."""
-    return int(value) if abs(value) < 1e15 and value == int(value) else None
+    return to_int(value) if abs(value) < 1e15 and value == to_int(value) else None
 
 
 def _read_elsewhere(case: Case, fact: Fact) -> bool:

@@ -25,6 +25,7 @@ from crashcart.causes.config._arithmetic import Numbers, checked, framework, siz
 from crashcart.causes.config._sizes import batch_sizes, drawn_images, repaired
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -157,7 +158,7 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if smallest is not None and smallest < parts:
         return "strong", f"a batch can be as small as {smallest:g}: cut into {parts:g} parts each is empty", items
     if smallest is not None and smallest == largest and smallest % parts:
-        lost = int(smallest % parts)
+        lost = to_int(smallest % parts)
         cut = fact.value["form"] == "slices"
         told = f"{lost} of {smallest:g} samples are left out of each step: {smallest:g} does not divide by {parts:g}"
         return ("strong", told, items) if cut else None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled, weak
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for line in log.lines:
         found = compiled(SET).search(line.text) if "timeout" in line.lowered else None
         off = "nccl" in line.lowered and compiled(OFF).search(line.text) and not compiled(ADVICE).search(line.text)
-        if (found and int(found["seconds"]) >= LONG) or off:
+        if (found and to_int(found["seconds"], 0) >= LONG) or off:
             told = "processes stood in a collective until somebody ended them, with this setting"
             yield Sign("strong", told, (evidence(line), evidence(stood.line)), fatal=False, order=stood.line.order)
             return

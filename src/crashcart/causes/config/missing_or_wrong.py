@@ -23,6 +23,7 @@ from crashcart.causes.config._foreseen import foreseen, mended
 from crashcart.causes.config._where import SETTINGS, trained
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,7 +203,7 @@ def _ended_early(case: Case) -> Iterator[Sign]:
             continue
         if any(compiled(STOPPED_EARLY).search(line.text) for line in before) or _ended_otherwise(case, bar):
             continue
-        step, total = map(int, compiled(BAR).search(bar.text).groups())  # type: ignore[union-attr]
+        step, total = (to_int(group, 0) for group in compiled(BAR).search(bar.text).groups())  # type: ignore[union-attr]
         if 0 < step <= 0.95 * total:
             told = f"the run closed in good order at step {step} of {total}: another limit came first"
             yield Sign("strong", told, (evidence(bar), evidence(closing)), order=bar.order)

@@ -23,6 +23,7 @@ from crashcart.causes._length import epoch_steps
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.names import canonical
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +59,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         if any(literal in line.lowered for literal in phrases[0].literals) and 'File "' not in line.text:
             for found in compiled(SETTING).finditer(line.text[:2000]):
                 name = canonical(found["name"].replace("val_period", "eval_period"))
-                if name in PERIODS and int(found["value"]) > 1:
-                    periods.setdefault(name, (int(found["value"]), evidence(line)))
+                period = to_int(found["value"], 0)
+                if name in PERIODS and period > 1:
+                    periods.setdefault(name, (period, evidence(line)))
     yield from _meeting(case, periods)
 
 
@@ -67,9 +69,9 @@ def in_config(case: Case) -> Iterator[Sign]:
     """Periods of the settings: where they will meet, or whether they met on the last step of a run that died."""
     periods = {}
     for name in PERIODS:
-        value = case.number(name)
-        if value is not None and value > 1:
-            periods[name] = (int(value), case.facts[name].evidence)
+        value = to_int(case.number(name), 0)
+        if value > 1:
+            periods[name] = (value, case.facts[name].evidence)
     yield from _will_meet(case, periods) if case.before else _meeting(case, periods)
 
 
@@ -85,8 +87,8 @@ def _with_epochs(case: Case, periods: dict[str, tuple[int, Evidence]]) -> dict[s
         by_epoch = case.facts.get(name.replace(".period", ".strategy")) if _strategy(case, name) == "epoch" else None
         if name not in on and by_epoch is not None:
             on[name] = (steps, by_epoch.evidence)
-        elif name not in on and fact is not None and each and each > 0 and each == int(each):
-            on[name] = (int(each) * steps, fact.evidence)
+        elif name not in on and fact is not None and each and each > 0 and each == to_int(each):
+            on[name] = (to_int(each, 0) * steps, fact.evidence)
     return {**on, EPOCH: (steps, places[0])} if places else on
 
 
@@ -172,7 +174,7 @@ def fix(case: Case) -> Iterator[Fix]:
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     if case.before and train and sample and sample > train:
         why = "the weights see the same training; sampling then needs no batch that training has not shown to fit"
-        yield Fix(f"Sample with a batch of {train:g}", "same-recipe", why, settings={"sample.batch_size": int(train)})
+        yield Fix(f"Sample with a batch of {train:g}", "same-recipe", why, settings={"sample.batch_size": to_int(train)})
     yield from by_hand
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._joined import setting
 from crashcart.model import Sign
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _empty_part(case: Case, episodes: Fact, least: int) -> tuple[str, Evidence] 
     """A part of the episodes, cut off in the order of their names, of which none is long enough."""
     lengths = episodes.value["in_order"]
     for fact in case.all("code.split_in_order") if episodes.value["whole"] else ():
-        at = fact.value.get("count", int(fact.value.get("share", 0) * len(lengths)))
+        at = fact.value.get("count", to_int(fact.value.get("share", 0) * len(lengths), 0))
         at = at + len(lengths) if at < 0 else at
         for words, part in (("first", lengths[:at]), ("last", lengths[at:])):
             if part and all(length <= least for length in part):

@@ -13,6 +13,7 @@ from crashcart.causes.hang._recorded import in_collective, own_frame, stood_at_h
 from crashcart.deaths import deaths, finished, first
 from crashcart.flight import clock
 from crashcart.model import Evidence, Sign
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _newest(flight: Flight) -> list[Process]:
 
 def _position(case: Case, flight: Flight, process: Process) -> _Position | None:
     """Where a rank waits, gave up or ended; nothing where it did something else, or nobody knows."""
-    counters = {name: int(value) for name, _ in _COUNTERS if (value := process.page.get(name, -1.0)) >= 0}
+    counters = {name: to_int(value, 0) for name, _ in _COUNTERS if (value := process.page.get(name, -1.0)) >= 0}
     rank = process.rank or 0
     death = next((one for one in deaths(case) if one.process.pid == process.pid), None)
     stood = next((one for one in stood_at_hang(flight) if one.pid == process.pid), None)

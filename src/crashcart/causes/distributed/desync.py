@@ -29,6 +29,7 @@ from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import first, followers, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _fingerprints(case: Case) -> Iterator[Sign]:
     last: dict[str, tuple[int, Line]] = {}
     for line in case.log.lines:
         if "fingerprint(" in line.lowered and (match := compiled(FINGERPRINT).search(line.text)):
-            last[match[1]] = int(match[2]), line
+            last[match[1]] = to_int(match[2], 0), line
     if last and max(last.values(), key=_number)[0] - min(last.values(), key=_number)[0] > 1:
         ahead, behind = max(last.values(), key=_number), min(last.values(), key=_number)
         says = f"one rank is at collective {ahead[0]}, another at {behind[0]}"
@@ -115,9 +116,9 @@ def _number(item: tuple[int, Line]) -> int:
 def _uneven(case: Case) -> Iterator[Sign]:
     """Bars of the ranks that stand at the same step of different totals, where the log ends."""
     bars = [
-        (int(match[1]), int(match[2]), line)
+        (to_int(match[1], 0), to_int(match[2], 0), line)
         for line in case.log.lines[-AT_END:]
-        if (match := compiled(BAR).search(line.text)) and int(match[2]) > AT_END
+        if (match := compiled(BAR).search(line.text)) and to_int(match[2], 0) > AT_END
     ]
     if len(bars) < 3 or case.log.raised or case.log.finished or bars[-1][2].order != case.log.lines[-1].order:
         return

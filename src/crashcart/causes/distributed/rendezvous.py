@@ -22,6 +22,7 @@ from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +111,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _counted(case: Case) -> Iterator[Sign]:
     """The store's barrier counts the processes; the last count does not fit the world."""
     waits = [
-        (int(match[1]), int(match[2]), line)
+        (to_int(match[1], 0), to_int(match[2], 0), line)
         for line in case.log.lines
         if "worker_count" in line.lowered and (match := compiled(COUNT).search(line.text))
     ]
@@ -132,7 +133,7 @@ def _members(case: Case) -> Iterator[Sign]:
     for line in case.log.lines:
         if "global_rank:" in line.lowered and (match := compiled(MEMBER).search(line.text)):
             seen.add(match[1])
-            total = int(match[2])
+            total = to_int(match[2], 0)
     last = [line for line in case.log.lines[-AT_END:] if "member:" in line.lowered]
     if last and len(seen) < total and not case.log.raised:
         says = f"{len(seen)} of {total} processes came, then the log ends"

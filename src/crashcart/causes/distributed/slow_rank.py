@@ -27,6 +27,7 @@ from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,7 +204,7 @@ def _longer(case: Case) -> tuple[Edit, ...]:
     for limit in case.all("code.group_limit"):
         fact = setting(case, limit.value["key"]) if limit.value["key"] else None
         if fact is not None and fact.span is not None and fact.origin in {"file", "environment"} and limit.value["unit"]:
-            found.append(Edit(fact.span, str(int(ENOUGH / limit.value["unit"]))))
+            found.append(Edit(fact.span, str(to_int(ENOUGH / limit.value["unit"]))))
         else:
             found += edits_of([limit])
     return tuple(dict.fromkeys(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,7 +162,7 @@ def epochs_before(case: Case, memory: Memory) -> int:
     """How many epochs the step lines before the message count."""
     before = (one for one in case.log.metrics if one.line.order < memory.line.order)
     found = (compiled(r"\bepochs?\W{0,4}(\d+)").search(one.line.text) for one in before)
-    epochs = {int(match[1]) for match in found if match}
+    epochs = {to_int(match[1], 0) for match in found if match}
     return max(epochs) if len(epochs) > 1 else 0
 
 
@@ -206,6 +207,6 @@ def idle_in_pool(memory: Memory) -> int | None:
     return None if pool is None or memory.allocated is None else pool - memory.allocated
 
 
-def gib(count: int) -> str:
+def gib(count: float) -> str:
     """Bytes for people."""
     return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / (1 << 20):.0f} MiB"

@@ -14,6 +14,7 @@ from crashcart.causes.host_memory._recorded import climb, while_training
 from crashcart.deaths import before, first, order
 from crashcart.flight import clock
 from crashcart.model import Evidence, Sign
+from crashcart.numbers import to_float, to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ def _failed(case: Case, death: Death) -> Event | None:
 def _judged(case: Case, flight: Flight, event: Event) -> tuple[str, Strength, str, tuple[Evidence, ...]]:
     phase = str(event.details.get("phase"))
     tried, allocated = number(event, "tried"), number(event, "allocated")
-    asked = f", {gib(int(tried))} more were asked for" if tried else ""
-    holds = f" while {gib(int(allocated))} were allocated{asked}" if allocated is not None else asked
+    asked = f", {gib(tried)} more were asked for" if tried else ""
+    holds = f" while {gib(allocated)} were allocated{asked}" if allocated is not None else asked
     taken = _by_others(flight, event)
     if taken is not None:
         return "other-process", *taken
@@ -103,9 +104,7 @@ def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evide
     total, free, reserved = (number(event, name) for name in ("total", "free", "reserved"))
     if row is not None and not any(math.isnan(row[name]) for name in ("others", "ours", "total", "index")):
         if row["others"] > max(SHARE * row["total"], row["ours"]):
-            says = (
-                f"other processes hold {gib(int(row['others']))} of card {row['index']:.0f}, the job {gib(int(row['ours']))}"
-            )
+            says = f"other processes hold {gib(row['others'])} of card {row['index']:.0f}, the job {gib(row['ours'])}"
             return "decisive", says, (Evidence("recorder", says, f"recorder {clock(event.time)}", time=clock(event.time)),)
         return None
     alone = len(flight.ranks) == 1  # other ranks of the job may sit on the same card
@@ -113,7 +112,7 @@ def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evide
         return None
     held = total - free - reserved - CONTEXT
     if held > max(SHARE * total, reserved, 1.5 * GIB):
-        return "strong", f"{gib(int(held))} of the card's {gib(int(total))} are neither free nor held by this process", ()
+        return "strong", f"{gib(held)} of the card's {gib(total)} are neither free nor held by this process", ()
     return None
 
 
@@ -126,7 +125,7 @@ def _card(flight: Flight, event: Event) -> dict[str, float] | None:
     index = _physical(flight, event.details.get("device"))
     cards = {row[0] for row in rows}
     if index is None and len(cards) == 1:
-        index = int(rows[-1][0])
+        index = to_int(rows[-1][0])
     last = next((row for row in reversed(rows) if row[0] == index), None)
     return dict(zip(columns, last, strict=False)) if last is not None else None
 
@@ -139,7 +138,7 @@ def _physical(flight: Flight, device: object) -> int | None:
     if not visible:
         return device
     names = [name.strip() for name in visible.split(",")]
-    return int(names[device]) if device < len(names) and names[device].isdigit() else None
+    return to_int(names[device]) if device < len(names) else None
 
 
 def _peaks(flight: Flight, event: Event) -> tuple[Evidence, ...]:
@@ -154,9 +153,9 @@ def _peaks(flight: Flight, event: Event) -> tuple[Evidence, ...]:
     for _, tables in flight.samples:
         for row in tables.get("page", []):
             if row[pid] == event.pid and not math.isnan(row[held] + row[place]) and row[place] < len(PHASES):
-                name = PHASES[int(row[place])]
+                name = PHASES[to_int(row[place], 0)]
                 most[name] = max(most.get(name, 0.0), row[held])
-    told = ", ".join(f"{name} {gib(int(size))}" for name, size in most.items() if size > 0)
+    told = ", ".join(f"{name} {gib(size)}" for name, size in most.items() if size > 0)
     at = clock(event.time)
     return (Evidence("recorder", f"allocated at most by phase: {told}", f"recorder {at}", event.rank, at),) if told else ()
 
@@ -167,7 +166,7 @@ def _idle(event: Event) -> str | None:
         return None
     idle = reserved - allocated
     if 1.3 * tried < idle and idle > IDLE * total:
-        return f"{gib(int(idle))} lay idle in PyTorch's pool while {gib(int(tried))} were asked for"
+        return f"{gib(idle)} lay idle in PyTorch's pool while {gib(tried)} were asked for"
     return None
 
 
@@ -179,7 +178,7 @@ def _grown(case: Case, flight: Flight, event: Event) -> Evidence | None:
     total = number(event, "total")
     if rose is None or (total is not None and rose[1] - rose[0] < GREW * total):
         return None
-    says = f"allocated memory rose from {gib(int(rose[0]))} to {gib(int(rose[1]))} through the training, step by step"
+    says = f"allocated memory rose from {gib(rose[0])} to {gib(rose[1])} through the training, step by step"
     return Evidence("recorder", says, f"recorder {clock(event.time)}", event.rank, clock(event.time))
 
 
@@ -202,5 +201,4 @@ def _larger(flight: Flight, event: Event) -> str | None:
 
 def number(event: Event, name: str) -> float | None:
     """A number of the event that is known."""
-    value = event.details.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    return to_float(event.details.get(name))

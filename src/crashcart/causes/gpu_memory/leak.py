@@ -23,6 +23,7 @@ from crashcart.causes.gpu_memory._numbers import deaths
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,9 @@ def _columns(case: Case, end: int | None) -> dict[str, list[tuple[Line, float]]]
             # Numbers before the value belong to the name: GPU-0 and GPU-1 are two columns.
             name = (match["name"] or "the memory column").strip().lower()
             device = compiled(r"(?:gpu|cuda)[-: #]?(\d+)").search(line.text)
-            columns.setdefault(f"{name} of gpu {device[1]}" if device else name, []).append((line, float(match["value"])))
+            columns.setdefault(f"{name} of gpu {device[1]}" if device else name, []).append(
+                (line, to_float(match["value"], 0.0))
+            )
     return columns
 
 

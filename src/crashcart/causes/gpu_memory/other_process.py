@@ -23,6 +23,7 @@ from crashcart.causes.gpu_memory._numbers import GIB, alive, deaths, gib, held_b
 from crashcart.causes.gpu_memory._recorded import signs
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +76,7 @@ def _tables(case: Case) -> Iterator[Sign]:
     lines = case.log.lines
     for index, line in enumerate(lines):
         used = compiled(USED).search(line.text) if "mib /" in line.lowered else None
-        if used is None or int(used[3]) > IDLE or int(used[1]) < SHARE * int(used[2]):
+        if used is None or to_int(used[3], 0) > IDLE or to_int(used[1], 0) < SHARE * to_int(used[2], 0):
             continue
         below = [other.text for other in lines[index + 1 : index + 60] if other.window == line.window]
         start = next((place for place, text in enumerate(below) if "Processes:" in text), None)
@@ -92,7 +93,7 @@ def _full_before(case: Case) -> Iterator[Sign]:
     if dead is None or dead.tried is not None:  # a message of the allocator has its own numbers
         return
     cards = [
-        (line, int(used[1]), int(used[2]))
+        (line, to_int(used[1], 0), to_int(used[2], 0))
         for line in case.log.lines
         if line.order < dead.line.order and "mib /" in line.lowered and (used := compiled(USED).search(line.text))
     ]

@@ -269,7 +269,7 @@ class _Told:
             return "long"
         if self.flight.alive and self.flight.samples and isinstance(since, (int, float)):  # it still does
             seconds = max(seconds, self.flight.samples[-1][0] - since)
-        return took(float(seconds))
+        return took(seconds)
 
     @property
     def _where(self) -> str:

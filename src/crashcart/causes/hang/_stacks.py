@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
 from crashcart.log import Frame, Raised
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def _debugged(case: Case) -> Iterator[Raised]:
     last: Line | None = None
     for line in case.log.lines:
         if "frame 0x" in line.lowered and (match := compiled(GDB_FRAME).search(line.text)):
-            frames.insert(0, Frame(match["file"], int(match["line"]), match["function"]))
+            frames.insert(0, Frame(match["file"], to_int(match["line"], 0), match["function"]))
             last = line
     if last is not None:
         yield Raised("", "", last, tuple(frames), stack_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -42,4 +43,4 @@ def xids(case: Case) -> Iterator[Told]:
             continue
         match = compiled(_LINE).search(line.text)
         if match:
-            yield Told(line, int(match["code"]), match["pci"] or "", match["pid"] or "")
+            yield Told(line, to_int(match["code"], 0), match["pci"] or "", match["pid"] or "")

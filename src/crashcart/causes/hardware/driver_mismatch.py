@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, decisive, strong, weak
 from crashcart.causes._cards import known_cards, surely, visible
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +110,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
 def _newest(driver: str) -> tuple[int, int] | None:
     """The newest CUDA of a driver that does not tell it, to its major version."""
     number = driver.split(".", maxsplit=1)[0]
-    fitting = [major for major, first in FIRST_DRIVER.items() if number.isdigit() and int(number) >= first]
+    fitting = [major for major, first in FIRST_DRIVER.items() if to_int(number, 0) >= first]
     return (max(fitting), 0) if fitting else None
 
 

@@ -8,6 +8,7 @@ from crashcart.causes._loaders import loaders
 from crashcart.causes.host_memory._foreseen import ahead, held, limit, ranks_here, sample
 from crashcart.causes.host_memory._recorded import gib
 from crashcart.model import Edit, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +161,7 @@ def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:
         why = "the training sees the same batches; only how many wait in memory changes"
         yield Fix(f"{words}: {gib(needed(*best))}", "same-recipe", why, edits=tuple(edits))
     if needed(*best) > NEAR * room.value and one.batch and "batch" in one.places:
-        batch = one.edit("batch", max(1, int(one.batch * ROOM * room.value / needed(*best))))
+        batch = one.edit("batch", max(1, to_int(one.batch * ROOM * room.value / needed(*best), 1)))
         why = "even one batch ahead is too much; accumulate over more of them to keep the batch of a step"
         if batch is not None:
             yield Fix(f"A batch of {batch.text}", "changes-training", why, edits=(*edits, batch))

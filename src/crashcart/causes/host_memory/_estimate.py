@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.causes._joined import setting
+from crashcart.numbers import to_float
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def by_name(case: Case) -> Estimate | None:
         fact = setting(case, one)
         found = BILLIONS.search(str(fact.value)) if fact is not None and isinstance(fact.value, str) else None
         if fact is not None and found is not None and not _in_part(case):
-            return Estimate(float(found[1]) * 1e9, f"a model called {fact.value}", (fact.evidence,))
+            return Estimate(to_float(found[1], 0.0) * 1e9, f"a model called {fact.value}", (fact.evidence,))
     return None
 
 

@@ -15,6 +15,7 @@ from crashcart.causes._length import lengths, share
 from crashcart.causes._loaders import loaders
 from crashcart.causes.data._tables import fits
 from crashcart.causes.host_memory._recorded import gib
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def ranks_here(case: Case) -> int | None:
     """The ranks on one machine."""
     each, every, nodes = (case.number(f"launch.{name}") for name in ("processes_per_node", "processes", "nodes"))
     if each:
-        return int(each)
+        return to_int(each)
     if every and (nodes is None or nodes == 1):
-        return int(every)
+        return to_int(every)
     if every and nodes:
-        return int(every // nodes)
+        return to_int(every // nodes)
     return ranks(case) or _one_task(case) if nodes is None else None
 
 

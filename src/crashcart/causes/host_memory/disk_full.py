@@ -27,6 +27,7 @@ from crashcart.deaths import first, order
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -180,9 +181,10 @@ def _estimated(case: Case, free: float, one: str, places: tuple[Evidence, ...]) 
 def _written(case: Case, there: int) -> int | None:
     """How many more checkpoints will lie there at once: as many as are kept and the one being written."""
     keep, period, steps = (case.number(name) for name in ("save.keep", "save.period", "train.max_steps"))
-    planned = int(steps // period) if steps and period and period > 0 else None
-    if keep is not None and keep > 0:
-        return max(1, min(int(keep) + 1, planned or int(keep) + 1) - there)
+    planned = to_int(steps // period) if steps and period and period > 0 else None
+    kept = to_int(keep, 0)
+    if kept > 0:
+        return max(1, min(kept + 1, planned or kept + 1) - there)
     return planned
 
 

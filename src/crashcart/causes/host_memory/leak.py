@@ -28,6 +28,7 @@ from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
 from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +111,7 @@ def _traced(case: Case) -> tuple[Line, Line] | None:
     places: dict[str, list[tuple[float, Line]]] = {}
     for line in case.log.lines:
         if "size=" in line.lowered and (match := compiled(_TRACED).search(line.text)):
-            size = float(match[2]) * _UNIT.get(match[3], 1.0)
+            size = to_float(match[2], 0.0) * _UNIT.get(match[3], 1.0)
             places.setdefault(match[1], []).append((size, line))
     for seen in places.values():
         sizes = [size for size, _ in seen]
@@ -126,10 +127,7 @@ def _value(line: Line, pattern: str) -> float | None:
     if compiled(_DEVICE).search(lowered) or not (lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered)):
         return None
     match = compiled(pattern).search(line.text)
-    try:
-        return float(match[1]) if match else None
-    except ValueError:
-        return None
+    return to_float(match[1]) if match else None
 
 
 def _steady(values: list[float], direction: int) -> bool:

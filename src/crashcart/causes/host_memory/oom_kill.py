@@ -30,6 +30,7 @@ from crashcart.causes.host_memory._recorded import climbed, guard_of, host_kills
 from crashcart.deaths import before, finished, first, hung, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _reasonable(case: Case, death: Death) -> bool:
     message = str(death.raised.details.get("message", "")) if death.raised is not None else ""
     asked = compiled(r"tried to allocate (\d+) bytes").search(message)
     total = case.flight.last("host", "memory_total") if case.flight is not None else None
-    return asked is not None and total is not None and int(asked[1]) < total
+    return asked is not None and total is not None and to_float(asked[1], total) < total
 
 
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.deaths import first
 from crashcart.flight import median
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.record import record
 
@@ -83,9 +84,9 @@ def other_death(case: Case) -> bool:
 
 def _broken(flight: Flight, process: Process, event: Event) -> Broken:
     step = event.details.get("step")
-    at = int(step) if isinstance(step, (int, float)) else 0
+    at = to_int(step, 0)
     page = process.page
-    last, count = page.get("loss", 0.0), int(page.get("nonfinite", 0) or 0)
+    last, count = page.get("loss", 0.0), to_int(page.get("nonfinite"), 0)
     lost = last - last != 0 and page.get("loss_step", -1) >= at
     since = page.get("steps", 0.0) - at
     before = [

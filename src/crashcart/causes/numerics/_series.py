@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_float
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -182,8 +183,9 @@ def scales(case: Case) -> list[tuple[Line, float]]:
     for line in case.log.lines:
         if "scale" in line.lowered and ("overflow" in line.lowered or "loss scale" in line.lowered):
             match = compiled(LOWERED).search(line.text)
-            if match:
-                found.append((line, float(match[1].rstrip("."))))
+            scale = to_float(match[1].rstrip(".")) if match else None
+            if scale is not None:
+                found.append((line, scale))
     return found
 
 
@@ -210,8 +212,9 @@ def _scale_column(case: Case) -> list[tuple[Line, float]]:
     for line in case.log.lines:
         if "scale" in line.lowered:
             match = compiled(SCALE).search(line.text)
-            if match:
-                found.append((line, float(match[1].rstrip("."))))
+            scale = to_float(match[1].rstrip(".")) if match else None
+            if scale is not None:
+                found.append((line, scale))
     return found
 
 
@@ -227,7 +230,7 @@ def climbing(case: Case) -> tuple[Line, Line, str] | None:
     usual = half[len(half) // 2]
     if min(values[-2:]) > max(EXPLODED * usual, SURELY_TOO_LARGE):
         return first, last, f"the loss grew from about {usual:.3g} to {values[-1]:.3g}"
-    right = [float(found[1]) for one, _ in series if (found := compiled(ACCURACY).search(one.line.text))]
+    right = [to_float(found[1], 0.0) for one, _ in series if (found := compiled(ACCURACY).search(one.line.text))]
     if len(right) < FEWEST or sum(values[-2:]) < 2 * sum(values[:2]):
         return None
     lost = (sum(right[:2]) - sum(right[-2:])) / max(sum(right[:2]), 1e-9)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import clock
 from crashcart.model import Evidence
+from crashcart.numbers import to_float
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -49,10 +50,10 @@ def sent_by(signal: str, event: Event) -> str:
 def at_its_limit(flight: Flight, event: Event) -> str:
     """What Slurm had said beforehand about the end of the job, where the signal came then: `, at the end ...`."""
     environment = flight.facts.get("environment")
-    told = str(environment.get("SLURM_JOB_END_TIME", "")) if isinstance(environment, dict) else ""
-    if not told.isdigit() or not -_EARLY < event.time - int(told) < _OVERDUE:
+    end = to_float(environment.get("SLURM_JOB_END_TIME")) if isinstance(environment, dict) else None
+    if end is None or not -_EARLY < event.time - end < _OVERDUE:
         return ""
-    return f", at the end of the time that it had asked Slurm for ({clock(int(told))})"
+    return f", at the end of the time that it had asked Slurm for ({clock(end)})"
 
 
 def scheduler_said(flight: Flight) -> Iterator[tuple[str, Evidence]]:

@@ -7,10 +7,11 @@ and what a bar shows again between two updates is left out.
 
 from __future__ import annotations
 
-from math import log
+from math import log, nan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +131,7 @@ def _repeats(case: Case) -> Iterator[Told]:
         match = compiled(EPOCH_STEP_LOSS).search(line.text) if "loss" in line.lowered else None
         if match is None:
             continue
-        epoch, step, loss = int(match[1]), int(match[2]), match[3]
+        epoch, step, loss = to_int(match[1], 0), to_int(match[2], 0), match[3]
         if (epoch - 1, step) in seen:
             before, old = seen[epoch - 1, step]
             compared += 1
@@ -175,7 +176,7 @@ def _guessing(case: Case) -> Iterator[Told]:
     percent = any(value > 1 for _, value in accuracies)
     rates = [value / 100 if percent else value for _, value in accuracies]
     middle = sum(rates) / len(rates)
-    classes = round(1 / middle) if middle > 0 else 0
+    classes = to_int(round(1 / middle, 0), 0) if middle > 0 else 0
     if classes < 2 or max(abs(rate * classes - 1) for rate in rates) > 0.06:
         return
     if all(abs(value - log(classes)) < AT_CHANCE * 2 * log(classes) for _, value in losses):
@@ -187,13 +188,14 @@ def _read(case: Case, pattern: str) -> Iterator[tuple[Line, float]]:
     for line in case.log.lines:
         if "loss" in line.lowered or "acc" in line.lowered or "prec@" in line.lowered or "top" in line.lowered:
             match = compiled(pattern).search(line.text)
-            if match:
-                yield line, float(match[1])
+            value = to_float(match[1]) if match else None
+            if value is not None:
+                yield line, value
 
 
 def _epoch(line: Line) -> int | None:
     match = compiled(EPOCH).search(line.text)
-    return int(match[1]) if match else None
+    return to_int(match[1]) if match else None
 
 
 def _epochs(case: Case) -> Iterator[Told]:
@@ -207,7 +209,7 @@ def _epochs(case: Case) -> Iterator[Told]:
             if not compiled(NO_TRAINED).search(name):
                 columns.setdefault(name.lower(), {})[epoch] = (line, value)
     for name, column in columns.items():
-        values = [float(value) for _, value in column.values()]
+        values = [to_float(value, nan) for _, value in column.values()]
         digits = min(len(value.split("e")[0].replace(".", "").lstrip("0")) for _, value in column.values())
         if (
             len(values) >= EPOCHS
@@ -228,7 +230,7 @@ def _table(case: Case) -> Iterator[Told]:
     if len(rows) < LONG or len(rows) < len(case.log.lines) // 4:
         return
     width = min(len(cells) for _, cells in rows)
-    columns = [[float(cells[index]) for _, cells in rows] for index in range(width)]
+    columns = [[to_float(cells[index], nan) for _, cells in rows] for index in range(width)]
     counts = any(column == sorted(column) and column[-1] - column[0] >= FAR_APART for column in columns)
     nothing = any(not any(column) for column in columns)
     still = [column for column in columns if min(column) > SMALLEST and 0 < max(column) - min(column) < FLAT * max(column)]

@@ -22,6 +22,7 @@ from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.causes.silent._lines import grade
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +124,7 @@ def _shared(rows: list[tuple[int, ...]]) -> int:
 
 def _drawn(line: Line) -> tuple[int, ...]:
     """The numbers of a printed row that can be random; an index that counts up in front is left out."""
-    numbers = [int(number) for number in compiled(r"(?<![.\d])\d+(?![.\d])").findall(line.text)]
+    numbers = [to_int(number, 0) for number in compiled(r"(?<![.\d])\d+(?![.\d])").findall(line.text)]
     row = tuple(numbers)
     if len(row) == 2:
         row = row[1:] if row[1] >= LARGE else ()

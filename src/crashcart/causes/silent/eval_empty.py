@@ -24,6 +24,7 @@ from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,7 +147,7 @@ def _no_number(case: Case) -> Iterator[Sign]:
         for line in lines_with(case, "map", "precision", "recall")
         if (match := compiled(ZERO_SCORE).search(line.text))
     ]
-    if len(scores) >= ZERO_SCORES and _late(case) and not any(float(value) for _, value in scores):
+    if len(scores) >= ZERO_SCORES and _late(case) and not any(to_float(value, 1.0) for _, value in scores):
         says = "precision, recall and mean precision are exactly 0, long after the start"
         yield Sign(grade(case, "strong"), says, (evidence(scores[0][0]),), fatal=False, order=scores[0][0].order)
 
@@ -193,7 +194,7 @@ def _short(event: Event) -> bool:
 
 def _late(case: Case) -> bool:
     told = [
-        int(number)
+        to_int(number, 0)
         for line in lines_with(case, "||", "iter", "step")
         for number in compiled(r"\b(\d{4,})\b").findall(line.text)
     ]

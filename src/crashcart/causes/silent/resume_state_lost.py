@@ -26,6 +26,7 @@ from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,8 +98,9 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
                 compiled(r"initial_lr\W+([\d.e+-]+)").search(line.text),
                 compiled(r"(?<![a-z_])lr\W+([\d.e+-]+)").search(near),
             )
-            if first and now:
-                rates.append((line, float(first[1].rstrip(".,")), float(now[1].rstrip(".,"))))
+            initial, rate = (to_float(found[1].rstrip(".,")) if found else None for found in (first, now))
+            if initial is not None and rate is not None:
+                rates.append((line, initial, rate))
     for (line, initial, before), (later, _, after) in pairwise(rates):
         if after == initial != before:
             says = f"the rate was {before:g} and is {after:g}, the initial one, again"
@@ -118,8 +120,8 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             told
             and "epoch" not in told[0].lower()
             and first is not None
-            and int(told[1]) > FAR
-            and first < int(told[1]) // 10
+            and to_int(told[1], 0) > FAR
+            and first < to_int(told[1], 0) // 10
         ):
             says = f"the checkpoint is of {told[0]}, and the first step after it is {first}"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
@@ -132,7 +134,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             rates[0]
             and rates[1]
             and (rates[1][0] or 0) > RATE_JUMP * (rates[0][-1] or 0)
-            and max(map(float, filter(None, rates[0]))) == rates[0][0]
+            and max(filter(None, rates[0])) == rates[0][0]
         ):
             says = f"the rate was {rates[0][-1]:g} before the resume and is {rates[1][0]:g} after it"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
@@ -187,12 +189,12 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def _saved(event: Event) -> float:
     rate = event.details.get("lr")
-    return float(rate) if isinstance(rate, (int, float)) else 0.0
+    return to_float(rate, 0.0)
 
 
 def _first(event: Event) -> float:
     rates = event.details.get("rates") or [0.0]
-    return float(rates[0]) if isinstance(rates[0], (int, float)) else 0.0
+    return to_float(rates[0], 0.0)
 
 
 def _restarts(event: Event, saved: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def speeds(case: Case) -> list[tuple[Line, float]]:
     for line in case.log.lines:
         if "/s" in line.lowered or "s/" in line.lowered or "speed" in line.lowered:
             match = compiled(SPEED).search(line.text)
-            value = float(next(group for group in match.groups() if group).rstrip(".") or 0) if match else 0
+            value = to_float(next(group for group in match.groups() if group).rstrip("."), 0.0) if match else 0
             if match and value > 0:
                 name = compiled(r"[^a-z]|s/it|it/s").sub("", line.lowered)[:24]
                 columns.setdefault(name, []).append((line, 1 / value if match[3] else value))
@@ -56,5 +57,5 @@ def seconds(line: Line) -> float | None:
     match = compiled(CLOCK).search(line.text[:60])
     if match is None:
         return None
-    hours, minutes, rest = (int(group) for group in match.groups()[3:])
-    return int(match[3] or 0) * 86400 + hours * 3600 + minutes * 60 + rest
+    hours, minutes, rest = (to_int(group, 0) for group in match.groups()[3:])
+    return to_int(match[3], 0) * 86400 + hours * 3600 + minutes * 60 + rest

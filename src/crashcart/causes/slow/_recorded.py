@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import clock, median
 from crashcart.model import Evidence
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -80,12 +81,12 @@ def cards(case: Case) -> list[Card]:
     for time, tables in flight.samples:
         for row in tables.get("gpu", ()):
             if row[at["busy"]] >= AT_WORK and row[at["index"]] == row[at["index"]]:
-                rows.setdefault(int(row[at["index"]]), []).append((time, row))
+                rows.setdefault(to_int(row[at["index"]], 0), []).append((time, row))
     return [_card(index, seen, at) for index, seen in sorted(rows.items()) if len(seen) >= FEWEST_SAMPLES]
 
 
 def _card(index: int, seen: list[tuple[float, list[float]]], at: dict[str, int]) -> Card:
-    masks = [int(row[at["throttle"]]) for _, row in seen if row[at["throttle"]] == row[at["throttle"]]]
+    masks = [to_int(row[at["throttle"]], 0) for _, row in seen if row[at["throttle"]] == row[at["throttle"]]]
     held = [mask for mask in masks if mask & HELD]
     together = 0
     for mask in held:

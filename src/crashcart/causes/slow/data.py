@@ -25,6 +25,7 @@ from crashcart.causes.slow._recorded import waits
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign("weak", says, (evidence(waits[0][0]),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
         share = compiled(r"([\d.]+) ?%").search(line.text) or compiled(r"\|\s*([\d.]+)\s*\|?\s*$").search(line.text)
-        if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
+        if share and to_float(share[1], 0.0) > 100 * SHARE and compiled(PROFILED).search(line.text):
             says = f"{share[1]} % of the profiled time is the loader"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
     yield from _averages(case, waits)
@@ -123,12 +124,12 @@ def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Si
         whole = compiled(TIME + AVERAGE).search(line.text) or compiled(TIME + r"s,[^()]{0,24}\(([\d.]+)s").search(line.text)
         net = compiled(NET).search(line.text)
         count = compiled(COUNTED).search(line.text)
-        steps = int(next(group for group in count.groups() if group)) if count else 0
+        steps = to_int(next(group for group in count.groups() if group), 0) if count else 0
         if first is None and steps <= 1:
-            first = float(wait[1].rstrip(".") or 0)
+            first = to_float(wait[1].rstrip("."), 0.0)
         if (whole or net) and steps >= SETTLED:
-            total = float((whole[2] if whole else net[1] if net else "0").rstrip(".") or 0)
-            found = line, total, max(0.0, float(wait[2].rstrip(".") or 0) - (first or 0) / steps)
+            total = to_float((whole[2] if whole else net[1] if net else "0").rstrip("."), 0.0)
+            found = line, total, max(0.0, to_float(wait[2].rstrip("."), 0.0) - (first or 0) / steps)
     if found and not waits[2:] and found[2] > NOTICEABLE and found[2] > SHARE * found[1]:
         says = f"on average {found[2]:.2f} s of a step of {found[1]:.2f} s are spent waiting for data"
         yield Sign(grade(case, "strong"), says, (evidence(found[0]),), fatal=False, order=found[0].order)
@@ -138,12 +139,13 @@ def _told(case: Case) -> Iterator[Sign]:
     """A share of the time in per cent, or how long the making of batches took."""
     for line in lines_with(case, "%", " in ", "took"):
         share = compiled(PERCENT).search(line.text) if "%" in line.text else None
-        if share and 100 * SHARE < float((share[1] or share[2]).rstrip(".") or 0) <= 100:
+        if share and 100 * SHARE < to_float((share[1] or share[2]).rstrip("."), 0.0) <= 100:
             says = f"{share[1] or share[2]} % of the time is spent on data"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return
         made = compiled(PREPARED).search(line.text)
-        if made and int(made[1]) and float(made[3].rstrip(".")) / int(made[1]) > SLOW_EACH.get(made[2].lower(), SLOW_SAMPLE):
+        count = to_int(made[1], 0) if made else 0
+        if made and count and to_float(made[3].rstrip("."), 0.0) / count > SLOW_EACH.get(made[2].lower(), SLOW_SAMPLE):
             says = f"making {made[1]} {made[2].lower()}s takes {made[3]} s"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return
@@ -156,11 +158,11 @@ def _waits(case: Case) -> Iterator[tuple[Line, float, float]]:
         wait, time = compiled(WAIT).search(line.text), compiled(TIME).search(line.text) or compiled(NET).search(line.text)
         if wait and time:
             counted = compiled(COUNTED + r"|\biter\w*\W{1,3}(\d+)").search(line.text)
-            steps = int(next(group for group in counted.groups() if group)) if counted else 0
+            steps = to_int(next(group for group in counted.groups() if group), 0) if counted else 0
             begins = counted is not None and steps == 0  # the first step of an epoch always waits
             if (not first and not begins) or steps >= AVERAGED or compiled(LATE).search(line.text):
-                waited = float(wait[1].rstrip(".") or 0)
-                yield line, max(float(time[1].rstrip(".") or 0), waited), waited
+                waited = to_float(wait[1].rstrip("."), 0.0)
+                yield line, max(to_float(time[1].rstrip("."), 0.0), waited), waited
             first = False
 
 

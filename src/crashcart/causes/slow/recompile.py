@@ -24,6 +24,7 @@ from crashcart.causes.slow._pace import grade, lines_with
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,7 @@ def _again(case: Case) -> dict[str, list[Line]]:
         match = compiled(r"recompiling function (\S+)").search(line.text)
         times = compiled(r"\[\d+/(\d+)\]").search(line.text)
         if match:
-            functions.setdefault(match[1], []).extend([line] * (2 if times and int(times[1]) > 2 else 1))
+            functions.setdefault(match[1], []).extend([line] * (2 if times and to_int(times[1], 0) > 2 else 1))
     return functions
 
 
@@ -106,7 +107,7 @@ def _spent(case: Case) -> tuple[Line, float, float] | None:
             match = compiled(r"Accumulator: (\S+)").search(after.text)
             told = compiled(TOLD).match(match[1]) if match else None
             if told:
-                hours, minutes, whole, thousandths = (int(group or 0) for group in told.groups())
+                hours, minutes, whole, thousandths = (to_int(group, 0) for group in told.groups())
                 totals[line.lowered.rsplit(" ", 1)[-1]] = line, hours * 3600 + minutes * 60 + whole + thousandths / 1000
                 break
     if "compiletime" not in totals or "executetime" not in totals:
@@ -119,7 +120,7 @@ def _xla(case: Case) -> Iterator[tuple[Line, int]]:
         for after in case.log.around(line, after=2):
             match = compiled(r"TotalSamples: (\d+)").search(after.text)
             if match:
-                yield line, int(match[1])
+                yield line, to_int(match[1], 0)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -138,8 +139,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def _number(event: Event, name: str) -> int:
-    value = event.details.get(name)
-    return int(value) if isinstance(value, (int, float)) else 0
+    return to_int(event.details.get(name), 0)
 
 
 fixes = (

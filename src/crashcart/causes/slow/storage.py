@@ -21,6 +21,7 @@ from crashcart.cause import compiled, weak
 from crashcart.causes.slow._pace import grade, lines_with, seconds
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +76,13 @@ def in_log(case: Case) -> Iterator[Sign]:
         break
     for line in lines_with(case, "s/it", "s/file", "s/im"):
         match = compiled(SCAN).search(line.text)
-        if match and float(match[1]) > SLOW_FILE:
+        if match and to_float(match[1], 0.0) > SLOW_FILE:
             says = f"scanning takes {match[1]} s for each file"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             break
     for line in lines_with(case, "took", "save", "saving", "writ"):
         match = compiled(TOOK).search(line.text)
-        if match and SLOW_SAVE < float((match[1] or match[2]).rstrip(".") or 0) < NO_DURATION:
+        if match and SLOW_SAVE < to_float((match[1] or match[2]).rstrip("."), 0.0) < NO_DURATION:
             says = f"a save took {match[1] or match[2]} s"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
     yield from _gaps(case)
@@ -96,7 +97,7 @@ def _cold(case: Case) -> Iterator[Sign]:
     for line in lines_with(case, "data"):
         told, step = compiled(WAITED).search(line.text), compiled(r"\[\s*(\d{1,9})\s*/\s*\d+\s*\]").search(line.text)
         if told:
-            waits.append((line, float(told[1].rstrip(".") or 0), int(step[1]) if step else 1))
+            waits.append((line, to_float(told[1].rstrip("."), 0.0), to_int(step[1], 1) if step else 1))
     if len(waits) > 1:
         line, wait, steps = waits[0]
         if wait * steps > SLOW_SAVE and wait > 1 and max(later for _, later, _ in waits[1:]) < wait / 10:

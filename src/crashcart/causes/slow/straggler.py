@@ -24,6 +24,7 @@ from crashcart.deaths import order
 from crashcart.flight import median
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,13 +76,14 @@ def in_log(case: Case) -> Iterator[Sign]:
             break
     for line in lines_with(case, "mxrtt/rnk"):
         match = compiled(SPREAD).search(line.text)
-        if match and float(match[2]) > APART * float(match[1]):
-            says = f"rank {match[3]} needs {float(match[2]) / float(match[1]):.2f} times as long as the fastest"
+        fastest, slowest = (to_float(match[group], 0.0) for group in (1, 2)) if match else (0.0, 0.0)
+        if match and slowest > APART * fastest > 0:
+            says = f"rank {match[3]} needs {slowest / fastest:.2f} times as long as the fastest"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             break
     for line in lines_with(case, "slowdown:"):
         match = compiled(r"slowdown: ([\d.]+)x").search(line.text)
-        if match and float(match[1]) > LONGER:
+        if match and to_float(match[1], 0.0) > LONGER:
             says = f"the slowest rank needs {match[1]} times as long as the fastest"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             break
@@ -98,13 +100,13 @@ def _side_by_side(case: Case) -> Iterator[Sign]:
         pairs = compiled(
             r"(?:^|[\s{,\[(;|])(?:(?:node|rank|worker|gpu|device|host)[ _#-]?)?['\"]?(\d+)['\"]? ?[:=] ?(\d+\.\d+)"
         ).findall(line.text)
-        times = sorted(float(time) for _, time in pairs)
+        times = sorted(to_float(time, 0.0) for _, time in pairs)
         if (
             len(times) >= FEWEST_RANKS
             and len({who for who, _ in pairs}) == len(pairs)
             and times[-1] > FAR * max(times[0], 1e-9)
         ):
-            slow = max(pairs, key=lambda pair: float(pair[1]))
+            slow = max(pairs, key=lambda pair: to_float(pair[1], 0.0))
             says = f"number {slow[0]} takes {slow[1]}, the fastest {times[0]:g}"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return
@@ -147,10 +149,12 @@ def _rounds(case: Case) -> list[dict[int, tuple[Line, float]]]:
         who, time = compiled(RANK).search(line.text), compiled(TIME).search(line.text)
         if time is None or (who is None and line.rank is None):
             continue
-        rank = line.rank if line.rank is not None else int(next(group for group in who.groups() if group)) if who else 0
+        rank = (
+            line.rank if line.rank is not None else to_int(next(group for group in who.groups() if group), 0) if who else 0
+        )
         if not rounds or rank in rounds[-1]:
             rounds.append({})
-        rounds[-1][rank] = (line, float(next(group for group in time.groups() if group).rstrip(".") or 0))
+        rounds[-1][rank] = (line, to_float(next(group for group in time.groups() if group).rstrip("."), 0.0))
     most = max((len(one) for one in rounds), default=0)
     return [one for one in rounds if len(one) == most >= FEWEST_RANKS]
 

@@ -24,6 +24,7 @@ from crashcart.causes.slow._recorded import cards
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """A reason that is active, a card at its limit, or a speed that fell late and stays low."""
     for line in lines_with(case, "slowdown", "violation", "throttl", "above threshold", "_reasons"):
         mask = compiled(MASK).search(line.text)
-        held = mask is not None and int(mask[1] or mask[2], 16) & HELD
+        held = mask is not None and to_int(mask[1] or mask[2], 0, base=16) & HELD
         if held or (compiled(ACTIVE).search(line.text) and not compiled(NO_CLOCK).search(line.text)):
             yield Sign(grade(case, "strong"), "a reason that holds the clocks down is active",
                        (evidence(line),), fatal=False,
@@ -95,7 +96,7 @@ def _capped(case: Case) -> Iterator[Sign]:
     """A power cap in a report that was made for its own sake: beside the steps of a run it is normal on many cards."""
     for line in lines_with(case, "power cap", "power_cap", "_reasons"):
         mask = compiled(MASK).search(line.text)
-        capped = compiled(CAPPED).search(line.text) or (mask is not None and int(mask[1] or mask[2], 16) & CAP)
+        capped = compiled(CAPPED).search(line.text) or (mask is not None and to_int(mask[1] or mask[2], 0, base=16) & CAP)
         if capped:
             strength = grade(case, "weak" if case.log.metrics else "strong")
             yield Sign(strength, "a power cap holds the clocks down", (evidence(line),), fatal=False, order=line.order)
@@ -105,7 +106,7 @@ def _capped(case: Case) -> Iterator[Sign]:
 def _low_clock(case: Case) -> Iterator[Sign]:
     """A card that works at full load with less than half of its highest clock (`nvidia-smi -q`)."""
     clocks = [
-        (line, int(match[1]))
+        (line, to_int(match[1], 0))
         for line in lines_with(case, " mhz")
         if (match := compiled(r"^\s*(?:Graphics|SM)\s*:\s*(\d+) MHz").match(line.text))
     ]
@@ -120,7 +121,7 @@ def _at_limit(case: Case) -> Iterator[Sign]:
         limit = compiled(r"operating temp\w*\s*:\s*(\d+)").search(line.text)
         near = "\n".join(other.text for other in case.log.around(line, before=6, after=2))
         now = compiled(r"current temp\w*\s*:\s*(\d+)").search(near)
-        if limit and now and int(now[1]) >= int(limit[1]) - NEAR_LIMIT:
+        if limit and now and to_int(now[1], 0) >= to_int(limit[1], 0) - NEAR_LIMIT:
             says = f"the card is at {now[1]} C and its operating limit is {limit[1]} C"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
 

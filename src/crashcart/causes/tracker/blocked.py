@@ -28,6 +28,7 @@ from crashcart.deaths import order
 from crashcart.flight import took
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.numbers import to_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,9 +196,9 @@ def _slow_calls(case: Case) -> Iterator[Sign]:
         calls = [
             event
             for event in (case.flight.of_kind("tracker") if case.flight is not None else ())
-            if event.pid == process.pid and float(event.details.get("seconds") or 0) > SLOW_CALL
+            if event.pid == process.pid and to_float(event.details.get("seconds"), 0.0) > SLOW_CALL
         ]
-        spent = sum(float(event.details["seconds"]) for event in calls)
+        spent = sum(to_float(event.details["seconds"], 0.0) for event in calls)
         if calls and spent > SLOW_SHARE * max(1.0, calls[-1].time - process.born):
             says = f"{process.name} spent {took(spent)} in {len(calls)} call(s) of the tracker"
             yield Sign("weak", says, (calls[-1].evidence,), fatal=False, order=order(case))

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING, Literal
 
+from crashcart.numbers import to_count, to_float
 from crashcart.readers.code._answers import answer
 from crashcart.readers.code._environment import GETTERS
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
@@ -239,11 +240,9 @@ def _number(node: ast.expr) -> float | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         inner = _number(node.operand)
         return None if inner is None else -inner
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
-        return float(node.value)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isdecimal():
-        return float(node.value)  # os.environ["RANK"] == "0"
-    return None
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return to_float(to_count(node.value))  # os.environ["RANK"] == "0"
+    return to_float(node.value) if isinstance(node, ast.Constant) else None
 
 
 def is_plain(test: ast.expr, source: Source) -> bool:

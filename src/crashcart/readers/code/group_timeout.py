@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Edit
+from crashcart.numbers import to_float, to_int
 from crashcart.readers.code._callers import function_of
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._environment import GETTERS
@@ -77,7 +78,7 @@ def _limit(giving: Giving, reading: Reading, source: Source, value: ast.expr, un
         name, default, at = variable
         seconds = [] if default is None else [default * unit]
         short = at is not None and unit > 0 and bool(seconds) and seconds[0] < ENOUGH
-        edits = (Edit(at, f'"{int(ENOUGH / unit)}"'),) if short and at is not None else ()
+        edits = (Edit(at, f'"{to_int(ENOUGH / unit)}"'),) if short and at is not None else ()
         return {"seconds": seconds, "key": name, "unit": unit, "edits": edits}
     if source is reading.source and (key := reading.plain(value)):
         return _held(giving.program, key, unit)
@@ -91,7 +92,7 @@ def _limit(giving: Giving, reading: Reading, source: Source, value: ast.expr, un
     numbers = [one["value"] for one in found if _is_number(one.get("value"))]
     keys = {str(one["key"]) for one in found if "key" in one}
     if numbers and len(numbers) == len(found):
-        longer = {Edit(one["span"], str(int(ENOUGH / unit))) for one in found if unit and one["value"] * unit < ENOUGH}
+        longer = {Edit(one["span"], str(to_int(ENOUGH / unit))) for one in found if unit and one["value"] * unit < ENOUGH}
         return {"seconds": sorted({one * unit for one in numbers}), "key": "", "unit": unit, "edits": tuple(longer)}
     return _held(giving.program, keys.pop(), unit) if len(keys) == 1 and not numbers else None
 
@@ -121,10 +122,8 @@ def _named(source: Source, variable: ast.expr, default: ast.expr | None) -> Vari
         return None
     if not isinstance(default, ast.Constant) or not isinstance(default.value, (str, int, float)):
         return variable.value, None, None
-    try:
-        return variable.value, float(default.value), source.span(default)
-    except ValueError:
-        return variable.value, None, None
+    seconds = to_float(default.value)
+    return variable.value, seconds, source.span(default) if seconds is not None else None
 
 
 def _held(program: Program, key: str, unit: float) -> dict[str, object]:
@@ -132,7 +131,9 @@ def _held(program: Program, key: str, unit: float) -> dict[str, object]:
     found = [(value.value, span) for value, span in _values(program, key) if isinstance(value, ast.Constant)]
     numbers = [(value, span) for value, span in found if isinstance(value, (int, float)) and not isinstance(value, bool)]
     whole = bool(numbers) and len(numbers) == len(list(_values(program, key))) and unit > 0
-    edits = tuple(Edit(span, str(int(ENOUGH / unit))) for value, span in numbers if value * unit < ENOUGH) if whole else ()
+    edits = (
+        tuple(Edit(span, str(to_int(ENOUGH / unit))) for value, span in numbers if value * unit < ENOUGH) if whole else ()
+    )
     seconds = sorted({value * unit for value, _ in numbers}) if whole else []
     return {"seconds": seconds, "key": key, "unit": unit, "edits": edits}
 

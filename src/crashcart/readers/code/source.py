@@ -12,6 +12,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crashcart.model import Evidence, Fact, Span
+from crashcart.numbers import bound_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ _BARE = frozenset({"ctx", "op", "ops", "type_comment", "kind", "id", "attr", "ar
 _FIELDS: dict[type, tuple[str, ...]] = {}
 # What ends a line for str.splitlines and not for Python.
 _NO_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_LONG_NUMBER = re.compile(r"[0-9][0-9A-Fa-fxX_]{24}")
 _ENDS = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -36,13 +38,22 @@ def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
     return _FIELDS[kind]
 
 
+def _bounded(tree: ast.Module, text: str) -> ast.Module:
+    """The tree without whole numbers that nothing can be calculated with: ``0xfff...`` may be of any length."""
+    if _LONG_NUMBER.search(text):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant):
+                node.value = bound_number(node.value)
+    return tree
+
+
 class Source:
     """A parsed file; ``nodes(kind)`` lists its nodes of a kind in the order in which they are written."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = _bounded(ast.parse(text), text)
         self._kinds: dict[type, list[Any]] = {}
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self.neighbours: list[Source] = [self]  # the files of its program

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of
 
@@ -81,7 +82,8 @@ def _place(source: Source, node: ast.expr, name: str) -> dict[str, float] | None
         return None
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and isinstance(node.right, ast.Constant):
         return {"count": -node.right.value} if type(node.right.value) is int else None
-    numbers = [float(one) for one in text.replace("//", "/").replace("(", " ").replace(")", " ").split() if _is_number(one)]
+    words = text.replace("//", "/").replace("(", " ").replace(")", " ").split()
+    numbers = [number for word in words if _is_number(word) and (number := to_float(word)) is not None]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and len(numbers) == 2:  # noqa: PLR2004 - share and length
         return {"share": numbers[0] * numbers[1]}
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.FloorDiv, ast.Div)) and len(numbers) == 3:  # noqa: PLR2004

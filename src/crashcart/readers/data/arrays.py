@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from typing import IO, Any
@@ -28,7 +29,7 @@ def _single(path: str) -> dict[str, Any]:
         begin = file.tell()
     if dtype.hasobject:
         return {"not_looked": "it holds pickled objects"}
-    wanted = begin + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    wanted = begin + math.prod(shape) * dtype.itemsize
     size = os.path.getsize(path)
     if size < wanted:
         raise EOFError(f"the header promises {wanted} bytes, the file has {size}")
@@ -53,7 +54,7 @@ def _archive(path: str) -> dict[str, Any]:
                 table = {
                     "shape": list(shape),
                     "dtype": str(dtype),
-                    "bytes": int(np.prod(shape, dtype=object)) * dtype.itemsize,
+                    "bytes": math.prod(shape) * dtype.itemsize,
                 }
                 if dtype.hasobject or table["bytes"] > member.file_size:
                     tables[name] = table

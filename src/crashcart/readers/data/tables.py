@@ -17,14 +17,15 @@ def described(name: str, array: Any) -> dict[str, Any]:  # noqa: ANN401 - anythi
     """An array by what its header says, with a look at a few rows."""
     import math
 
-    shape, dtype = [int(size) for size in array.shape], array.dtype
-    found: dict[str, Any] = {"shape": shape, "dtype": str(dtype), "bytes": math.prod(shape) * int(dtype.itemsize)}
+    shape: list[int] = list(array.shape)
+    dtype = array.dtype
+    found: dict[str, Any] = {"shape": shape, "dtype": str(dtype), "bytes": math.prod(shape) * dtype.itemsize}
     kind = getattr(dtype, "kind", "O")
     if kind == "f" and shape and 0 not in shape:
         found["nonfinite"] = _nonfinite(array, shape)
     if kind in "iu" and LABEL.search(name) and 0 < math.prod(shape) <= _LABELS:
         values = array[()] if not shape else array[:]
-        found["low"], found["high"] = int(values.min()), int(values.max())
+        found["low"], found["high"] = values.min().item(), values.max().item()
     return found
 
 
@@ -40,7 +41,8 @@ def _nonfinite(array: Any, shape: list[int]) -> list[int]:  # noqa: ANN401 - as 
     at = range(shape[0]) if math.prod(shape) <= _ELEMENTS else spread(shape[0], max(1, min(_ROWS, _ELEMENTS // max(1, row))))
     if len(at) == shape[0]:
         values = np.asarray(array[:], dtype=np.float64).reshape(shape[0], -1)
-        return [int(one) for one in np.flatnonzero(~np.isfinite(values).all(axis=1))[:5]]
+        rows: list[int] = np.flatnonzero(~np.isfinite(values).all(axis=1))[:5].tolist()
+        return rows
     return [one for one in at if not np.isfinite(np.asarray(array[one], dtype=np.float64)).all()][:5]
 
 
@@ -48,4 +50,4 @@ def spread(count: int, wanted: int) -> list[int]:
     """So many numbers below a count, evenly, the first and the last among them."""
     if count <= wanted:
         return list(range(count))
-    return sorted({round(number * (count - 1) / (wanted - 1)) if wanted > 1 else 0 for number in range(wanted)})
+    return sorted({number * (count - 1) // (wanted - 1) if wanted > 1 else 0 for number in range(wanted)})

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.numbers import to_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,7 @@ def _counted(found: Found) -> str:
 def _in_a_row(found: Found) -> bool:
     """Whether the files are numbered from 0 without a gap: ``episode_0.hdf5``, ``episode_1.hdf5``."""
     names = [re.fullmatch(r".*\D(\d+)\.\w+", str(one["path"])) for one in found.answers]
-    return found.looked == found.files and sorted(int(name[1]) for name in names if name) == list(range(len(names)))
+    return found.looked == found.files and sorted(to_count(name[1], -1) for name in names if name) == list(range(len(names)))
 
 
 class _Gathered:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from crashcart.model import Evidence, Fact, Span
+from crashcart.numbers import to_count
 from crashcart.readers.job.field_flags import unknown_fields
 from crashcart.readers.job.shell import text_of
 
@@ -75,13 +76,14 @@ def _refused(says: str, flag: str, evidence: Evidence, instead: str = "") -> Fac
 
 def _span(evidence: Evidence, flag: str) -> Span | None:
     """Where a flag stands in its script, to be written otherwise."""
-    path, _, line = evidence.where.rpartition(":")
-    if not line.isdigit() or not os.path.isfile(path):
+    path, _, digits = evidence.where.rpartition(":")
+    line = to_count(digits)
+    if line is None or not os.path.isfile(path):
         return None
     text = text_of(path)
-    start = sum(len(one) + 1 for one in text.split("\n")[: int(line) - 1])
+    start = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
     found = re.compile(rf"(?<![\w-]){re.escape(flag)}(?![\w-])").search(text, start)
-    return Span(path, found.start(), found.end(), int(line)) if found else None
+    return Span(path, found.start(), found.end(), line) if found else None
 
 
 def _from_launcher(last: dict[str, Fact], names: list[str], parser: Fact) -> Iterator[Fact]:

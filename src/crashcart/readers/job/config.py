@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
+from crashcart.numbers import bound_number, json_int
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -93,13 +94,14 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     is_deepspeed = any(path.startswith(("zero_optimization", "train_micro_batch_size_per_gpu")) for path in keys)
     dialect = "deepspeed" if is_deepspeed else "axolotl" if "micro_batch_size" in keys else ""
     facts = []
-    for path, value, place in found:
+    for path, written, place in found:
+        value = bound_number(written)
         above = path.rpartition(".")[0] or dialect
         name = None if path.endswith("]") or path in MARKS else canonical(path.rpartition(".")[2], path=above)
         span = Span(file, *place, text.count("\n", 0, place[0]) + 1) if place else None
         quote = _line(text, place[0]) if place else f"{path} = {value}"
         if is_secret(path):
-            value, quote = HIDDEN, f"{path}: {HIDDEN}"  # noqa: PLW2901 - nothing may see it from here on
+            value, quote = HIDDEN, f"{path}: {HIDDEN}"  # nothing may see it from here on
         where = f"{file}:{span.line}" if span else file
         odd = f"config.{path.strip('()')}" if path in MARKS else None
         facts.append(
@@ -173,12 +175,12 @@ def _yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
 
     try:
         return yaml.constructor.SafeConstructor().construct_object(node)
-    except (yaml.YAMLError, ValueError):  # a tag of the program's own, or a date that is none
-        return node.value
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError):
+        return node.value  # a tag of the program's own, a date that is none, `!!int` of nothing: PyYAML raises what comes
 
 
 def _json(text: str) -> Iterator[Found]:
-    json.loads(text)
+    json.loads(text, parse_int=json_int)
     yield from _json_value(text, _skip(text, 0), "", [0])
 
 
@@ -190,7 +192,7 @@ def _skip(text: str, at: int) -> int:
 def _json_value(text: str, at: int, path: str, end: list[int]) -> Iterator[Found]:
     """Walk valid JSON with the places of its values; ``end`` tells the caller where the value ends."""
     if text[at] not in "[{":
-        value, end[0] = json.JSONDecoder().raw_decode(text, at)
+        value, end[0] = json.JSONDecoder(parse_int=json_int).raw_decode(text, at)
         yield path, value, (at, end[0])
         return
     yield "", None, None
@@ -206,7 +208,7 @@ def _json_value(text: str, at: int, path: str, end: list[int]) -> Iterator[Found
         at, number = _skip(text, end[0]), number + 1
         at = _skip(text, at + 1) if text[at] == "," else at
     end[0] = at + 1
-    items = json.loads(text[start : end[0]]) if closing == "]" and number <= LIMIT_VALUES else []
+    items = json.loads(text[start : end[0]], parse_int=json_int) if closing == "]" and number <= LIMIT_VALUES else []
     if items and not any(isinstance(item, (list, dict)) for item in items):
         yield path, items, (start, end[0])
 

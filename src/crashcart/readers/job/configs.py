@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.numbers import to_float
 from crashcart.readers.job.config import read_config
 from crashcart.readers.job.config_names import FOLDERS, by_module, by_word, with_parents
 from crashcart.readers.job.hydra import NUMBER, composed
@@ -110,7 +111,7 @@ def _as_numbers(facts: Iterable[Fact]) -> Iterator[Fact]:
     for fact in facts:
         plain = fact.span is not None and _quote(fact.span, texts) not in {"'", '"'}
         if plain and isinstance(fact.value, str) and NUMBER.fullmatch(fact.value):
-            yield replace(fact, value=float(fact.value))
+            yield replace(fact, value=to_float(fact.value, fact.value, finite=False))
         elif isinstance(fact.value, list):
             yield replace(fact, value=[_number(item) for item in fact.value])
         else:
@@ -125,7 +126,7 @@ def _quote(span: Span, texts: dict[str, str]) -> str:
 
 
 def _number(item: object) -> object:
-    return float(item) if isinstance(item, str) and NUMBER.fullmatch(item) else item
+    return to_float(item, item, finite=False) if isinstance(item, str) and NUMBER.fullmatch(item) else item
 
 
 def _loader(case: Case) -> Fact | None:

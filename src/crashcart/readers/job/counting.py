@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
+from crashcart.numbers import to_count, to_range
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _each(launch: Launch, last: Mapping[str, Fact]) -> Fact | None:
     each = last.get(name)
     if each is None and launch.kind in TORCH and "environment.PET_NPROC_PER_NODE" in last:
         told = last["environment.PET_NPROC_PER_NODE"]
-        each = replace(told, name=name, value=int(told.value) if str(told.value).isdigit() else told.value)
+        each = replace(told, name=name, value=to_count(told.value, told.value))
     if each is None and launch.kind in TORCH and not any(flag in last for flag in UNKNOWN_EACH):
         return (
             replace(last["launch.kind"], name=name, value=1, origin="default", span=None) if "launch.kind" in last else None
@@ -79,5 +80,5 @@ def _nodes(last: Mapping[str, Fact]) -> int | None:
     found = last.get("launch.nodes") or last.get("environment.PET_NNODES")
     if found is None:
         return None if any(flag in last for flag in UNKNOWN_NODES) else 1
-    least, _, most = str(found.value).partition(":")
-    return int(least) if least.isdigit() and most in {"", least} else None
+    nodes = to_range(str(found.value))
+    return nodes[0] if nodes is not None and nodes[0] == nodes[1] >= 0 else None

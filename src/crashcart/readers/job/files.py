@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_count
 from crashcart.readers.job.config import read_config
 from crashcart.readers.job.shell import text_of
 from crashcart.readers.project import found_in
@@ -79,4 +80,4 @@ def _deepspeed(last: dict[str, Fact], places: Sequence[str]) -> Iterator[Fact]:
     if hosts and "launch.processes_per_node" not in last:
         evidence = Evidence("config", hosts[0].group(), path)
         yield Fact("launch.nodes", len(hosts), evidence, "file", "hostfile")
-        yield Fact("launch.processes", sum(int(host["slots"]) for host in hosts), evidence, "file", "hostfile")
+        yield Fact("launch.processes", sum(to_count(host["slots"], 0) for host in hosts), evidence, "file", "hostfile")

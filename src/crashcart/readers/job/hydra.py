@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import CommandError
 from crashcart.model import NotLooked
+from crashcart.numbers import to_float
 from crashcart.readers.job.config import read_config
 from crashcart.readers.job.hydra_refusals import refused
 from crashcart.readers.job.shell import text_of
@@ -151,4 +152,4 @@ def _values(own: list[Fact]) -> list[Fact]:
 
 def _number(fact: Fact) -> Any:  # noqa: ANN401 - a value of any type
     is_text = isinstance(fact.value, str) and NUMBER.fullmatch(fact.value) and '"' not in fact.evidence.quote
-    return float(fact.value) if is_text else fact.value
+    return to_float(fact.value, fact.value, finite=False) if is_text else fact.value

@@ -13,6 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import slurm_seconds, to_count, to_float, to_int, whole_product
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -203,39 +204,27 @@ def typed(text: str) -> Any:  # noqa: ANN401 - data enters here
     text = text.strip()
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
-    for kind, pattern in ((int, r"[-+]?\d[\d_]*"), (float, r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")):
-        if re.fullmatch(pattern, text):
-            return kind(text.rstrip("_"))
-    return text
+    plain = text.rstrip("_")
+    whole = to_int(plain, text) if re.fullmatch(r"[-+]?\d[\d_]*", text) else text
+    number = re.fullmatch(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", text)
+    return to_float(plain, text) if whole is text and number else whole
 
 
 def slurm_setting(option: str, text: str) -> tuple[str, Any]:
     """The name and value of an option of srun or sbatch: times in seconds, sizes in bytes, devices counted."""
     name = SLURM[option]
-    parsers = (("_bytes", _size_bytes), ("time_", _seconds), (".gpus", _devices))
+    parsers = (("_bytes", _size_bytes), ("time_", slurm_seconds), (".gpus", _devices))
     value = next((parse for key, parse in parsers if key in name), typed)(text)
     return name, text if value is None else value
-
-
-def _seconds(text: str) -> int | None:
-    """A Slurm time limit: ``minutes``, ``minutes:seconds``, ``hours:minutes:seconds``, each with ``days-`` before it."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", text)
-    if not match:
-        return None
-    days, *fields = match.groups()
-    first, second, third = (int(number) if number else 0 for number in fields)
-    if days is not None:
-        return int(days) * 86400 + first * 3600 + second * 60 + third
-    return first * 3600 + second * 60 + third if fields[2] else first * 60 + second
 
 
 def _size_bytes(text: str) -> int | None:
     """A Slurm memory size; a bare number is mebibytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgt]?)b?", text.lower())
-    return int(float(match.group(1)) * UNITS[match.group(2)]) if match else None
+    return whole_product(match.group(1), UNITS[match.group(2)]) if match else None
 
 
 def _devices(text: str) -> int | None:
     """How many GPUs ``8``, ``a100:8`` or ``gpu:a100:8`` ask for."""
     match = re.fullmatch(r"(?:gpu:)?(?:[a-z][\w.-]*:)?(\d+)(?:\(.*\))?|gpu", text.lower())
-    return int(match.group(1) or 1) if match else None
+    return to_count(match.group(1) or 1) if match else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import bound_number
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -52,6 +53,6 @@ def _read(kinds: set[str], fact: Fact) -> object:
     import yaml
 
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
+        return bound_number(yaml.safe_load(text))
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError):  # as in config.py
         return fact.value

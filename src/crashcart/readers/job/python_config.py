@@ -15,6 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import CommandError
+from crashcart.numbers import calculate
 from crashcart.readers.job.config import facts_from
 from crashcart.readers.job.shell import text_of
 
@@ -28,6 +29,7 @@ __all__ = ["read_python"]
 
 DEEPEST = 10
 UNKNOWN = object()
+OPERATORS: dict[type, str] = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.FloorDiv: "//"}
 
 
 def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
@@ -160,20 +162,12 @@ def _constant(node: ast.expr, names: dict[str, Any]) -> Any:  # noqa: ANN401 - a
     """The value of an expression of constants and known names."""
     if isinstance(node, ast.Name):
         return names.get(node.id, UNKNOWN)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub, ast.FloorDiv)):
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         left, right = _constant(node.left, names), _constant(node.right, names)
-        if type(left) in {int, float} and type(right) in {int, float} and max(abs(left), abs(right)) < 1 << 60:
-            return _calculated(node.op, left, right)
-        return UNKNOWN
+        numbers = type(left) in {int, float} and type(right) in {int, float}
+        result = calculate(OPERATORS[type(node.op)], left, right) if numbers else None
+        return UNKNOWN if result is None else result
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return UNKNOWN
-
-
-def _calculated(operator: ast.operator, left: float, right: float) -> Any:  # noqa: ANN401 - a number, or not known
-    if isinstance(operator, ast.FloorDiv):
-        return left // right if right else UNKNOWN
-    return (
-        left * right if isinstance(operator, ast.Mult) else left + right if isinstance(operator, ast.Add) else left - right
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_count
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -89,6 +90,6 @@ def _count(value: object) -> int | None:
         return len(value) or None
     if isinstance(value, str) and "," in value:
         return len([one for one in value.split(",") if one.strip()]) or None
-    if isinstance(value, str) and value.isdigit():
-        return int(value) or None
+    if isinstance(value, str):
+        return to_count(value) or None
     return value if type(value) is int and value > 0 else None

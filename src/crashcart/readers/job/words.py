@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.model import Span
+from crashcart.numbers import to_count
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Expander:
             return None
         if index in {"@", "*"}:
             return values
-        number = int(index) if index and index.isdigit() else 0
+        number = to_count(index, 0)
         return values[number : number + 1]
 
 

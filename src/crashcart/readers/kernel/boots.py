@@ -18,6 +18,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_float
 from crashcart.readers.kernel.place import seconds_of, with_year
 from crashcart.record import record, replace
 
@@ -119,8 +120,8 @@ class Boots:
         match = _DATES.search(line.message) if line.sender == "kernel" else None
         if not match:
             return
-        date = float(match[1] or match[2] or match[3])
-        if date < _PLAUSIBLE:
+        date = to_float(match[1] or match[2] or match[3])
+        if date is None or date < _PLAUSIBLE:
             return
         if line.since_boot is not None:
             boot.boot_time = date - line.since_boot
@@ -128,9 +129,9 @@ class Boots:
             self._learn_zone(with_year(line.local, date) if line.yearless else line.local, date)
 
     def _learn_zone(self, local: float, unix: float) -> None:
-        offset = round((local - unix) / _QUARTER_HOUR) * _QUARTER_HOUR
+        offset = round((local - unix) / _QUARTER_HOUR, 0) * _QUARTER_HOUR
         if abs(local - unix - offset) <= _QUARTER_HOUR / 3:  # syslog stamps the lines of the start when it starts itself
-            self._utc_offset = float(offset)
+            self._utc_offset = offset
 
 
 def _is_command_line(message: str) -> bool:
@@ -142,8 +143,8 @@ def _started_here(written: float, latest: float | None) -> float | None:
     """When this machine started, if the log can be of this start: it was written after the events that it holds."""
     try:
         with open("/proc/stat", encoding="ascii") as file:
-            started = next((float(line.split()[1]) for line in file if line.startswith("btime ")), None)
-    except (OSError, ValueError, IndexError):
+            started = next((to_float(line.split()[1]) for line in file if line.startswith("btime ")), None)
+    except (OSError, UnicodeError, IndexError):
         return None
     return started if started is not None and written >= started + (latest or 0.0) - 60 else None
 

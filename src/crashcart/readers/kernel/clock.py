@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from crashcart.numbers import to_float, to_int, to_unix_seconds
 from crashcart.record import record
 
 __all__ = ["Stamped", "read_line"]
@@ -46,6 +46,7 @@ _UNIX = re.compile(r"(\d{9,11}\.\d{1,6})\s")
 _KMSG = re.compile(r"(\d{1,5}),\d+,(\d+),[^;]{0,40};")
 _SENDER = re.compile(r"([^\s:]{1,255}) (?:\w+\.\w+ )?([\w.@/-]{1,64})(?:\[\d+\])?: ?")
 _LEVEL = re.compile(r"<\d{1,3}>|\w+\s*:\w+\s*: (?=\[)|kernel: ")
+_LATEST_MICRO = 10**18  # the year 33658: no clock shows more
 _WEEKDAY = re.compile(r"\S{2,9} (?=\d{4}-\d\d-\d\d )")
 
 
@@ -74,8 +75,8 @@ def read_line(line: str) -> Stamped:
         return _from_json(line)
     kmsg = _KMSG.match(line)
     if kmsg:
-        sender = "kernel" if int(kmsg[1]) < 8 else "user"  # noqa: PLR2004 - facility 0 is the kernel's own
-        return Stamped(line[kmsg.end() :], kmsg[2], since_boot=int(kmsg[2]) / 1e6, sender=sender)
+        sender = "kernel" if to_int(kmsg[1], 0) < 8 else "user"  # noqa: PLR2004 - facility 0 is the kernel's own
+        return Stamped(line[kmsg.end() :], kmsg[2], since_boot=_from_micro(kmsg[2]), sender=sender)
     level = _LEVEL.match(line)
     return _from_text(line[level.end() :] if level else line)
 
@@ -89,7 +90,7 @@ def _from_text(line: str) -> Stamped:
     if end and not line.startswith("[") and "," not in text:  # dmesg names no sender, and writes a comma in ISO times
         host, sender, rest = _sender(rest)
     inner = _SINCE_BOOT.match(rest)
-    since_boot = float(inner[1]) if inner else None
+    since_boot = to_float(inner[1]) if inner else None
     if inner:
         text, rest = text or inner[0].strip(), rest[inner.end() :]
         if not end:
@@ -124,23 +125,20 @@ def _wall_clock(text: str) -> tuple[float | None, float | None, bool, int]:
         local = _seconds(str(YEAR_UNKNOWN), *match.groups())
         return None, local, True, match.end() if local is not None else 0
     match = _UNIX.match(text)
-    return (float(match[1]), None, False, match.end()) if match else (None, None, False, 0)
+    return (to_float(match[1]), None, False, match.end()) if match else (None, None, False, 0)
 
 
 def _seconds(*parts: str, fraction: str | None = None) -> float | None:
-    year, month, day, hour, minute, second = parts
-    try:
-        date = datetime(int(year), _month(month), int(day), int(hour), int(minute), tzinfo=timezone.utc)
-    except (ValueError, KeyError):
-        return None
-    return date.timestamp() + int(second) + (float("0." + fraction) if fraction else 0.0)
+    year, month, *rest = parts
+    seconds = to_unix_seconds(year, _month(month), *rest)
+    return None if seconds is None else seconds + to_float(f"0.{fraction or 0}", 0.0)
 
 
-def _month(name: str) -> int:
+def _month(name: str) -> int | None:
     if name[0].isdigit():
-        return int(name.rstrip("月"))
+        return to_int(name.rstrip("月"))
     lowered = name.lower().rstrip(".")
-    return _MONTHS[lowered] if lowered in _MONTHS else _MONTHS[lowered[:3]]
+    return _MONTHS.get(lowered) or _MONTHS.get(lowered[:3])
 
 
 def _offset(text: str | None) -> float | None:
@@ -148,7 +146,7 @@ def _offset(text: str | None) -> float | None:
         return None
     if text in {"Z", "UTC"}:
         return 0.0
-    size = timedelta(hours=int(text[1:3]), minutes=int(text[-2:])).total_seconds()
+    size = to_float(text[1:3], 0.0) * 3600 + to_float(text[-2:], 0.0) * 60
     return -size if text[0] == "-" else size
 
 
@@ -180,6 +178,9 @@ def _json_message(entry: dict[str, Any]) -> str:
 
 
 def _micro(entry: dict[str, Any], key: str) -> float | None:
-    value = entry.get(key)
-    digits = isinstance(value, (str, int)) and str(value).isdigit() and len(str(value)) < 20  # noqa: PLR2004
-    return int(str(value)) / 1e6 if digits else None
+    return _from_micro(entry.get(key))
+
+
+def _from_micro(value: object) -> float | None:
+    number = to_int(value)
+    return number / 1e6 if number is not None and 0 <= number < _LATEST_MICRO else None

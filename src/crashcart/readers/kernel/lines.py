@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.kernel.xid import meaning, whose_fault
 from crashcart.record import record
 
@@ -121,14 +122,17 @@ def recognise(message: str) -> tuple[str, dict[str, Any]] | None:
     for rule in _RULES:
         if rule.literal in message:
             match = rule.pattern.search(message)
-            if match:
-                return rule.kind, _finished(rule.kind, _details(match) | dict(rule.also))
+            details = _details(match) if match else None
+            if details is not None:
+                return rule.kind, _finished(rule.kind, details | dict(rule.also))
     return None
 
 
-def _details(match: re.Match[str]) -> dict[str, Any]:
+def _details(match: re.Match[str]) -> dict[str, Any] | None:
+    """What the parts of a message say; None where a number is none that a kernel writes."""
     found = {name: value.strip() for name, value in match.groupdict().items() if value and "<unknown>" not in value}
-    return {name: int(value) if name in _NUMBERS else value for name, value in found.items()}
+    read = {name: to_int(value) if name in _NUMBERS else value for name, value in found.items()}
+    return None if None in read.values() else read
 
 
 def _finished(kind: str, details: dict[str, Any]) -> dict[str, Any]:

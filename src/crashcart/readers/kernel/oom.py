@@ -23,7 +23,12 @@ kill for the same reason and write to the same journal: systemd-oomd and earlyoo
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from crashcart.numbers import to_int, whole_product
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = ["LITERALS", "OomReport", "by_daemon"]
 
@@ -82,7 +87,7 @@ class OomReport:
         if _INVOKED.search(message):
             return True
         match = _KILLED.search(message) or _CHOSEN.search(message) or _TASK.search(message)
-        return self.killed and match is not None and int(match["pid"]) != self.details.get("pid")
+        return self.killed and match is not None and to_int(match["pid"]) != self.details.get("pid")
 
     def heir(self, message: str) -> OomReport:
         """Begin a fresh report; further victims of the same kill keep the control group and its limit."""
@@ -104,8 +109,9 @@ class OomReport:
 
     def _note(self, match: re.Match[str]) -> None:
         for name, value in match.groupdict().items():
-            if value is not None and name != "scope":
-                self.details[name] = int(value) if name in {"pid", "uid"} else value
+            read = to_int(value) if name in {"pid", "uid"} else value
+            if read is not None and name != "scope":
+                self.details[name] = read
         scope = match.groupdict().get("scope")
         if scope:
             self.details.setdefault("constraint", "memcg" if scope.startswith("Memory cgroup") else "global")
@@ -128,7 +134,7 @@ class OomReport:
         match = _LIMIT.search(message)
         if not match:
             return 0
-        self.details |= {"usage_bytes": int(match[1]) * 1024, "limit_bytes": int(match[2]) * 1024}
+        self.details |= _sizes([("usage", match[1]), ("limit", match[2])])
         return 1
 
     def _kill(self, message: str) -> int:
@@ -136,10 +142,11 @@ class OomReport:
         if not match:
             return 0
         self._note(match)
-        sizes = {name.replace("-", "_") + "_bytes": int(value) * 1024 for name, value in _SIZES.findall(message)}
+        sizes = _sizes(_SIZES.findall(message))
         owner = _OWNER.search(message)
-        if owner:
-            self.details["uid"] = int(owner[1])
+        uid = to_int(owner[1]) if owner else None
+        if uid is not None:
+            self.details["uid"] = uid
         resident = [value for name, value in sizes.items() if "rss" in name]
         self.details |= sizes | ({"rss_bytes": sum(resident)} if resident else {})
         self.killed = True
@@ -150,7 +157,12 @@ class OomReport:
         if match and (match[2] in self._by_name or len(self._by_name) < 200):  # noqa: PLR2004 - a bound, not a meaning
             group = self._by_name.setdefault(match[2], [0, 0])
             group[0] += 1
-            group[1] += int(match[1].split()[3])
+            group[1] += to_int(match[1].split()[3], 0)
+
+
+def _sizes(kilobytes: Iterable[tuple[str, str]]) -> dict[str, int]:
+    read = ((name.replace("-", "_"), whole_product(value, 1024)) for name, value in kilobytes)
+    return {f"{name}_bytes": size for name, size in read if size is not None}
 
 
 def by_daemon(sender: str, message: str) -> dict[str, Any] | None:
@@ -158,5 +170,5 @@ def by_daemon(sender: str, message: str) -> dict[str, Any] | None:
     match = _OOMD.search(message) if sender == "systemd-oomd" else _EARLYOOM.search(message)
     if not match:
         return None
-    found = {name: int(value) if name in {"pid", "uid"} else value for name, value in match.groupdict().items()}
-    return {**found, "constraint": sender}
+    found = {name: to_int(value) if name in {"pid", "uid"} else value for name, value in match.groupdict().items()}
+    return {**{name: value for name, value in found.items() if value is not None}, "constraint": sender}

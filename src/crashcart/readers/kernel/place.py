@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import MAXYEAR, MINYEAR
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_count, to_datetime, to_float, to_int
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from crashcart.case import KernelEvent
 
 __all__ = ["place", "seconds_of", "with_year"]
@@ -70,10 +73,11 @@ def place(  # noqa: PLR0913 - what is known of the run, by keyword, all of it op
 
 def seconds_of(clock: Mapping[str, Any], near: float | None = None, utc_offset: float | None = None) -> float | None:
     """Unix time of a clock reading, None where something is missing; ``near`` finds the year of a syslog line."""
-    if clock.get("unix") is not None:
-        return float(clock["unix"])
-    if clock.get("since_boot") is not None and clock.get("boot_time") is not None:
-        return float(clock["boot_time"] + clock["since_boot"])
+    unix, since_boot, boot_time = (to_float(clock.get(name)) for name in ("unix", "since_boot", "boot_time"))
+    if unix is not None:
+        return unix
+    if since_boot is not None and boot_time is not None:
+        return boot_time + since_boot
     offset = utc_offset if utc_offset is not None else clock.get("utc_offset")
     local = _local(clock, near)
     return None if local is None or offset is None else local - offset
@@ -81,9 +85,10 @@ def seconds_of(clock: Mapping[str, Any], near: float | None = None, utc_offset: 
 
 def with_year(local: float, near: float) -> float:
     """Move a time that stands in an arbitrary year into the year that brings it nearest to ``near``."""
-    moment = datetime.fromtimestamp(local, timezone.utc)
-    year = datetime.fromtimestamp(near, timezone.utc).year
-    candidates = [_in_year(moment, candidate) for candidate in (year - 1, year, year + 1)]
+    moment, now = to_datetime(local), to_datetime(near)
+    if moment is None or now is None or not MINYEAR < now.year < MAXYEAR:
+        return local
+    candidates = [_in_year(moment, candidate) for candidate in (now.year - 1, now.year, now.year + 1)]
     return min(candidates, key=lambda candidate: abs(candidate - near))
 
 
@@ -174,7 +179,7 @@ def _by_owner(event: KernelEvent, run: _Run) -> tuple[bool | None, str]:
 def _owner(event: KernelEvent, memcg: str) -> int | None:
     uid = event.details.get("uid")
     group = _MEMCG_USER.search(memcg)
-    return uid if uid is not None else int(group[1]) if group else None
+    return uid if uid is not None else to_int(group[1]) if group else None
 
 
 def _outside(event: KernelEvent, run: _Run) -> str:
@@ -213,14 +218,14 @@ def _is_ours_by_pid(event: KernelEvent, run: _Run) -> bool:
 
 
 def _boot(event: KernelEvent) -> int:
-    return int(event.details.get("clock", {}).get("boot", 0))
+    return to_int(event.details.get("clock", {}).get("boot"), 0)
 
 
 def _uid(user: int | str | None) -> int | None:
     if user is None or isinstance(user, int):
         return user
-    if user.isdigit():
-        return int(user)
+    if (number := to_count(user)) is not None:
+        return number
     import pwd
 
     try:

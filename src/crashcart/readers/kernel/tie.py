@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.flight import Pid
+from crashcart.numbers import to_int
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
@@ -109,15 +110,15 @@ def _cards_in_use(flight: Flight) -> frozenset[tuple[int, str, str]]:
     if not isinstance(told, list) or not {"index", "ours"} <= set(columns):
         return frozenset()
     index, ours = columns.index("index"), columns.index("ours")
-    used = {int(row[index]) for _, tables in flight.samples for row in tables.get("gpu", ()) if row[ours] > 0 <= row[index]}
-    buses = (_bus(str(card.get("bus"))) for card in told if isinstance(card, dict) and card.get("index") in used)
+    used = {
+        to_int(row[index]) for _, tables in flight.samples for row in tables.get("gpu", ()) if row[ours] > 0 <= row[index]
+    }
+    buses = (_bus(str(card.get("bus"))) for card in told if isinstance(card, dict) and to_int(card.get("index")) in used)
     return frozenset(bus for bus in buses if bus is not None)
 
 
 def _bus(text: str) -> tuple[int, str, str] | None:
     """Domain, bus and device: ``00000000:01:00.0`` and ``0000:01:00`` are the same card."""
     parts = text.lower().split(".")[0].split(":")
-    try:
-        return (int(parts[0], 16), parts[1], parts[2]) if len(parts) == 3 else None  # noqa: PLR2004 - domain, bus, device
-    except ValueError:
-        return None
+    domain = to_int(parts[0], base=16)
+    return (domain, parts[1], parts[2]) if domain is not None and len(parts) == 3 else None  # noqa: PLR2004 - domain, bus, device

@@ -19,6 +19,7 @@ import os
 from functools import lru_cache
 from typing import Literal
 
+from crashcart.numbers import to_int
 from crashcart.record import record
 
 __all__ = ["Party", "Xid", "meaning", "whose_fault"]
@@ -70,5 +71,5 @@ def whose_fault(code: int) -> Party:
 def _table() -> dict[int, Xid]:
     path = os.path.splitext(__file__)[0] + ".csv"
     with open(path, encoding="utf-8", newline="") as file:
-        rows = [Xid(int(row.pop("code")), **row) for row in csv.DictReader(file)]
+        rows = [Xid(to_int(row.pop("code"), 0), **row) for row in csv.DictReader(file)]
     return {row.code: row for row in rows}

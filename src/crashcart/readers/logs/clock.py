@@ -8,8 +8,9 @@ that two logs of one machine still agree with each other.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
+
+from crashcart.numbers import to_float, to_int, to_unix_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +38,7 @@ def pids_of(lines: Iterable[Line]) -> frozenset[int]:
     found: set[int] = set()
     for line in lines:
         if "pid" in line.lowered or "rocess " in line.text or "NCCL" in line.text:
-            found.update(int(group) for match in _PID.finditer(line.text) for group in match.groups() if group)
+            found.update(to_int(group, 0) for match in _PID.finditer(line.text) for group in match.groups() if group)
         if len(found) > _ENOUGH:
             break
     return frozenset(found)
@@ -47,15 +48,12 @@ def _time(text: str) -> float | None:
     match = _ISO.search(text[:200])
     if match is None:
         return None
-    parts = (int(match[name]) for name in ("year", "month", "day", "hour", "minute", "second"))
-    try:
-        return datetime(*parts, tzinfo=_zone(match["zone"])).timestamp()  # type: ignore[misc,arg-type]
-    except (ValueError, OverflowError):
-        return None
+    seconds = to_unix_seconds(*(match[name] for name in ("year", "month", "day", "hour", "minute", "second")))
+    return None if seconds is None else seconds - _offset_seconds(match["zone"])
 
 
-def _zone(text: str | None) -> timezone:
-    if not text or text == "Z":
-        return timezone.utc
-    sign = -1 if text[0] == "-" else 1
-    return timezone(sign * timedelta(hours=int(text[1:3]), minutes=int(text[-2:])))
+def _offset_seconds(zone: str | None) -> float:
+    if not zone or zone == "Z":
+        return 0.0
+    sign = -1 if zone[0] == "-" else 1
+    return sign * (to_float(zone[1:3], 0.0) * 3600 + to_float(zone[-2:], 0.0) * 60)

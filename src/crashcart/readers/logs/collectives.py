@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Collective, Index, Line
+from crashcart.numbers import to_float, to_int
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def _collective(line: Line, text: str) -> Collective | None:
     timeout = _TIMEOUT.search(text)
     return Collective(
         line=line,
-        rank=int(rank[1]) if rank else line.rank,
+        rank=to_int(rank[1]) if rank else line.rank,
         sequence=_integer(_SEQUENCE.search(text)),
         operation=operation[1].upper() if operation else "",
         elements=_integer(_ELEMENTS.search(text)),
-        timeout_seconds=int(timeout[1]) / 1000 if timeout else None,
+        timeout_seconds=to_float(timeout[1], 0.0) / 1000 if timeout else None,
         last_enqueued=_integer(enqueued),
         last_completed=_integer(_COMPLETED.search(text)),
     )
@@ -65,4 +66,4 @@ def joined(lines: Sequence[Line], index: int, more: int, blank: str = "") -> str
 
 
 def _integer(match: re.Match[str] | None) -> int | None:
-    return int(match[1]) if match else None
+    return to_int(match[1]) if match else None

@@ -16,6 +16,7 @@ import re
 import signal as signals
 
 from crashcart.log import Death, Index, Line
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 
 __all__ = ["FINISHED", "KILLED_WORDS", "RESTARTED", "decoded_exit", "find_deaths", "find_finish", "find_restarts"]
@@ -93,8 +94,10 @@ _RESTART_LINE = Pattern(r"[Rr]estart(?:ing|ed)? (?:the )?(?:worker group|all|tra
                            r"\d+/\d+ attempts? left; will restart|SLURM_RESTART_COUNT=[1-9]|job requeued")  # fmt: skip
 
 
-def decoded_exit(code: int) -> tuple[int | None, str | None]:
+def decoded_exit(code: int | None) -> tuple[int | None, str | None]:
     """An exit status as (code, signal): -9 and 137 are both SIGKILL."""
+    if code is None:
+        return None, None
     number = -code if code < 0 else code - _SHELL_BASE if _SHELL_BASE < code < _SHELL_BASE + 65 else 0
     try:
         return (None, signals.Signals(number).name) if number else (code, None)
@@ -110,7 +113,7 @@ def find_deaths(index: Index) -> list[Death]:
         text = line.text
         match = _TABLE_RANK.match(text)
         if match:
-            table_rank = int(match[1])
+            table_rank = to_int(match[1])
         death = _death(line, table_rank)
         if death is not None:
             deaths.append(death)
@@ -122,9 +125,9 @@ def _death(line: Line, table_rank: int | None) -> Death | None:
     if "exitcode" in lowered or "exit_code" in lowered:
         match = _ELASTIC.search(text)
         if match:
-            code, name = decoded_exit(int(match["code"]))
+            code, name = decoded_exit(to_int(match["code"]))
             rank = match["rank"] or (table_rank if text.startswith(" ") else line.rank)
-            return None if code == 0 else Death(line, code, name, None if rank is None else int(rank), "launcher")
+            return None if code == 0 else Death(line, code, name, to_int(rank), "launcher")
     match = _RECEIVED.search(text)
     if match:
         return Death(line, None, match["name"], table_rank, "launcher")
@@ -138,15 +141,15 @@ def _death(line: Line, table_rank: int | None) -> Death | None:
         return Death(line, None, _signal_name(match[1]), line.rank, "shell")
     match = _RETURN.search(text)
     if match:
-        code, name = decoded_exit(int(match["code"]))
+        code, name = decoded_exit(to_int(match["code"]))
         task = _TASK.search(text)
-        return Death(line, code, name, int(task[1]) if task else line.rank, "launcher") if code != 0 else None
+        return Death(line, code, name, to_int(task[1]) if task else line.rank, "launcher") if code != 0 else None
     return None
 
 
 def _signal_name(word: str) -> str:
     if word.isdigit():
-        return decoded_exit(-int(word))[1] or word
+        return decoded_exit(-to_int(word, 0))[1] or word
     return _SHELL_SIGNAL.get(word.lower(), word.upper())
 
 

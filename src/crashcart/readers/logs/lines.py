@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Line
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def rank_of_file(name: str) -> int | None:
     match = None
     for match in _FILE_RANK.finditer(name):  # noqa: B007 - the last one counts: folders come first
         pass
-    return int(next(group for group in match.groups() if group)) if match else None
+    return to_int(next(group for group in match.groups() if group)) if match else None
 
 
 def to_lines(windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int) -> list[Line]:
@@ -139,10 +140,10 @@ def _without_prefix(text: str) -> tuple[int | None, str]:
             told = next((group for group in match.groups() if group), None)
             if match["d"] and text[match.end() :][:1].isdigit():
                 break
-            rank = int(told) if told else rank
+            rank = to_int(told, rank)
             text = text[match.end() :]
     if (rank is None and "ank" in text[:200]) or "NCCL" in text[:200] or "RANK" in text[:200]:
         inside = _RANK_INSIDE.search(text[:200])
         if inside:
-            rank = int(next(group for group in inside.groups() if group))
+            rank = to_int(next(group for group in inside.groups() if group), rank)
     return rank, text

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Index, Line, Memory, Raised
+from crashcart.numbers import whole_product
 from crashcart.pattern import Pattern
 from crashcart.readers.logs.collectives import joined
 from crashcart.readers.logs.progress import phase_of_lines
@@ -105,7 +106,4 @@ def _bytes(match: re.Match[str] | None) -> int | None:
     if match is None:
         return None
     number, unit = (group for group in match.groups() if group is not None)
-    try:
-        return int(float(number) * _UNITS[unit.lower()])
-    except ValueError:
-        return None
+    return whole_product(number, _UNITS[unit.lower()])

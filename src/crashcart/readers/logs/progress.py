@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Index, Line, Metrics, Progress
+from crashcart.numbers import to_float, to_int
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -77,12 +78,12 @@ def find_metrics(index: Index) -> list[Metrics]:
 def _step(text: str) -> tuple[int | None, int | None]:
     match = _BAR.search(text) or _STEP.search(text)
     if match:
-        return int(match["step"]), int(match["total"]) if match["total"] else None
+        return to_int(match["step"]), to_int(match["total"])
     match = _BRACKETED.search(text)
     if match is None:
         return None, None
     step, total = match["step"] or match["step2"] or match["step3"], match["total"] or match["total2"]
-    return int(step), int(total) if total else None
+    return to_int(step), to_int(total)
 
 
 def _values(text: str) -> list[tuple[str, float]]:
@@ -91,8 +92,9 @@ def _values(text: str) -> list[tuple[str, float]]:
         for match in pattern.finditer(text):
             value = match["value"]
             name = match["name"].lower()
-            if value != "None" and not _NOT_A_METRIC.search(name):
-                pairs[name] = float(value.replace("(ind)", "")) * _UNITS.get((match["unit"] or "").upper(), 1)
+            number = to_float(value.replace("(ind)", ""), finite=False)
+            if number is not None and not _NOT_A_METRIC.search(name):
+                pairs[name] = number * _UNITS.get((match["unit"] or "").upper(), 1)
     return list(pairs.items())
 
 

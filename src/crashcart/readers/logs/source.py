@@ -46,12 +46,12 @@ class Source:
         if not len(view):
             return 0
         try:
-            count = self._stream.readinto(view) or 0  # type: ignore[attr-defined]
+            count: int = self._stream.readinto(view) or 0  # type: ignore[attr-defined]
         except (OSError, EOFError) as problem:
             self.note = f"{self.name}: reading stopped early ({problem or type(problem).__name__})"
             return 0
         self.consumed += count
-        return int(count)
+        return count
 
     def close(self) -> None:
         """Release the file."""
@@ -164,7 +164,8 @@ class _Resumed:
 
     def readinto(self, view: memoryview) -> int:
         if not self._first:
-            return int(self._stream.readinto(view) or 0)
+            read: int = self._stream.readinto(view) or 0
+            return read
         count = min(len(view), len(self._first))
         view[:count] = self._first[:count]
         self._first = self._first[count:]

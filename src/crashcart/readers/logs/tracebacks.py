@@ -17,6 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Line, Raised
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.readers.logs.progress import phase_of_frames, phase_of_lines
 
@@ -250,7 +251,7 @@ def _frame(text: str) -> Frame | None:
         or _NOTEBOOK_FRAME.match(text)
         or _GDB_FRAME.search(text)
     )
-    return Frame(match["file"], int(match["line"] or 0), match["function"]) if match else None
+    return Frame(match["file"], to_int(match["line"], 0), match["function"]) if match else None
 
 
 _PROMISES = (  # words without which no line is an exception

@@ -143,4 +143,5 @@ def _answer(process: subprocess.Popen[bytes], deadline: float, limit: float) -> 
 def _free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        port: int = one.getsockname()[1]
+        return port

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_count
 from crashcart.readers.machine import runs_here
 from crashcart.readers.machine.groups import folders_of, tightest
 from crashcart.readers.machine.reading import number_in, text_of
@@ -31,9 +32,10 @@ def host_facts(case: Case) -> Iterator[Fact]:
     said = case.all("script.other_commands")
     texts = "\n".join(str(fact.value) for fact in said)
     raised = re.search(r"ulimit\s+-S?H?n\s+(\d+|unlimited|hard)", texts)
-    if raised is not None and raised[1].isdigit() and int(raised[1]) > 0:
+    limit = to_count(raised[1], 0) if raised is not None else 0
+    if raised is not None and limit > 0:
         where = _line(said[0].evidence.where.rsplit(":", 1)[0], raised[0]) or said[0].evidence.where
-        yield Fact("host.open_files", int(raised[1]), Evidence("launch", raised[0], where), "flag")
+        yield Fact("host.open_files", limit, Evidence("launch", raised[0], where), "flag")
     if not runs_here(case):
         return
     memory = _memory()

@@ -12,6 +12,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.machine.reading import Reading, number_in, text_of, unknown
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def xids(events: tuple[KernelEvent, ...]) -> Iterator[Reading]:
     for (code, pci), group in last.items():
         event = group[-1]
         age = None if event.seconds is None else max(0.0, time.time() - event.seconds)
-        known = meaning(int(code))
+        known = meaning(to_int(code, 0))
         fault = event.details.get("fault", "unknown")
         says = f"{known.name}, {len(group)} times, last {_ago(age)}; whose fault: {fault}; {known.action}"
         value = {"code": code, "pci": pci, "fault": fault, "count": len(group), "age_seconds": age, "name": known.name}

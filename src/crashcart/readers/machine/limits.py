@@ -11,6 +11,7 @@ import resource
 import shutil
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_count, to_float
 from crashcart.readers.machine.groups import folders_of, tightest
 from crashcart.readers.machine.reading import Reading, amount, number_in, text_of, unknown
 
@@ -64,7 +65,7 @@ def _counts(root: str) -> Iterator[Reading]:
     place = f"{root}/proc/sys/fs/file-nr"
     words = (text_of(place) or "").split()
     if len(words) == 3 and all(word.isdigit() for word in words):  # noqa: PLR2004 - allocated, unused, the most
-        used, most = int(words[0]), int(words[2])
+        used, most = to_count(words[0], 0), to_count(words[2], 0)
         says = f"{used} open on the whole machine" + (f" of {most}" if most < 1 << 40 else ", no limit in practice")
         yield Reading(GROUP, "all_files", "all files", says, place, {"used": used, "limit": most})
 
@@ -86,7 +87,7 @@ def _processors(environment: Mapping[str, str], root: str) -> Iterator[Reading]:
     says = f"{allowed}" + (f" of {present} by affinity" if allowed < present else "")
     says += f", and a quota of {quota:g}" if quota is not None else ""
     asked = environment.get("OMP_NUM_THREADS", "")
-    value = {"allowed": allowed, "present": present, "quota": quota, "threads": int(asked) if asked.isdigit() else None}
+    value = {"allowed": allowed, "present": present, "quota": quota, "threads": to_count(asked)}
     yield Reading("processors", "processors", "processors", says, file or "sched_getaffinity", value)
     if asked:
         yield Reading("processors", "threads", "OMP_NUM_THREADS", asked, "environment", value)
@@ -94,7 +95,7 @@ def _processors(environment: Mapping[str, str], root: str) -> Iterator[Reading]:
     if load is None:
         yield unknown(("processors", "load", "load"), "not told", f"{root}/proc/loadavg")
     else:
-        average = float(load.split()[0])
+        average = to_float(load.split()[0], 0.0)
         says = f"{average:g} in the last minute"
         yield Reading("processors", "load", "load", says, f"{root}/proc/loadavg", {"load": average, "present": present})
 
@@ -104,8 +105,8 @@ def _quota(root: str) -> tuple[float | None, str]:
     found = []
     for folder in folders_of("cpu", root):
         words = (text_of(f"{folder}/cpu.max") or "").split()
-        if len(words) == 2 and all(word.isdigit() for word in words):  # noqa: PLR2004 - quota and period
-            found.append((int(words[0]) / int(words[1]), f"{folder}/cpu.max"))
+        if len(words) == 2 and (period := to_count(words[1])) and (quota := to_count(words[0])) is not None:  # noqa: PLR2004
+            found.append((quota / period, f"{folder}/cpu.max"))
         quota, period = (number_in(text_of(f"{folder}/cpu.cfs_{name}_us")) for name in ("quota", "period"))
         if quota and period and quota > 0:
             found.append((quota / period, f"{folder}/cpu.cfs_quota_us"))

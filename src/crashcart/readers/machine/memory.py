@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.readers.machine.groups import folders_of, tightest
 from crashcart.readers.machine.reading import Reading, amount, number_in, text_of, unknown
 
@@ -104,7 +105,7 @@ def _rules(root: str) -> Iterator[Reading]:
 def _pressure(root: str) -> Iterator[Reading]:
     place = f"{root}/proc/pressure/memory"
     words = (text_of(place) or "").split()
-    share = next((float(word[6:]) / 100 for word in words if word.startswith("avg10=")), None)
+    share = next((to_float(word[6:], 0.0) / 100 for word in words if word.startswith("avg10=")), None)
     if share is None:
         yield unknown((GROUP, "pressure", "memory pressure"), "this kernel does not tell it", place)
     else:

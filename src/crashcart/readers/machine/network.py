@@ -11,6 +11,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_count, to_int
 from crashcart.readers.machine.reading import Reading, text_of
 
 if TYPE_CHECKING:
@@ -79,9 +80,10 @@ def _port(facts: Mapping[str, Fact], environment: Mapping[str, str], root: str) 
     told = facts.get("launch.port") or _told("MASTER_PORT", facts, environment)
     where = _told("MASTER_ADDR", facts, environment)
     address = str(where.value) if where is not None else ""
-    if told is None or not str(told.value).isdigit() or address not in (*_HERE, platform.node()):
+    port = to_count(told.value) if told is not None else None
+    if told is None or port is None or address not in (*_HERE, platform.node()):
         return
-    taken, port = _listening(root), int(str(told.value))
+    taken = _listening(root)
     free = next((one for one in range(port + 1, port + 200) if one not in taken), None)
     says = f"{port} is {'in use on this machine' if port in taken else 'free here'}"
     value = {"port": port, "taken": port in taken, "free": free, "told": told.evidence, "span": told.span}
@@ -95,5 +97,5 @@ def _listening(root: str) -> set[int]:
         for line in (text_of(f"{root}/proc/net/{name}") or "").splitlines()[1:]:
             words = line.split()
             if len(words) > 3 and words[3] == LISTENS:  # noqa: PLR2004 - the state is the fourth word
-                ports.add(int(words[1].rpartition(":")[2], 16))
+                ports.add(to_int(words[1].rpartition(":")[2], -1, base=16))
     return ports

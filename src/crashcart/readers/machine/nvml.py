@@ -177,7 +177,8 @@ def _recovery(n: Any, ask: Ask) -> int | None:  # noqa: ANN401 - a library witho
     values = ask("nvmlDeviceGetFieldValues", [field]) if field is not None else None
     if not values or values[0].nvmlReturn != 0:
         return None
-    return int(values[0].value.uiVal)
+    value: int = values[0].value.uiVal
+    return value
 
 
 def _fabric(n: Any, handle: Any) -> tuple[int, int] | None:  # noqa: ANN401 - a library without types
@@ -186,7 +187,7 @@ def _fabric(n: Any, handle: Any) -> tuple[int, int] | None:  # noqa: ANN401 - a 
     def ask() -> tuple[int, int]:
         info = n.c_nvmlGpuFabricInfoV_t()
         n.nvmlDeviceGetGpuFabricInfoV(handle, n.byref(info))
-        return int(info.state), int(info.status)
+        return info.state, info.status
 
     found: tuple[int, int] | None = _try(ask)
     return found if found is not None and found[0] else None

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_int
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def number_in(text: str | None, key: str = "") -> int | None:
     for line in (text or "").splitlines():
         if line.startswith(key):
             words = line[len(key) :].lstrip(": \t").split()
-            return int(words[0]) if words and words[0].lstrip("-").isdigit() else None
+            return to_int(words[0]) if words else None
     return None
 
 

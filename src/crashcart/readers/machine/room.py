@@ -15,6 +15,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_count
 from crashcart.readers.machine import runs_here
 from crashcart.readers.machine.disks import existing, mounted
 from crashcart.readers.machine.reading import text_of, within
@@ -104,17 +105,17 @@ def _quota(folder: str, source: str) -> int | None:
     """Bytes that the user's quota leaves, where a tool knows it."""
     if tool := shutil.which("lfs"):
         told = _said([tool, "quota", "-q", "-u", str(os.getuid()), folder])
-        numbers = [int(word.rstrip("*")) for word in told.split() if word.rstrip("*").isdigit()]
-        return _left(numbers)
+        return _left(told.split())
     if tool := shutil.which("quota"):
         for line in _said([tool, "-w"]).split("\n"):
             if source and line.strip().startswith(source):
-                return _left([int(word.rstrip("*")) for word in line.split()[1:] if word.rstrip("*").isdigit()])
+                return _left(line.split()[1:])
     return None
 
 
-def _left(numbers: list[int]) -> int | None:
+def _left(words: list[str]) -> int | None:
     """Used, soft and hard limit in KiB; no limit is 0."""
+    numbers = [number for word in words if (number := to_count(word.rstrip("*"))) is not None]
     if len(numbers) < 3 or not (numbers[2] or numbers[1]):  # noqa: PLR2004 - the three numbers above
         return None
     return max(0, (numbers[2] or numbers[1]) - numbers[0]) * _KIB

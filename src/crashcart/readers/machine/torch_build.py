@@ -14,6 +14,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_int
 from crashcart.readers.machine.interpreter import interpreter_of, site_folders
 from crashcart.readers.machine.reading import Reading, text_of, unknown
 
@@ -56,7 +57,7 @@ def _value(text: str, name: str) -> str | None:
 
 def _numbers(version: str | None) -> tuple[int, int] | None:
     found = re.match(r"(\d+)\.(\d+)", version or "")
-    return (int(found[1]), int(found[2])) if found else None
+    return (to_int(found[1], 0), to_int(found[2], 0)) if found else None
 
 
 def _compatible() -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.checkpoints.steps import named_step
 from crashcart.model import Evidence, NotLooked
+from crashcart.numbers import json_int, to_count
 from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
 from crashcart.schedule import meeting
 
@@ -50,10 +51,10 @@ def _take(step: int | None, says: str, survivor: Survivor, steps: list[int], not
 def _trainer_step(path: str) -> int | None:
     try:
         with open(path, encoding="utf-8") as file:
-            step = json.loads(file.read(8 << 20)).get("global_step")
+            step = json.loads(file.read(8 << 20), parse_int=json_int).get("global_step")
     except (OSError, ValueError, AttributeError):
         return None
-    return step if isinstance(step, int) else None
+    return to_count(step)
 
 
 def _slurm(found: Found, notes: list[Evidence]) -> list[NotLooked]:

@@ -19,6 +19,7 @@ import re
 import shutil
 
 from crashcart.model import NotLooked
+from crashcart.numbers import slurm_seconds, to_count, to_float, whole_product
 from crashcart.record import record
 
 __all__ = ["SlurmJob", "SlurmStep", "sacct"]
@@ -27,7 +28,6 @@ _FIELDS = ("JobID", "State", "ExitCode", "MaxRSS", "ReqMem", "Timelimit", "Elaps
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 _JOB = re.compile(r"\d{1,12}(?:[_+]\d{1,9})?(?:\.\w{1,20})?")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)")
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
 
 
 @record(frozen=True)
@@ -142,21 +142,17 @@ def _state(row: dict[str, str]) -> str:
 
 def _exit(text: str) -> tuple[int | None, int | None]:
     code, _, signal = text.partition(":")
-    return (int(code) if code.isdigit() else None), (int(signal) or None if signal.isdigit() else None)
+    return to_count(code), to_count(signal) or None
 
 
 def _size(text: str) -> tuple[int | None, str]:
     match = _SIZE.fullmatch(text.strip())
-    return (int(float(match[1]) * _UNITS[match[2]]), match[3]) if match else (None, "")
+    return (whole_product(match[1], _UNITS[match[2]]), match[3]) if match else (None, "")
 
 
 def _duration(text: str) -> float | None:
-    match = _DURATION.fullmatch(text.strip())
-    if not match:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return float(days * 86400 + hours * 3600 + minutes * 60 + seconds)
+    return to_float(slurm_seconds(text.partition(".")[0])) if ":" in text else None
 
 
 def _number(text: str) -> float | None:
-    return float(text) if text.isdigit() else None
+    return to_float(to_count(text))

@@ -20,6 +20,7 @@ from collections import deque
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _tensor(data: bytes) -> float | None:
             raw = value
     if len(raw) != (8 if double else 4):
         return None
-    return float(struct.unpack("<d" if double else "<f", raw)[0])
+    return to_float(struct.unpack("<d" if double else "<f", raw)[0], finite=False)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:

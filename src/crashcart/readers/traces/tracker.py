@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 
+from crashcart.numbers import json_int, to_count, to_float, to_int
 from crashcart.record import field, record
 
 __all__ = ["MlRun", "WandbSummary", "mlrun_status", "wandb_summary"]
@@ -59,21 +60,15 @@ class MlRun:
 def wandb_summary(path: str | os.PathLike[str]) -> WandbSummary | None:
     """Read ``wandb-summary.json``; None when it is not one (too large, cut off, not an object)."""
     try:
-        content = json.loads(_limited(path))
+        content = json.loads(_limited(path), parse_int=json_int)
     except (ValueError, RecursionError):
         return None
     if not isinstance(content, dict):
         return None
-    numbers = {
-        str(key): value for key, value in content.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
-    step = numbers.pop("_step", None)
-    return WandbSummary(
-        int(step) if step is not None and abs(step) < float("inf") else None,
-        numbers.pop("_timestamp", None),
-        numbers.pop("_runtime", None),
-        {key: float(value) for key, value in numbers.items()},
-    )
+    numbers = {str(key): value for key, value in content.items() if isinstance(value, (int, float))}
+    values = {key: number for key, value in numbers.items() if (number := to_float(value, finite=False)) is not None}
+    step, timestamp, runtime = (to_float(values.pop(name, None)) for name in ("_step", "_timestamp", "_runtime"))
+    return WandbSummary(to_int(step), timestamp, runtime, values)
 
 
 def mlrun_status(path: str | os.PathLike[str]) -> MlRun | None:
@@ -113,11 +108,10 @@ def _last_value(path: str) -> tuple[int, float] | None:
     except OSError:
         return None
     for line in reversed(lines):
-        parts = line.split()
-        try:
-            return int(parts[2]), float(parts[1])
-        except (IndexError, ValueError):  # the line that was being written
-            continue
+        _, number, step, *_ = [*line.split(), "", "", ""]
+        found = to_int(step), to_float(number, finite=False)
+        if found[0] is not None and found[1] is not None:  # else it is the line that was being written
+            return found[0], found[1]
     return None
 
 
@@ -128,4 +122,5 @@ def _limited(path: str | os.PathLike[str]) -> str:
 
 
 def _milli(text: str | None) -> float | None:
-    return int(text) / 1000 if text is not None and text.isdigit() and len(text) < 20 else None  # noqa: PLR2004 - a bound
+    number = to_count(text)
+    return None if number is None else number / 1000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from yaml.resolver import BaseResolver
 
+from crashcart.numbers import to_float
 from crashcart.train.config.scalars import note_on, plain
 
 if TYPE_CHECKING:
@@ -148,7 +149,11 @@ class Builder:
 
     def _tagged(self, node: Any, tag: str, value: object) -> object:  # noqa: ANN401 - a node of PyYAML
         if tag in _KINDS and isinstance(value, _KINDS[tag]) and isinstance(value, bool) == (tag == "bool"):
-            return float(value) if tag == "float" else value  # type: ignore[arg-type]
+            if tag != "float":
+                return value
+            number = to_float(value, finite=isinstance(value, int))
+            if number is not None:  # else a whole number that no float can hold
+                return number
         if tag == "timestamp" and hasattr(value, "isoformat"):
             return value
         if tag == "binary":

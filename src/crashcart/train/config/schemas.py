@@ -17,6 +17,7 @@ import typing
 from collections import abc
 from typing import Any, Protocol
 
+from crashcart.numbers import to_float
 from crashcart.train.config.scalars import plain
 
 __all__ = ["Path", "Report", "convert", "unknown_key"]
@@ -25,6 +26,7 @@ Path = tuple[Any, ...]
 _SEQUENCES = (list, tuple, set, frozenset, abc.Sequence, abc.Iterable, abc.Collection, abc.Set)
 _MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
 _LARGEST = 2**53  # beyond it a float no longer tells whole numbers apart
+_MOST_BITS = 1000  # Python writes no int of more than 4300 digits, but in base 16
 _WORDS = {
     bool: "true or false",
     int: "a whole number",
@@ -177,8 +179,8 @@ def _plain_type(value: Any, wanted: Any, path: Path, report: Report) -> Any:  # 
         return value
     if isinstance(value, wanted) and isinstance(value, bool) <= (wanted is bool):
         return value
-    if wanted is float and type(value) is int:
-        return float(value)
+    if wanted is float and type(value) is int and (number := to_float(value)) is not None:
+        return number
     if wanted is int and type(value) is float and value.is_integer() and abs(value) <= _LARGEST:
         return int(value)
     if wanted is str and type(value) is dt.date:
@@ -219,5 +221,6 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - any value
         return "null"
     kinds: dict[Any, str] = {dict: "the mapping ", list: "the list ", str: "the string "}
     kind = kinds.get(type(value), "")
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    huge = type(value) is int and value.bit_length() > _MOST_BITS
+    text = str(value).lower() if isinstance(value, bool) else f"{value:#x}" if huge else repr(value)
     return kind + (text if len(text) < 60 else text[:57] + "...")  # noqa: PLR2004 - what fits on a line
