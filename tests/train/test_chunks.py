@@ -133,7 +133,7 @@ def test_mappings_of_transformers() -> None:
         assert first["input_ids"].tolist() == [[0, 1], [2, 3], [4, 5]]
         assert first.input_ids.shape == (3, 2)
     hidden: Any = (torch.ones(3, 1), torch.zeros(3, 1))
-    output = BaseModelOutput(last_hidden_state=torch.ones(3, 2), hidden_states=hidden)  # type: ignore[arg-type]
+    output = BaseModelOutput(last_hidden_state=torch.ones(3, 2), hidden_states=hidden)
     last = chunks(output, 2)[1].batch
     assert last.last_hidden_state.shape == (1, 2)
     assert last.hidden_states[1].shape == (1, 1)

@@ -82,7 +82,9 @@ def _measure(given: Source) -> None:
     for event in yaml.parse(given.text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEP:
-            raise given.error("it is nested too deeply", event.start_mark.line, event.start_mark.column)
+            mark = event.start_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            raise given.error("it is nested too deeply", line, column)
 
 
 def _explained(given: Source, problem: yaml.MarkedYAMLError) -> YamlError:
