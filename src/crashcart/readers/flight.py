@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import stat
+import struct
 import zlib
 from typing import Any
 
 from crashcart.deaths import CHILD
+from crashcart.documents import json_weight, load_json
 from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of, program_of
 from crashcart.inside.layout import FIELDS, PHASES
 from crashcart.readers import sound
-from crashcart.recording.folder import read_json
+from crashcart.recording.files import listed, opened, read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
 from crashcart.recording.meeting import lives
+from crashcart.regular_files import bounded_lines
 from crashcart.stages import set_stages
 
 __all__ = ["read_flight"]
@@ -24,62 +27,91 @@ _MOST_EVENTS = 50_000
 _LONGEST_KIND = 60
 _LATEST = 1e11  # seconds; no clock is that late
 _MOST_STACKS = 8
-_LARGEST_FILE = 64 << 20
+_LARGEST_FILE = 32 << 20
+_LARGEST_SAMPLE = 2 << 20
+_LARGEST_STACKS = 16 << 20
+# What the numbers of all samples and the events may take: 50 bytes a number, and as json_weight estimates it.
+_MOST_CELLS, _LEAST_CELLS = 1_200_000, 50_000
+_MOST_WEIGHT, _LEAST_WEIGHT = 48 << 20, 1 << 20
 _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
 
-def read_flight(folder: str) -> Flight:
-    """Everything that was recorded."""
+def read_flight(folder: str, share: int = 1) -> Flight:
+    """Everything that was recorded, as far as it fits into memory; ``share`` is how many such recordings are kept at once."""
     flight = Flight(
         name=os.path.basename(os.path.abspath(folder)),
         facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
         ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
     )
     flight.alive = not flight.ending and lives(folder, flight.facts)
-    recording = os.path.join(folder, "recording")
-    _read_samples(flight, recording)
-    _read_events(flight, os.path.join(recording, "events.jsonl"))
-    inside = os.path.join(recording, "inside")
+    _read_samples(flight, folder, max(_LEAST_CELLS, _MOST_CELLS // share))
+    events = _Events(flight, max(_LEAST_WEIGHT, _MOST_WEIGHT // share))
+    events.read(folder, "recording", "events.jsonl")
     live = flight.facts.get("live")
-    if isinstance(live, str) and not flight.ending and os.path.isdir(live):
-        _read_inside(flight, live)  # still there: the supervisor was killed, or the job runs
+    if isinstance(live, str) and not flight.ending and _is_live(live, folder):
+        events.read_inside(live)  # still there: the supervisor was killed, or the job runs
     else:
-        _read_inside(flight, inside)
+        events.read_inside(folder, "recording", "inside")
     flight.events.sort(key=lambda event: event.time)
     _name_processes(flight)
     _read_pages(flight)
     set_stages(flight)
     _name_children(flight)
     _read_stacks(flight, folder)
-    if os.path.isdir(os.path.join(folder, "nccl")) and os.listdir(os.path.join(folder, "nccl")):
+    if listed(folder, "nccl"):
         from crashcart.readers.nccl import read_dumps
 
         flight.collectives = read_dumps(os.path.join(folder, "nccl"))
     return flight
 
 
-def _read_samples(flight: Flight, recording: str) -> None:
+def _is_live(live: str, folder: str) -> bool:
+    """Whether a folder is one that ``run`` made for the job of this run, and not any folder that a run.json names."""
     try:
-        names = [name for name in os.listdir(recording) if name.startswith("samples-") and not name.endswith(".new")]
-    except OSError:
-        return
+        status, owner = os.lstat(live), os.stat(folder).st_uid
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == owner and os.path.basename(live).startswith("crashcart-")
+
+
+def _read_samples(flight: Flight, folder: str, most_cells: int) -> None:
+    names = [name for name in listed(folder, "recording") if name.startswith("samples-") and not name.endswith(".new")]
+    cells = 0
     for name in sorted(
         names, key=lambda one: int(one.removesuffix(".z").rpartition("-")[2] or 0) if one[8:9].isdigit() else 0
     ):
         order: list[str] = []
-        for kind, payload in frames(_data(os.path.join(recording, name))):
-            if kind == b"H":
-                columns = header_of(payload)
-                order = list(columns)
-                flight.columns |= {
-                    table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)
-                }
-            elif kind == b"S" and order:
-                sample = unpack_sample(payload, order)
-                tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
-                if 0 <= sample.time < _LATEST:
-                    flight.samples.append((sample.time, tables))
+        for kind, payload in frames(_data(folder, name)):
+            try:
+                if kind == b"H":
+                    columns = header_of(payload)
+                    order = list(columns)
+                    flight.columns |= {
+                        table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)
+                    }
+                elif kind == b"S" and order and len(payload) <= _LARGEST_SAMPLE:
+                    sample = unpack_sample(payload, order)
+                    tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
+                    if 0 <= sample.time < _LATEST:
+                        flight.samples.append((sample.time, tables))
+                        cells += _cells(tables)
+            except (ValueError, struct.error):  # whole by its checksum, and yet no sample
+                continue
+            if cells > most_cells:
+                cells -= _thin(flight.samples)
     flight.samples.sort(key=lambda sample: sample[0])
+
+
+def _cells(tables: dict[str, list[list[float]]]) -> int:
+    return sum(len(rows) * len(rows[0]) for rows in tables.values() if rows)
+
+
+def _thin(samples: list[tuple[float, dict[str, list[list[float]]]]]) -> int:
+    """Leave out every second sample but for the newest; how many numbers that were."""
+    older = len(samples) * 3 // 4 or len(samples)
+    dropped = sum(_cells(tables) for _, tables in samples[1:older:2]) if older > 1 else _cells(samples[0][1])
+    samples[:] = [*samples[:older:2], *samples[older:]] if older > 1 else []
+    return dropped
 
 
 def _whole_rows(flight: Flight, table: str, rows: list[list[float]]) -> list[list[float]]:
@@ -88,37 +120,49 @@ def _whole_rows(flight: Flight, table: str, rows: list[list[float]]) -> list[lis
     return [sound.row(columns, row) for row in rows if len(row) == len(columns)]
 
 
-def _data(path: str) -> bytes:
+def _data(folder: str, name: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_FILE)
-        if path.endswith(".z"):
+        with opened(folder, "recording", name) as file:
+            data = file.read(_LARGEST_FILE) or b""
+        if name.endswith(".z"):
             return zlib.decompressobj().decompress(data, _LARGEST_FILE)
     except (OSError, zlib.error):
         return b""
     return data
 
 
-def _read_events(flight: Flight, path: str, pid: int | None = None) -> None:
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed by the with below
-    except OSError:
-        return
-    with file:
-        for line in file:
-            if len(flight.events) >= _MOST_EVENTS:
-                return
-            event = _event(line, pid)
-            if event is not None:
-                flight.events.append(event)
+class _Events:
+    """Reads events into a flight, until they would take more memory than there is for them."""
+
+    def __init__(self, flight: Flight, most_weight: int) -> None:
+        self._flight = flight
+        self._left = most_weight
+
+    def read(self, folder: str, *names: str, pid: int | None = None) -> None:
+        try:
+            file = opened(folder, *names)
+        except OSError:
+            return
+        with file:
+            for line in bounded_lines(file, _LONGEST_LINE, _LARGEST_FILE):
+                self._left -= json_weight(line)
+                if len(self._flight.events) >= _MOST_EVENTS or self._left < 0:
+                    return
+                event = _event(line, pid)
+                if event is not None:
+                    self._flight.events.append(event)
+
+    def read_inside(self, folder: str, *names: str) -> None:
+        for name in listed(folder, *names):
+            pid = name.split("-", 1)[0]
+            if name.endswith(".events") and pid.isdigit():
+                self.read(folder, *names, name, pid=int(pid))
 
 
 def _event(line: bytes, pid: int | None) -> Event | None:
-    if len(line) > _LONGEST_LINE:
-        return None
     try:
-        told: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        told: Any = load_json(line)
+    except ValueError:
         return None
     if not isinstance(told, dict):
         return None
@@ -131,17 +175,6 @@ def _event(line: bytes, pid: int | None) -> Event | None:
         spoken = {"pid": sound.place(told.get("pid")), "rank": rank}
         details |= {name: value for name, value in spoken.items() if value is not None}
     return Event(float(time), kind[:_LONGEST_KIND], details, pid, rank)
-
-
-def _read_inside(flight: Flight, folder: str) -> None:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        pid = name.split("-", 1)[0]
-        if name.endswith(".events") and pid.isdigit():
-            _read_events(flight, os.path.join(folder, name), int(pid))
 
 
 def _name_processes(flight: Flight) -> None:
@@ -238,13 +271,16 @@ def _name_children(flight: Flight) -> None:
 def _read_stacks(flight: Flight, folder: str) -> None:
     ranks = flight.ranks
     taken = [event for event in flight.of_kind("stacks") if isinstance(event.details.get("folder"), str)]
-    for event in _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")]):
-        inner = os.path.join(folder, "stacks", os.path.basename(event.details["folder"]))
+    chosen = _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")])
+    for event in chosen:
+        inner = os.path.basename(event.details["folder"])
         stood = []
+        left = _LARGEST_STACKS // len(chosen)
         with contextlib.suppress(OSError):
-            for name in sorted(os.listdir(inner)):
-                with open(os.path.join(inner, name), encoding="utf-8", errors="replace") as file:
-                    text = file.read(1 << 20)
+            for name in listed(folder, "stacks", inner):
+                with opened(folder, "stacks", inner, name) as file:
+                    text = (file.read(min(left, 1 << 20)) or b"").decode("utf-8", "replace")
+                left -= len(text)
                 digits = name.removesuffix(".txt").rpartition("-")[2]
                 pid = int(digits) if digits.isdigit() else 0
                 process = flight.processes.get(pid, Process(pid))

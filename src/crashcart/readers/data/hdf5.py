@@ -10,7 +10,9 @@ from typing import Any
 
 from crashcart.readers.data.tables import described
 
-__all__ = ["look"]
+__all__ = ["LIBRARY", "look"]
+
+LIBRARY = "h5py"
 
 _MOST = 400
 _DEEPEST = 8

@@ -14,6 +14,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import DocumentError, parse_python
 from crashcart.errors import CommandError
 from crashcart.readers.job.config import facts_from
 from crashcart.readers.job.shell import text_of
@@ -38,9 +39,18 @@ def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+            tree = parse_python(text)
+    except DocumentError as error:
+        raise CommandError(f"{path} {error}.") from None
+    except (SyntaxError, ValueError) as error:
         raise CommandError(f"{path} cannot be read as Python: {getattr(error, 'msg', error)}.") from None
+    try:
+        return _facts_of(tree, text, path, above)
+    except RecursionError:
+        raise CommandError(f"{path} is nested too deeply to be a config.") from None
+
+
+def _facts_of(tree: ast.Module, text: str, path: str, above: tuple[str, ...]) -> list[Fact]:
     lines = text.split("\n")
     names: dict[str, Any] = {}
     found: list[Found] = []
