@@ -58,12 +58,12 @@ def load_json(
     """The value of a JSON text; ``ValueError`` for all that is wrong with it."""
     if len(text) > most_bytes or json_weight(text) > most_bytes:
         raise DocumentError(f"holds more than fits into {most_bytes >> 20} MB of memory")
+    text = text if isinstance(text, str) else text.decode()
     try:
         value = json.loads(text, object_pairs_hook=object_pairs_hook)
     except RecursionError:
         raise DocumentError(_DEEP) from None
-    brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
-    if brackets > DEEPEST and _is_deep(value):
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
         raise DocumentError(_DEEP)
     return value
 

@@ -8,22 +8,22 @@ A changed byte in the data cannot be seen; lost bytes can, and lost pages often 
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from crashcart.checkpoints import zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
+from crashcart.checkpoints.spans import AT_ONCE_BYTES, Span
+from crashcart.documents import json_weight, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.checkpoints.spans import Span
-
 _LENGTH: Final = struct.Struct("<Q")
 # The library refuses longer headers.
 _HEADER_LIMIT_BYTES: Final = 100_000_000
+_HEAVIEST_BYTES: Final = 64 << 20  # in memory: about 90,000 tensors
 _BITS: Final = {
     "F4": 4,
     "F6_E2M3": 6,
@@ -57,10 +57,14 @@ def _header(span: Span) -> tuple[dict[str, object], int]:
         )
     if _LENGTH.size + length > span.size:
         raise DamageError(Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)"))
+    if length > AT_ONCE_BYTES:
+        raise DamageError(Problem("unknown", f"its header of {in_words(length)} is more than is read at once"))
     text = b"".join(span.pieces(_LENGTH.size, length))
+    if json_weight(text) > _HEAVIEST_BYTES:
+        raise DamageError(Problem("unknown", f"its header of {in_words(length)} names too many tensors to look at"))
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_no_repetition)
-    except (ValueError, RecursionError) as error:
+        header = load_json(text, most_bytes=_HEAVIEST_BYTES, object_pairs_hook=_no_repetition)
+    except ValueError as error:
         raise DamageError(Problem("broken", "its header is not readable JSON")) from error
     if not isinstance(header, dict):
         raise DamageError(Problem("broken", "its header is not a table of tensors"))

@@ -96,6 +96,8 @@ def _bad_storages(pickle: Pickle, members: dict[str, Member], root: str) -> list
         elif not storage.fits(found.size_bytes):
             expected = in_words(storage.size_bytes or 0)
             says[f"tensor data {name} has {in_words(found.size_bytes)} where data.pkl asks for {expected}"] = None
+        if len(says) >= _AT_MOST:
+            break
     return [Problem("broken", sentence) for sentence in list(says)[:_AT_MOST]]
 
 
