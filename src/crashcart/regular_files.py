@@ -11,14 +11,14 @@ What we name ourselves below /proc and /sys is opened directly.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from io import RawIOBase
 
 __all__ = [
     "RefusedFileError",
@@ -51,6 +51,7 @@ _KINDS = (
 # A pipe that the shell has opened for us: `crashcart why <(kubectl logs job)`.
 _OPEN_ALREADY = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 _MEGABYTE = 1_000_000
+_BLOCK = 512  # of st_blocks
 
 
 class RefusedFileError(OSError):
@@ -77,11 +78,14 @@ def problem_with(path: str, problem: OSError) -> str:
 
 def open_regular(path: str | os.PathLike[str], *, no_links_below: str | None = None) -> BinaryIO:
     """Open a regular file for reading; ``OSError`` for everything else."""
-    return open(_descriptor(os.fspath(path), no_links_below), "rb")  # noqa: SIM115 - the caller closes it
+    return open(_descriptor(os.fspath(path), no_links_below), "rb")
 
 
-def open_input(path: str, *, no_links_below: str | None = None) -> tuple[RawIOBase, int | None]:
-    """What the user may name as a log: a regular file and its size, or a pipe that the shell has opened for us, without one."""
+def open_input(path: str, *, no_links_below: str | None = None) -> tuple[io.RawIOBase, int | None]:
+    """What the user may name as a log: a regular file and its size, or a pipe that the shell has opened for us, without one.
+
+    Holes in a file are not read: where a log was cut to nothing under its writer, all that it had before is one.
+    """
     if path.startswith(_OPEN_ALREADY):
         try:
             opened = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
@@ -91,7 +95,45 @@ def open_input(path: str, *, no_links_below: str | None = None) -> tuple[RawIOBa
         opened = _descriptor(path, no_links_below)
     status = os.fstat(opened)
     stream = open(opened, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    return stream, status.st_size if stat.S_ISREG(status.st_mode) else None
+    if not stat.S_ISREG(status.st_mode):
+        return stream, None
+    sparse = status.st_blocks * _BLOCK < status.st_size
+    return (_WithoutHoles(stream, status.st_size) if sparse else stream), status.st_size
+
+
+class _WithoutHoles(io.RawIOBase):
+    """A file in which each hole, of any length, is one end of a line."""
+
+    def __init__(self, file: io.RawIOBase, size: int) -> None:
+        self._file, self._size = file, size
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - anything with bytes to write to
+        place, handle = self._file.tell(), self._file.fileno()
+        try:
+            begin = os.lseek(handle, place, os.SEEK_DATA)
+            end = os.lseek(handle, begin, os.SEEK_HOLE)
+        except OSError:  # nothing but holes from here on
+            return 0
+        if begin >= self._size or not len(buffer):
+            return 0
+        os.lseek(handle, begin, os.SEEK_SET)
+        if begin > place:
+            buffer[:1] = b"\n"
+            return 1
+        return os.readv(handle, [memoryview(buffer)[: end - begin]])
 
 
 def is_there(path: str, *, no_links_below: str | None = None) -> bool:
@@ -311,7 +353,9 @@ def _explained(path: str, problem: OSError, no_links_below: str | None) -> OSErr
 
 
 def _link(path: str) -> RefusedFileError:
-    return RefusedFileError(errno.ELOOP, "is or lies behind a symbolic link, which is not followed inside a run folder", path)
+    return RefusedFileError(
+        errno.ELOOP, "is or lies behind a symbolic link, which is not followed inside a run folder", path
+    )
 
 
 def _bad_name(path: str) -> RefusedFileError:

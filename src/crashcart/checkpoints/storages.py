@@ -84,7 +84,12 @@ def _storage(persistent: Persistent) -> Storage | None:
     if not isinstance(identity, tuple) or len(identity) < _PARTS_OF_ID or identity[0] not in ("storage", b"storage"):
         return None
     _, kind, key, _, count = identity[:_PARTS_OF_ID]
-    if not isinstance(kind, Global) or not isinstance(count, int) or not 0 <= count < _MOST or not isinstance(key, (str, int)):
+    if (
+        not isinstance(kind, Global)
+        or not isinstance(count, int)
+        or not 0 <= count < _MOST
+        or not isinstance(key, (str, int))
+    ):
         raise DamageError(Problem("broken", "a tensor in it is described by something that is no storage"))
     return Storage(str(key), kind.name, _ITEM_BYTES.get(kind.name), count)
 

@@ -252,14 +252,15 @@ def _own_kills_only(events: tuple[KernelEvent, ...]) -> tuple[KernelEvent, ...]:
 
 
 def _is_run(folder: str) -> bool:
-    """Whether ``crashcart run`` made the folder."""
+    """Whether ``crashcart run`` made the folder; one with a part of the layout among the runs is a damaged run."""
     if os.path.lexists(os.path.join(folder, "run.json")):
         return True
-    if not os.path.isdir(os.path.join(folder, "nodes")):
+    if not any(os.path.lexists(os.path.join(folder, name)) for name in ("nodes", "recording")):
         return False
-    from crashcart.recording.meeting import nodes_of
+    from crashcart.recording.folder import is_run, roots
 
-    return bool(nodes_of(folder))
+    above = os.path.dirname(os.path.abspath(folder))
+    return is_run(folder) or above in {os.path.abspath(root) for root in roots()}
 
 
 def _files(folder: str) -> list[str]:

@@ -60,7 +60,11 @@ def own_settings(root: str) -> OwnSettings:
 
 def _taken(path: str, table: dict[str, Any]) -> OwnSettings:
     names = table.get("names", {})
-    right = {key: name for key, name in names.items() if isinstance(name, str) and name in SPELLINGS} if isinstance(names, dict) else {}
+    right = (
+        {key: name for key, name in names.items() if isinstance(name, str) and name in SPELLINGS}
+        if isinstance(names, dict)
+        else {}
+    )
     return OwnSettings(
         ignore=frozenset(_texts(table.get("ignore"))),
         exclude=frozenset(os.path.normpath(one) for one in _texts(table.get("exclude"))),

@@ -11,7 +11,6 @@ from crashcart.readers.job.command import read_script
 from crashcart.readers.job.makefile import is_makefile
 from crashcart.readers.job.scripts import training_targets
 from crashcart.readers.job.shell import text_of
-
 from crashcart.regular_files import names_in, walk
 
 if TYPE_CHECKING:

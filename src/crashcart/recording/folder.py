@@ -84,7 +84,7 @@ def make_folder(command: Sequence[str]) -> tuple[str | None, list[str]]:
         try:
             os.makedirs(root, mode=0o700, exist_ok=True)
             if root.startswith(_temporary()) and not _is_our_own(_temporary()):
-                raise PermissionError(errno.EPERM, "somebody else has made it")  # noqa: TRY301 - as the others, told below
+                raise PermissionError(errno.EPERM, "somebody else has made it")
             path = (join(root, part, job_name(command)) if part is not None else None) or _alone(root, command)
             _keep_out_of_git(root)
             for inner in ("logs", "recording", "stacks"):

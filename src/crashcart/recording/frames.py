@@ -24,7 +24,8 @@ _HEAD = struct.Struct("<2scII")
 _CLOCKS = struct.Struct("<dd")
 _TABLE = struct.Struct("<HHI")
 _LARGEST = 8 << 20
-_MOST_DAMAGE = 64 << 20  # bytes that are checked in vain before the rest is given up
+_MOST_DAMAGE = 64 << 20  # bytes that are checked in vain before the rest is given up; each try counts as some
+_ONE_TRY = 100
 
 Rows = list[list[float]]
 
@@ -53,7 +54,7 @@ def frames(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield kind, data[begin : begin + length]
             at = begin + length
         else:
-            in_vain += length if fits else 0
+            in_vain += _ONE_TRY + (length if fits else 0)
             at += 1
 
 

@@ -105,7 +105,14 @@ def _may_be(fact: Fact) -> bool:
 
 
 def _existing(value: object, places: Sequence[str]) -> Iterator[str]:
-    if not isinstance(value, str) or not value.strip() or "\n" in value or "\0" in value or "://" in value or value in {".", "/", "..", "~"}:
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or "\n" in value
+        or "\0" in value
+        or "://" in value
+        or value in {".", "/", "..", "~"}
+    ):
         return
     value = os.path.expanduser(value)
     if value.endswith(NO_SUFFIX):

@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["read_python"]
 
 DEEPEST = 10
+MOST_FILES = 200
 UNKNOWN = object()
 
 
-def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
-    """The values of a Python config, those of its bases first."""
+def read_python(path: str, above: tuple[str, ...] = (), left: list[int] | None = None) -> list[Fact]:
+    """The values of a Python config, those of its bases first; ``left`` counts the files that may still be read."""
+    left = [MOST_FILES] if left is None else left
+    left[0] -= 1
+    if left[0] < 0:
+        raise CommandError(f"{path}: it has more than {MOST_FILES} _base_ files.")
     if os.path.realpath(path) in above or len(above) > DEEPEST:
         raise CommandError(f"{path}: its _base_ files lead back to itself.")
     text = text_of(path)
@@ -45,26 +50,26 @@ def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
     except (SyntaxError, ValueError) as error:
         raise CommandError(f"{path} cannot be read as Python: {getattr(error, 'msg', error)}.") from None
     try:
-        return _facts_of(tree, text, path, above)
+        return _facts_of(tree, text, path, above, left)
     except RecursionError:
         raise CommandError(f"{path} is nested too deeply to be a config.") from None
 
 
-def _facts_of(tree: ast.Module, text: str, path: str, above: tuple[str, ...]) -> list[Fact]:
+def _facts_of(tree: ast.Module, text: str, path: str, above: tuple[str, ...], left: list[int]) -> list[Fact]:
     lines = text.split("\n")
     names: dict[str, Any] = {}
     found: list[Found] = []
     facts: list[Fact] = []
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (beside := _imported(path, node)):
-            facts += read_python(beside, (*above, os.path.realpath(path)))
+            facts += read_python(beside, (*above, os.path.realpath(path)), left)
         target = _target(node)
         if target is None or not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
         if target == "_base_":
             for base in _bases(node.value):
                 beside = os.path.join(os.path.dirname(path), base)
-                facts += read_python(beside, (*above, os.path.realpath(path))) if os.path.isfile(beside) else []
+                facts += read_python(beside, (*above, os.path.realpath(path)), left) if os.path.isfile(beside) else []
             continue
         found += _values(node.value, target, names, lines)
         names[target] = _constant(node.value, names)
