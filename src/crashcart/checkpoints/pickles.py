@@ -21,6 +21,8 @@ from crashcart.checkpoints.paper import Built, Global, Persistent, Pickle, Table
 
 # A million opcodes take about three seconds; the state of 30,000 tensors has about as many.
 MAX_OPCODES: Final = 1_500_000
+# Text may take four times as much in memory.
+PICKLE_BYTES: Final = 16 << 20
 # What the paper objects may take; those of 40,000 tensors do.
 MAX_BYTES: Final = 80 << 20
 # What an opcode leaves in memory, beside its argument.

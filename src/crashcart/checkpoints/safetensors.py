@@ -34,6 +34,8 @@ _BITS: Final = {
     **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
 }
 _BEGIN_AND_END: Final = 2
+_MOST_SIDES: Final = 64
+_LARGEST_COUNT: Final = 1 << 63
 _FLOATS: Final = frozenset({"F16", "BF16", "F32", "F64"})
 
 
@@ -98,7 +100,9 @@ def _region(name: str, entry: object, data_start: int) -> zeros.Region:
 
 
 def _are_counts(values: object) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
+    if not isinstance(values, list) or len(values) > _MOST_SIDES:
+        return False
+    return all(type(value) is int and 0 <= value < _LARGEST_COUNT for value in values)
 
 
 def _problems(span: Span, regions: list[zeros.Region], data_start: int) -> Iterator[Problem]:

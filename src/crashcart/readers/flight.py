@@ -29,9 +29,10 @@ _LATEST = 1e11  # seconds; no clock is that late
 _MOST_STACKS = 8
 _LARGEST_FILE = 32 << 20
 _LARGEST_SAMPLE = 2 << 20
-_LARGEST_STACKS = 16 << 20
+_LARGEST_STACKS = 8 << 20
 # What the numbers of all samples and the events may take: 50 bytes a number, and as json_weight estimates it.
-_MOST_CELLS, _LEAST_CELLS = 1_200_000, 50_000
+_MOST_CELLS, _LEAST_CELLS = 1_200_000, 30_000
+_CELL_BYTES = 8  # in a file
 _MOST_WEIGHT, _LEAST_WEIGHT = 48 << 20, 1 << 20
 _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
@@ -76,41 +77,43 @@ def _is_live(live: str, folder: str) -> bool:
 
 def _read_samples(flight: Flight, folder: str, most_cells: int) -> None:
     names = [name for name in listed(folder, "recording") if name.startswith("samples-") and not name.endswith(".new")]
-    cells = 0
+    packed: list[tuple[list[str], bytes]] = []
+    size = 0
     for name in sorted(
         names, key=lambda one: int(one.removesuffix(".z").rpartition("-")[2] or 0) if one[8:9].isdigit() else 0
     ):
         order: list[str] = []
         for kind, payload in frames(_data(folder, name)):
-            try:
-                if kind == b"H":
-                    columns = header_of(payload)
-                    order = list(columns)
-                    flight.columns |= {
-                        table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)
-                    }
-                elif kind == b"S" and order and len(payload) <= _LARGEST_SAMPLE:
-                    sample = unpack_sample(payload, order)
-                    tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
-                    if 0 <= sample.time < _LATEST:
-                        flight.samples.append((sample.time, tables))
-                        cells += _cells(tables)
-            except (ValueError, struct.error):  # whole by its checksum, and yet no sample
-                continue
-            if cells > most_cells:
-                cells -= _thin(flight.samples)
+            if kind == b"H":
+                order = _read_header(flight, payload)
+            elif kind == b"S" and order and len(payload) <= _LARGEST_SAMPLE:
+                packed.append((order, payload))
+                size += len(payload)
+            if size > most_cells * _CELL_BYTES:
+                size -= _thin(packed)
+    for order, payload in packed:
+        with contextlib.suppress(ValueError, struct.error):  # whole by its checksum, and yet no sample
+            sample = unpack_sample(payload, order)
+            tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
+            if 0 <= sample.time < _LATEST:
+                flight.samples.append((sample.time, tables))
     flight.samples.sort(key=lambda sample: sample[0])
 
 
-def _cells(tables: dict[str, list[list[float]]]) -> int:
-    return sum(len(rows) * len(rows[0]) for rows in tables.values() if rows)
+def _read_header(flight: Flight, payload: bytes) -> list[str]:
+    try:
+        columns = header_of(payload)
+    except ValueError:
+        return []
+    flight.columns |= {table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)}
+    return list(columns)
 
 
-def _thin(samples: list[tuple[float, dict[str, list[list[float]]]]]) -> int:
-    """Leave out every second sample but for the newest; how many numbers that were."""
-    older = len(samples) * 3 // 4 or len(samples)
-    dropped = sum(_cells(tables) for _, tables in samples[1:older:2]) if older > 1 else _cells(samples[0][1])
-    samples[:] = [*samples[:older:2], *samples[older:]] if older > 1 else []
+def _thin(packed: list[tuple[list[str], bytes]]) -> int:
+    """Leave out every second sample but for the newest quarter; how many bytes that were."""
+    older = len(packed) * 3 // 4
+    dropped = sum(len(payload) for _, payload in packed[1:older:2])
+    packed[:] = [*packed[:older:2], *packed[older:]]
     return dropped
 
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from crashcart.checkpoints.model import DamageError, Problem
 from crashcart.checkpoints.paper import Table
-from crashcart.checkpoints.pickles import walk
+from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
 from crashcart.flight import Collective
 from crashcart.recording.files import listed, top_of
 from crashcart.regular_files import read_whole
 
 __all__ = ["read_dumps"]
 
-_LARGEST = 16 << 20
 _LONGEST = 400
 _LATEST_NS = 1 << 63
 _MOST_DUMPS = 5000
+_SECONDS = 10.0  # for all of them; a dump of 2,000 collectives takes half a second
 _MOST_VALUES = 400_000
 _MOST_ENTRIES = 400  # of each rank, the newest: older ones all ranks have
 
@@ -26,16 +27,17 @@ def read_dumps(folder: str) -> list[Collective]:
     """The last collectives of every rank whose dump is in that folder of a run (``rank_3`` is rank 3's)."""
     found: list[Collective] = []
     run, inner = os.path.split(folder)
+    until = time.monotonic() + _SECONDS
     for name in listed(run, inner)[:_MOST_DUMPS]:
         digits = name.rpartition("_")[2]
-        if digits.isdigit():
+        if digits.isdigit() and time.monotonic() < until:
             found += _of_rank(os.path.join(folder, name), int(digits), top_of(run))
     return found
 
 
 def _of_rank(path: str, rank: int, top: str) -> list[Collective]:
     try:
-        pickle = walk(read_whole(path, _LARGEST, no_links_below=top))
+        pickle = walk(read_whole(path, PICKLE_BYTES, no_links_below=top))
         dump = _Plain().of(pickle.value)
     except (OSError, DamageError, RecursionError):
         return []

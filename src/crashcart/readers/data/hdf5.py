@@ -6,6 +6,7 @@ as far as a few hundred datasets.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from crashcart.readers.data.tables import described
@@ -16,6 +17,7 @@ LIBRARY = "h5py"
 
 _MOST = 400
 _DEEPEST = 8
+_LARGEST_CHUNK = 32 << 20  # a chunk is unpacked as a whole
 
 
 def look(path: str) -> dict[str, Any]:
@@ -33,9 +35,16 @@ def look(path: str) -> dict[str, Any]:
                     continue
                 item = group[name]
                 if isinstance(item, h5py.Dataset):
-                    tables[f"{above}/{name}"] = (
-                        described(name, item) if item.shape is not None else {"shape": [], "bytes": 0}
-                    )
+                    tables[f"{above}/{name}"] = _table(name, item)
                 elif isinstance(item, h5py.Group) and deep < _DEEPEST:
                     waiting.append((item, f"{above}/{name}", deep + 1))
     return {"tables": tables, "whole": len(tables) < _MOST}
+
+
+def _table(name: str, item: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataset of h5py
+    if item.shape is None:
+        return {"shape": [], "bytes": 0}
+    if item.chunks and math.prod(item.chunks) * item.dtype.itemsize > _LARGEST_CHUNK:
+        shape = [int(size) for size in item.shape]
+        return {"shape": shape, "dtype": str(item.dtype), "bytes": math.prod(shape) * item.dtype.itemsize}
+    return described(name, item)

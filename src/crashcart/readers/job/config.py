@@ -101,10 +101,11 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     is_deepspeed = any(path.startswith(("zero_optimization", "train_micro_batch_size_per_gpu")) for path in keys)
     dialect = "deepspeed" if is_deepspeed else "axolotl" if "micro_batch_size" in keys else ""
     facts = []
+    lines = _Lines(text)
     for path, value, place in found:
         above = path.rpartition(".")[0] or dialect
         name = None if path.endswith("]") or path in MARKS else canonical(path.rpartition(".")[2], path=above)
-        span = Span(file, *place, text.count("\n", 0, place[0]) + 1) if place else None
+        span = Span(file, *place, lines.number_at(place[0])) if place else None
         quote = _line(text, place[0]) if place else f"{path} = {value}"
         if is_secret(path):
             value, quote = HIDDEN, f"{path}: {HIDDEN}"  # noqa: PLW2901 - nothing may see it from here on
@@ -116,8 +117,23 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     return facts
 
 
+class _Lines:
+    """Numbers of lines; values come in the order of the file, so that each line is counted once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place, self._number = text, 0, 1
+
+    def number_at(self, place: int) -> int:
+        if place < self._place:
+            self._place, self._number = 0, 1
+        self._number += self._text.count("\n", self._place, place)
+        self._place = place
+        return self._number
+
+
 def _line(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 :].split("\n", 1)[0].strip()[:200]
+    end = text.find("\n", at)
+    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)].strip()[:200]
 
 
 def _yaml(text: str) -> Iterator[Found]:
