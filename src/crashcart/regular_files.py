@@ -236,14 +236,15 @@ def walk(
     waiting = [(top, 0)]
     while waiting:
         folder, depth = waiting.pop()
-        if most <= 0 or time.monotonic() > until:
-            told.append((folder, "too many files lie before it: it and the rest were not looked at"))
-            return
         folders: list[str] = []
         files: list[str] = []
         try:
             with os.scandir(folder) as listed:
-                for entry, _ in zip(listed, range(most), strict=False):
+                for entry in listed:
+                    if most <= 0 or time.monotonic() > until:
+                        waiting, deepest = [], -1
+                        told.append((folder, "there are too many files: the rest was not looked at"))
+                        break
                     most -= 1
                     if not entry.is_dir():
                         files.append(entry.name)
@@ -255,7 +256,7 @@ def walk(
         yield folder, folders, sorted(files)
         if depth < deepest:
             waiting += [(os.path.join(folder, name), depth + 1) for name in reversed(folders)]
-        elif folders:
+        elif folders and deepest >= 0:
             told.append((folder, f"deeper than {deepest} folders: what is below it was not looked at"))
 
 

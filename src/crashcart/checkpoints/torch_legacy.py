@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 from crashcart.checkpoints import imports, storages, zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
-from crashcart.checkpoints.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from crashcart.checkpoints.paper import Pickle
+    from crashcart.checkpoints.spans import Span
 
 _MAGIC: Final = 0x1950A86A20F9469CFC6C
 _PROTOCOL: Final = 1001

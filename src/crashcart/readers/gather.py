@@ -161,7 +161,7 @@ class _Gathering:
             return read(path)
         except (CommandError, OSError) as problem:
             if path in self.given.configs:
-                raise CommandError(f"{path}: {problem}") from None
+                raise CommandError(str(problem) if isinstance(problem, CommandError) else f"{path}: {problem}") from None
             self.case.not_looked.append(NotLooked(os.path.basename(path), str(problem)))
             return []
 
