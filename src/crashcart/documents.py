@@ -30,6 +30,8 @@ __all__ = [
 
 DEEPEST = 100
 _JSON_BYTES = 64 << 20
+_VALUE_BYTES = 60
+_MOST_PER_CHARACTER = _VALUE_BYTES + 5
 _YAML_EVENTS = 60_000
 _YAML_DIRECTIVES = 100
 _TOML_CHARACTERS = 500_000
@@ -46,7 +48,7 @@ class DocumentError(ValueError):
 def json_weight(text: str | bytes) -> int:
     """About how many bytes of memory it takes to read a JSON text, the text itself included."""
     characters: tuple[Any, ...] = (",", "[", "{", ":") if isinstance(text, str) else (b",", b"[", b"{", b":")
-    return (2 if text.isascii() else 5) * len(text) + 60 * sum(map(text.count, characters))
+    return (2 if text.isascii() else 5) * len(text) + _VALUE_BYTES * sum(map(text.count, characters))
 
 
 def load_json(
@@ -56,7 +58,7 @@ def load_json(
     object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None,
 ) -> Any:  # noqa: ANN401 - data enters here
     """The value of a JSON text; ``ValueError`` for all that is wrong with it."""
-    if len(text) > most_bytes or json_weight(text) > most_bytes:
+    if len(text) * _MOST_PER_CHARACTER > most_bytes and json_weight(text) > most_bytes:
         raise DocumentError(f"holds more than fits into {most_bytes >> 20} MB of memory")
     text = text if isinstance(text, str) else text.decode()
     try:

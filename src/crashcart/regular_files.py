@@ -49,7 +49,7 @@ _KINDS = (
     (stat.S_ISBLK, "a device"),
 )
 # A pipe that the shell has opened for us: `crashcart why <(kubectl logs job)`.
-_OPEN_ALREADY = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
+_OPEN_ALREADY = ("/dev/fd", "/proc/self/fd")
 _MEGABYTE = 1_000_000
 _BLOCK = 512  # of st_blocks
 
@@ -86,11 +86,9 @@ def open_input(path: str, *, no_links_below: str | None = None) -> tuple[io.RawI
 
     Holes in a file are not read: where a log was cut to nothing under its writer, all that it had before is one.
     """
-    if path.startswith(_OPEN_ALREADY):
-        try:
-            opened = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        except ValueError:
-            raise _bad_name(path) from None
+    folder, name = os.path.split(path)
+    if path == "/dev/stdin" or (folder in _OPEN_ALREADY and name.isdecimal()):
+        opened = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     else:
         opened = _descriptor(path, no_links_below)
     status = os.fstat(opened)

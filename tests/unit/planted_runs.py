@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["examine"]
 
 NOW = 1_700_000_000.0
-SECONDS = 30  # for each question, on a busy machine
+SECONDS = 60  # for each question, on a busy machine
+CPU_SECONDS = 10
 CANARY = "CANARY"
 OTHER_USER = 54321
 _OPENED = 0x20  # IN_OPEN
@@ -242,9 +243,9 @@ def _snapshot(top: Path) -> dict[str, tuple[int, int, int, bytes]]:
 
 
 def _asked(words: list[str]) -> tuple[int, str, float]:
-    """Exit code, all that was printed, seconds; a question that is not answered in time ends the process by an alarm."""
+    """Exit code, all that was printed, seconds of CPU; a question that is not answered in time ends the process by an alarm."""
     out, err = io.StringIO(), io.StringIO()
-    begun = time.monotonic()
+    begun = time.process_time()
     faulthandler.dump_traceback_later(SECONDS - 1, file=sys.__stderr__ or 2)
     signal.alarm(SECONDS)
     try:
@@ -253,7 +254,7 @@ def _asked(words: list[str]) -> tuple[int, str, float]:
     finally:
         signal.alarm(0)
         faulthandler.cancel_dump_traceback_later()
-    return code, out.getvalue() + err.getvalue(), time.monotonic() - begun
+    return code, out.getvalue() + err.getvalue(), time.process_time() - begun
 
 
 def _problems(plant: Plant) -> Iterator[str]:
@@ -268,7 +269,7 @@ def _problems(plant: Plant) -> Iterator[str]:
             yield f"{words[0]} ended with {code}: {said[-300:]}"
         if CANARY in said:
             yield f"{words} told what a link leads to"
-        if seconds > SECONDS / 2:
+        if seconds > CPU_SECONDS:
             yield f"{words} took {seconds:.0f} s"
     if watch.opened():
         yield "a victim was opened"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -49,7 +50,7 @@ def test_an_endless_key_above_many_values_is_refused(suffix: str) -> None:
         "json": json.dumps(values),
         "toml": "[" + "k" * 100_000 + "]\n" + "".join(f"a{number} = 1\n" for number in range(1000)),
     }
-    with pytest.raises(CommandError, match="has a key of .* characters|line 1"):
+    with pytest.raises(CommandError, match=r"has a key of .* characters|line 1"):
         read_config_text(texts[suffix], f"a.{suffix}")
 
 
@@ -78,11 +79,12 @@ def test_json_that_would_not_fit_is_refused_before_it_is_read(text: str) -> None
 def test_the_weight_of_json_is_near_what_it_takes() -> None:
     import tracemalloc
 
-    for value in (
+    values: list[Any] = [
         [{"a": number} for number in range(20_000)],
         {f"k{number}": number for number in range(20_000)},
         [[]] * 20_000,
-    ):
+    ]
+    for value in values:
         text = json.dumps(value)
         tracemalloc.start()
         kept = load_json(text)

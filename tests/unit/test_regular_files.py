@@ -182,7 +182,7 @@ def test_a_file_without_permission_is_told(here: Path) -> None:
 def test_any_name_of_a_log_can_be_opened_and_told(here: Path, name: str) -> None:
     Path(name).write_text("step 1\nRuntimeError: CUDA error: device-side assert triggered\n")
     for more in ([], ["--json"], ["--html", "page.html"]):
-        command = [sys.executable, "-m", "crashcart", "why", os.fsencode(name), *more]
+        command: list[str | bytes] = [sys.executable, "-m", "crashcart", "why", os.fsencode(name), *more]
         done = subprocess.run(command, capture_output=True, check=False, timeout=60)
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), done.stderr
     assert "device-side assert" in Path("page.html").read_text("utf-8")
