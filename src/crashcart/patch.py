@@ -18,6 +18,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import parse_python
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Fix, Span
 from crashcart.names import canonical, spellings
@@ -117,7 +118,7 @@ def _edit(fact: Fact, value: Any, edits: list[Edit]) -> Edit | None:  # noqa: AN
             return None
         others = [other for other in edits if other.span.file == span.file]
         return edit if _holds(fact, value, text, apply([*others, edit])[span.file]) else None
-    except (CommandError, ValueError, SyntaxError):
+    except (CommandError, ValueError, SyntaxError, RecursionError):
         return None
 
 
@@ -144,7 +145,7 @@ def _holds(fact: Fact, value: Any, old: str, new: str) -> bool:  # noqa: ANN401 
     """Whether the changed file can be read, and differs in the one thing only."""
     kind = _kind(fact)
     if kind == "python":
-        return ast.dump(ast.parse(new)) != ast.dump(ast.parse(old))
+        return ast.dump(parse_python(new)) != ast.dump(parse_python(old))
     if kind == "shell":
         before, after = lex(old), lex(new)
         if fact.name == BROKEN:

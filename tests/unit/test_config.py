@@ -183,7 +183,7 @@ def test_a_secret_is_not_kept(tmp_path: Path) -> None:
         ("a.yaml", "a: [1,\nb: 2\n", r"a\.yaml cannot be read as YAML: line [23]: "),
         ("a.yaml", "a: \x00\n", "cannot be read as YAML"),
         ("a.json", '{"a": 1,}', r"a\.json cannot be read as JSON: .*line 1"),
-        ("a.json", "[" * 100_000, "nested too deeply"),
+        ("a.json", "[" * 100_000, "nested more than 100 levels"),
         ("a.toml", "a = \n", "cannot be read as TOML"),
         ("a.json", "[" + "1," * 30_000 + "1]", "more than 20000 values"),
         ("a.yaml", "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 9)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)), "more than 20000"),
@@ -198,7 +198,7 @@ def test_a_bad_file_gives_one_sentence_and_no_traceback(tmp_path: Path, name: st
 
 
 def test_what_is_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="is not a file"):
+    with pytest.raises(CommandError, match="is a folder, not a file"):
         read_config(str(tmp_path))
     (tmp_path / "x.yaml").write_bytes(b"a: \xff\xfe\n")
     with pytest.raises(CommandError, match="not UTF-8"):

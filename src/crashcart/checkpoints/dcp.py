@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from crashcart.checkpoints import imports
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.paper import Built, Global, Pickle, Table
-from crashcart.checkpoints.pickles import walk
+from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
 from crashcart.checkpoints.spans import Budget, Span, opened
 from crashcart.checkpoints.torch_zip import look_at_zip
 
@@ -83,6 +83,8 @@ def _read(path: Path) -> Pickle:
     with opened(path) as span:
         if span.size == 0:
             raise DamageError(Problem("broken", "the file is empty (0 bytes)"))
+        if span.size > PICKLE_BYTES:
+            raise DamageError(Problem("unknown", f"it has {in_words(span.size)}, too much to be followed"))
         pickle = walk(span.at(0, span.size))
     if pickle.end != span.size:
         raise DamageError(Problem("broken", f"{in_words(span.size - pickle.end)} follow after its end"))

@@ -7,13 +7,13 @@ An index of shards is one of them:
 
 from __future__ import annotations
 
-import json
+import codecs
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.spans import opened
-from crashcart.numbers import json_int
+from crashcart.documents import DocumentError, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +27,14 @@ def look_at_json(path: Path) -> Look:
     try:
         with opened(path) as span:
             text = span.at(0, span.size)
-        content = json.loads(text.decode("utf-8-sig"), parse_int=json_int)
+        content = load_json(text.removeprefix(codecs.BOM_UTF8))
     except OSError as error:
         return Look("json", (Problem("unknown", f"could not be read: {error.strerror or error}"),))
     except DamageError as damage:
         return Look("json", notes=(damage.problem.says,))
-    except (ValueError, RecursionError):
+    except DocumentError as refused:
+        return Look("json", notes=(f"it {refused}, so it was not read",))
+    except ValueError:
         size = in_words(len(text))
         says = f"not readable as JSON ({size} on disk)" if text else "the file is empty (0 bytes)"
         return Look("json", (Problem("broken", says),))

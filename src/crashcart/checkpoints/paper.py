@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Global:
     """A class or function that unpickling would import."""
 
@@ -16,21 +16,21 @@ class Global:
     name: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Persistent:
     """An object that is kept outside the pickle: for torch, a storage."""
 
     id: object
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Table:
     """A dict, as its pairs."""
 
     pairs: list[tuple[object, object]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Built:
     """A call that unpickling would make, and what it would put into the result."""
 

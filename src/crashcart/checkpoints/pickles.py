@@ -20,8 +20,19 @@ from crashcart.checkpoints.model import DamageError, Problem
 from crashcart.checkpoints.paper import Built, Global, Persistent, Pickle, Table
 from crashcart.numbers import to_int
 
-# A million opcodes take about a second and 100 MB; the state of 10,000 tensors has less than half a million.
-MAX_OPCODES: Final = 3_000_000
+# A million opcodes take about three seconds; the state of 30,000 tensors has about as many.
+MAX_OPCODES: Final = 1_500_000
+# Text may take four times as much in memory.
+PICKLE_BYTES: Final = 16 << 20
+# What the paper objects may take; those of 40,000 tensors do.
+MAX_BYTES: Final = 80 << 20
+# What an opcode leaves in memory, beside its argument.
+_BYTES: Final = {
+    **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET", "LIST", "FROZENSET", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "PERSID"), 80),
+    **dict.fromkeys(("EMPTY_DICT", "DICT", "BINPERSID", "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "MARK"), 120),
+    **dict.fromkeys(("REDUCE", "NEWOBJ", "NEWOBJ_EX", "INST", "OBJ"), 360),
+    **dict.fromkeys(("GLOBAL", "STACK_GLOBAL", "EXT1", "EXT2", "EXT4"), 200),
+}
 
 
 def walk(data: bytes, start: int = 0) -> Pickle:
@@ -50,9 +61,11 @@ class _Machine:
         self.calls: list[Built] = []
 
     def run(self, stream: io.BytesIO) -> None:
+        taken = 0
         for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
-            if count > MAX_OPCODES:
-                raise DamageError(Problem("unknown", f"its pickle has more than {MAX_OPCODES} opcodes, too many to follow"))
+            taken += _BYTES.get(opcode.name, 16) + (len(argument) + 40 if isinstance(argument, (str, bytes)) else 0)
+            if count > MAX_OPCODES or taken > MAX_BYTES:
+                raise DamageError(Problem("unknown", "its pickle holds too many values to be followed"))
             _ACTIONS[opcode.name](self, argument)
 
     def result(self, end: int) -> Pickle:
@@ -85,7 +98,10 @@ class _Machine:
         self.memo[number] = self.stack[-1]
 
     def importing(self, module: object, name: object) -> Global:
-        found = Global(str(module), str(name))
+        if not isinstance(module, str) or not isinstance(name, str):
+            message = "an import without a name"
+            raise TypeError(message)
+        found = Global(module, name)
         self.imports[found] = None
         return found
 

@@ -8,25 +8,22 @@ A changed byte in the data cannot be seen; lost bytes can, and lost pages often 
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from typing import TYPE_CHECKING, Final, TypeGuard
 
 from crashcart.checkpoints import zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
-from crashcart.numbers import json_int
+from crashcart.checkpoints.spans import AT_ONCE_BYTES, Span
+from crashcart.documents import json_weight, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.checkpoints.spans import Span
-
-_MOST_DIMENSIONS: Final = 64  # as in PyTorch
-_LARGEST_COUNT: Final = 1 << 63
 _LENGTH: Final = struct.Struct("<Q")
 # The library refuses longer headers.
 _HEADER_LIMIT_BYTES: Final = 100_000_000
+_HEAVIEST_BYTES: Final = 64 << 20  # in memory: about 90,000 tensors
 _BITS: Final = {
     "F4": 4,
     "F6_E2M3": 6,
@@ -37,6 +34,8 @@ _BITS: Final = {
     **dict.fromkeys(("I64", "U64", "F64", "C64"), 64),
 }
 _BEGIN_AND_END: Final = 2
+_MOST_SIDES: Final = 64
+_LARGEST_COUNT: Final = 1 << 63
 _FLOATS: Final = frozenset({"F16", "BF16", "F32", "F64"})
 
 
@@ -60,10 +59,14 @@ def _header(span: Span) -> tuple[dict[str, object], int]:
         )
     if _LENGTH.size + length > span.size:
         raise DamageError(Problem("broken", f"the file ends in the middle of its header ({in_words(span.size)} on disk)"))
+    if length > AT_ONCE_BYTES:
+        raise DamageError(Problem("unknown", f"its header of {in_words(length)} is more than is read at once"))
     text = b"".join(span.pieces(_LENGTH.size, length))
+    if json_weight(text) > _HEAVIEST_BYTES:
+        raise DamageError(Problem("unknown", f"its header of {in_words(length)} names too many tensors to look at"))
     try:
-        header = json.loads(text.decode(), object_pairs_hook=_no_repetition, parse_int=json_int)
-    except (ValueError, RecursionError) as error:
+        header = load_json(text, most_bytes=_HEAVIEST_BYTES, object_pairs_hook=_no_repetition)
+    except ValueError as error:
         raise DamageError(Problem("broken", "its header is not readable JSON")) from error
     if not isinstance(header, dict):
         raise DamageError(Problem("broken", "its header is not a table of tensors"))
@@ -97,7 +100,7 @@ def _region(name: str, entry: object, data_start: int) -> zeros.Region:
 
 
 def _are_counts(values: object) -> TypeGuard[list[int]]:
-    if not isinstance(values, list) or len(values) > _MOST_DIMENSIONS:
+    if not isinstance(values, list) or len(values) > _MOST_SIDES:
         return False
     return all(type(value) is int and 0 <= value < _LARGEST_COUNT for value in values)
 

@@ -6,6 +6,7 @@ device and inode, so a loop ends and `last.ckpt -> epoch=1-step=8.ckpt` is one c
 
 from __future__ import annotations
 
+import heapq
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _DEEPEST: Final = 6
 _MOST_FOLDERS: Final = 5_000
+_MOST_ENTRIES: Final = 200_000
 _LIMIT: Final = 200
 # Token files and caches are called .bin and .pkl too; these must look like a checkpoint by their name.
 _COMMON_SUFFIXES: Final = frozenset({".bin", ".pkl", ".pickle", ".tar"})
@@ -52,7 +54,7 @@ def find(
     """
     root = Path(folder)
     budget = Budget(budget_bytes if deep else 0)
-    found = sorted(_search(root), key=_age)[:limit]
+    found = heapq.nsmallest(limit, _search(root), key=_age)
     return sorted((inspect_within(item.path, budget) for item in found), key=_age)
 
 
@@ -83,8 +85,9 @@ def _found(path: Path) -> _Found:
 def _search(root: Path) -> Iterator[_Found]:
     seen: set[tuple[int, int]] = set()
     waiting = [(root, 0)]
+    entries = 0
     for _ in range(_MOST_FOLDERS):
-        if not waiting:
+        if not waiting or entries > _MOST_ENTRIES:
             return
         folder, depth = waiting.pop(0)
         if not _is_new(folder, seen):
@@ -94,6 +97,7 @@ def _search(root: Path) -> Iterator[_Found]:
         except (OSError, ValueError):
             yield _found(folder)
             continue
+        entries += len(listing.files) + len(listing.folders)
         own, below = _checkpoints_in(listing)
         yield from (_found(path) for path in own if path == folder or _is_new(path, seen))
         if depth < _DEEPEST:

@@ -7,20 +7,19 @@ which refuses what is not there and what does not fit in memory, so no reader ne
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from crashcart.checkpoints.model import DamageError, Problem, in_words
+from crashcart.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 PIECE_BYTES: Final = 1 << 20
-AT_ONCE_BYTES: Final = 64 << 20
+AT_ONCE_BYTES: Final = 32 << 20
 BUDGET_BYTES: Final = 4 << 30
 
 
@@ -66,9 +65,7 @@ class Span:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Span]:
     """Open a file; what is no regular file is refused, since opening a pipe would wait for ever."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         yield Span(file, 0, os.fstat(file.fileno()).st_size)
 
 

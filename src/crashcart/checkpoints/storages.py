@@ -43,6 +43,7 @@ _ITEM_BYTES: Final = {
     "ComplexDoubleStorage": 16,
 }
 _PARTS_OF_ID: Final = 5
+_MOST: Final = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,15 @@ def storages_of(pickle: Pickle) -> Iterator[Storage]:
 
 def _storage(persistent: Persistent) -> Storage | None:
     identity = persistent.id
-    if not isinstance(identity, tuple) or len(identity) < _PARTS_OF_ID or identity[0] not in {"storage", b"storage"}:
+    if not isinstance(identity, tuple) or len(identity) < _PARTS_OF_ID or identity[0] not in ("storage", b"storage"):
         return None
     _, kind, key, _, count = identity[:_PARTS_OF_ID]
-    if not isinstance(kind, Global) or not isinstance(count, int) or count < 0:
+    if (
+        not isinstance(kind, Global)
+        or not isinstance(count, int)
+        or not 0 <= count < _MOST
+        or not isinstance(key, (str, int))
+    ):
         raise DamageError(Problem("broken", "a tensor in it is described by something that is no storage"))
     return Storage(str(key), kind.name, _ITEM_BYTES.get(kind.name), count)
 
@@ -96,7 +102,7 @@ def row_counts(pickle: Pickle) -> Mapping[str, int]:
         arguments = call.arguments
         if isinstance(arguments, tuple) and len(arguments) > 2 and isinstance(arguments[0], Persistent):  # noqa: PLR2004
             storage, size = _storage(arguments[0]), arguments[2]
-            if storage and isinstance(size, tuple) and all(isinstance(side, int) for side in size):
+            if storage and isinstance(size, tuple) and all(isinstance(side, int) and 0 <= side < _MOST for side in size):
                 rows.setdefault(storage.key, row_items(size))
     return rows
 

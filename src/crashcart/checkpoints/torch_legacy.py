@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints import imports, storages, zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
-from crashcart.checkpoints.pickles import walk
-from crashcart.checkpoints.spans import AT_ONCE_BYTES, Span
+from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from crashcart.checkpoints.paper import Pickle
+    from crashcart.checkpoints.spans import Span
 
 _MAGIC: Final = 0x1950A86A20F9469CFC6C
 _PROTOCOL: Final = 1001
@@ -29,7 +29,7 @@ _COUNT: Final = struct.Struct("<q")
 
 def look_at_pickle(span: Span, *, plain_is_fine: bool) -> Look:
     """Check a file that begins with a pickle: the old torch format, or a plain pickle."""
-    head = span.at(0, min(span.size, AT_ONCE_BYTES))
+    head = span.at(0, min(span.size, PICKLE_BYTES))
     first = _walk(head, 0, span)
     if first.value == _MAGIC:
         return _look_at_stream(span, head, first.end)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints import imports, storages
 from crashcart.checkpoints.model import DamageError, Kind, Look, Problem, in_words
-from crashcart.checkpoints.pickles import walk
+from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
 from crashcart.checkpoints.spans import AT_ONCE_BYTES, Budget, Span
 from crashcart.checkpoints.zips import Archive, Member, crc_matches, read_archive
 
@@ -38,7 +38,7 @@ def look_at_zip(span: Span, budget: Budget) -> Look:
     notes = () if archive.has_checksums else ("it was saved without checksums, so changed bytes cannot be seen",)
     if bad:
         return Look("torch-zip", (*_bad_checksums(bad), *oddities), notes, unread)
-    if members[pickle_name].stored_bytes > AT_ONCE_BYTES or members[pickle_name].method:
+    if members[pickle_name].stored_bytes > PICKLE_BYTES or members[pickle_name].method:
         notes = (*notes, f"{pickle_name} ({in_words(members[pickle_name].size_bytes)}) was not followed")
         return Look("torch-zip", tuple(oddities), notes, unread)
     pickle = _pickle(span, members[pickle_name])
@@ -96,6 +96,8 @@ def _bad_storages(pickle: Pickle, members: dict[str, Member], root: str) -> list
         elif not storage.fits(found.size_bytes):
             expected = in_words(storage.size_bytes or 0)
             says[f"tensor data {name} has {in_words(found.size_bytes)} where data.pkl asks for {expected}"] = None
+        if len(says) >= _AT_MOST:
+            break
     return [Problem("broken", sentence) for sentence in list(says)[:_AT_MOST]]
 
 

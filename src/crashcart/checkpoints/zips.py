@@ -35,11 +35,13 @@ _HAS_DESCRIPTOR: Final = 0x8
 _STORED, _DEFLATED = 0, 8
 _ZIP64, _PADDING = 0x0001, 0x4246
 _LARGE: Final = 0xFFFFFFFF
+# A file of 60,000 tensors; they take a few seconds and 60 MB.
+MAX_RECORDS: Final = 60_000
 # Version made by, time, date, disk, internal and external attributes: torch writes zeros.
 _TORCH_ATTRIBUTES: Final = (0,) * 6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """One record of the archive; `data` is the offset of its bytes."""
 
@@ -65,7 +67,7 @@ class Archive:
         return any(member.crc for member in self.members) or not any(member.size_bytes for member in self.members)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
     name: bytes
     flags: int
@@ -94,6 +96,8 @@ def read_archive(span: Span) -> Archive:
 
 
 def _entries(span: Span, directory: Directory) -> list[_Entry]:
+    if directory.count > MAX_RECORDS:
+        raise DamageError(Problem("unknown", f"it has {directory.count} records, too many to look at"))
     data = span.at(directory.offset, directory.size_bytes)
     entries: list[_Entry] = []
     position = 0

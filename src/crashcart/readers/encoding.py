@@ -9,6 +9,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from crashcart.regular_files import read_start
+
 __all__ = ["UnknownEncodingError", "encoding_of", "encoding_of_file"]
 
 MARK = b"\xef\xbb\xbf"
@@ -42,8 +44,7 @@ def encoding_of_file(path: str) -> str:
     """The same for a file, UTF-8 where it is no Python or its coding line names nothing."""
     if not path.endswith(".py"):
         return "utf-8"
-    with open(path, "rb") as file:
-        try:
-            return encoding_of(file.read(_HEAD))
-        except UnknownEncodingError:
-            return "utf-8"
+    try:
+        return encoding_of(read_start(path, _HEAD))
+    except UnknownEncodingError:
+        return "utf-8"

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import stat
+import struct
 import zlib
 from typing import Any
 
 from crashcart.deaths import CHILD
+from crashcart.documents import json_weight, load_json
 from crashcart.flight import Event, Flight, Process, StackDump, Stood, frames_of, program_of
 from crashcart.inside.layout import FIELDS, PHASES
-from crashcart.numbers import json_int, to_count, to_float, to_int
+from crashcart.numbers import to_count, to_float, to_int
 from crashcart.readers import sound
-from crashcart.recording.folder import read_json
+from crashcart.recording.files import listed, opened, read_json
 from crashcart.recording.frames import frames, header_of, unpack_sample
 from crashcart.recording.meeting import lives
+from crashcart.regular_files import bounded_lines
 from crashcart.stages import set_stages
 
 __all__ = ["read_flight"]
@@ -25,60 +28,93 @@ _MOST_EVENTS = 50_000
 _LONGEST_KIND = 60
 _LATEST = 1e11  # seconds; no clock is that late
 _MOST_STACKS = 8
-_LARGEST_FILE = 64 << 20
+_LARGEST_FILE = 32 << 20
+_LARGEST_SAMPLE = 2 << 20
+_LARGEST_STACKS = 8 << 20
+# What the numbers of all samples and the events may take: 50 bytes a number, and as json_weight estimates it.
+_MOST_CELLS, _LEAST_CELLS = 1_200_000, 30_000
+_CELL_BYTES = 8  # in a file
+_MOST_WEIGHT, _LEAST_WEIGHT = 48 << 20, 1 << 20
 _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
 
-def read_flight(folder: str) -> Flight:
-    """Everything that was recorded."""
+def read_flight(folder: str, share: int = 1) -> Flight:
+    """Everything that was recorded, as far as it fits into memory; ``share`` is how many such recordings are kept at once."""
     flight = Flight(
         name=os.path.basename(os.path.abspath(folder)),
         facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
         ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
     )
     flight.alive = not flight.ending and lives(folder, flight.facts)
-    recording = os.path.join(folder, "recording")
-    _read_samples(flight, recording)
-    _read_events(flight, os.path.join(recording, "events.jsonl"))
-    inside = os.path.join(recording, "inside")
+    _read_samples(flight, folder, max(_LEAST_CELLS, _MOST_CELLS // share))
+    events = _Events(flight, max(_LEAST_WEIGHT, _MOST_WEIGHT // share))
+    events.read(folder, "recording", "events.jsonl")
     live = flight.facts.get("live")
-    if isinstance(live, str) and not flight.ending and os.path.isdir(live):
-        _read_inside(flight, live)  # still there: the supervisor was killed, or the job runs
+    if isinstance(live, str) and not flight.ending and _is_live(live, folder):
+        events.read_inside(live)  # still there: the supervisor was killed, or the job runs
     else:
-        _read_inside(flight, inside)
+        events.read_inside(folder, "recording", "inside")
     flight.events.sort(key=lambda event: event.time)
     _name_processes(flight)
     _read_pages(flight)
     set_stages(flight)
     _name_children(flight)
     _read_stacks(flight, folder)
-    if os.path.isdir(os.path.join(folder, "nccl")) and os.listdir(os.path.join(folder, "nccl")):
+    if listed(folder, "nccl"):
         from crashcart.readers.nccl import read_dumps
 
         flight.collectives = read_dumps(os.path.join(folder, "nccl"))
     return flight
 
 
-def _read_samples(flight: Flight, recording: str) -> None:
+def _is_live(live: str, folder: str) -> bool:
+    """Whether a folder is one that ``run`` made for the job of this run, and not any folder that a run.json names."""
     try:
-        names = [name for name in os.listdir(recording) if name.startswith("samples-") and not name.endswith(".new")]
-    except OSError:
-        return
+        status, owner = os.lstat(live), os.stat(folder).st_uid
+    except (OSError, ValueError):
+        return False
+    ours = status.st_uid in {owner, os.geteuid()}  # a file server may call the owner by another number
+    return stat.S_ISDIR(status.st_mode) and ours and os.path.basename(live).startswith("crashcart-")
+
+
+def _read_samples(flight: Flight, folder: str, most_cells: int) -> None:
+    names = [name for name in listed(folder, "recording") if name.startswith("samples-") and not name.endswith(".new")]
+    packed: list[tuple[list[str], bytes]] = []
+    size = 0
     for name in sorted(names, key=lambda one: to_int(one.removesuffix(".z").rpartition("-")[2], 0)):
         order: list[str] = []
-        for kind, payload in frames(_data(os.path.join(recording, name))):
+        for kind, payload in frames(_data(folder, name)):
             if kind == b"H":
-                columns = header_of(payload)
-                order = list(columns)
-                flight.columns |= {
-                    table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)
-                }
-            elif kind == b"S" and order:
-                sample = unpack_sample(payload, order)
-                tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
-                if 0 <= sample.time < _LATEST:
-                    flight.samples.append((sample.time, tables))
+                order = _read_header(flight, payload)
+            elif kind == b"S" and order and len(payload) <= _LARGEST_SAMPLE:
+                packed.append((order, payload))
+                size += len(payload)
+            if size > most_cells * _CELL_BYTES:
+                size -= _thin(packed)
+    for order, payload in packed:
+        with contextlib.suppress(ValueError, struct.error):  # whole by its checksum, and yet no sample
+            sample = unpack_sample(payload, order)
+            tables = {table: _whole_rows(flight, table, rows) for table, rows in sample.tables.items()}
+            if 0 <= sample.time < _LATEST:
+                flight.samples.append((sample.time, tables))
     flight.samples.sort(key=lambda sample: sample[0])
+
+
+def _read_header(flight: Flight, payload: bytes) -> list[str]:
+    try:
+        columns = header_of(payload)
+    except ValueError:
+        return []
+    flight.columns |= {table: list(map(str, names)) for table, names in columns.items() if isinstance(names, list)}
+    return list(columns)
+
+
+def _thin(packed: list[tuple[list[str], bytes]]) -> int:
+    """Leave out every second sample but for the newest quarter; how many bytes that were."""
+    older = len(packed) * 3 // 4
+    dropped = sum(len(payload) for _, payload in packed[1:older:2])
+    packed[:] = [*packed[:older:2], *packed[older:]]
+    return dropped
 
 
 def _whole_rows(flight: Flight, table: str, rows: list[list[float]]) -> list[list[float]]:
@@ -87,37 +123,49 @@ def _whole_rows(flight: Flight, table: str, rows: list[list[float]]) -> list[lis
     return [sound.row(columns, row) for row in rows if len(row) == len(columns)]
 
 
-def _data(path: str) -> bytes:
+def _data(folder: str, name: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_FILE)
-        if path.endswith(".z"):
+        with opened(folder, "recording", name) as file:
+            data = file.read(_LARGEST_FILE) or b""
+        if name.endswith(".z"):
             return zlib.decompressobj().decompress(data, _LARGEST_FILE)
     except (OSError, zlib.error):
         return b""
     return data
 
 
-def _read_events(flight: Flight, path: str, pid: int | None = None) -> None:
-    try:
-        file = open(path, "rb")  # noqa: SIM115 - closed by the with below
-    except OSError:
-        return
-    with file:
-        for line in file:
-            if len(flight.events) >= _MOST_EVENTS:
-                return
-            event = _event(line, pid)
-            if event is not None:
-                flight.events.append(event)
+class _Events:
+    """Reads events into a flight, until they would take more memory than there is for them."""
+
+    def __init__(self, flight: Flight, most_weight: int) -> None:
+        self._flight = flight
+        self._left = most_weight
+
+    def read(self, folder: str, *names: str, pid: int | None = None) -> None:
+        try:
+            file = opened(folder, *names)
+        except OSError:
+            return
+        with file:
+            for line in bounded_lines(file, _LONGEST_LINE, _LARGEST_FILE):
+                self._left -= json_weight(line)
+                if len(self._flight.events) >= _MOST_EVENTS or self._left < 0:
+                    return
+                event = _event(line, pid)
+                if event is not None:
+                    self._flight.events.append(event)
+
+    def read_inside(self, folder: str, *names: str) -> None:
+        for name in listed(folder, *names):
+            pid = to_count(name.split("-", 1)[0])
+            if name.endswith(".events") and pid is not None:
+                self.read(folder, *names, name, pid=pid)
 
 
 def _event(line: bytes, pid: int | None) -> Event | None:
-    if len(line) > _LONGEST_LINE:
-        return None
     try:
-        told: Any = json.loads(line, parse_int=json_int)
-    except (ValueError, RecursionError):
+        told: Any = load_json(line)
+    except ValueError:
         return None
     if not isinstance(told, dict):
         return None
@@ -130,17 +178,6 @@ def _event(line: bytes, pid: int | None) -> Event | None:
         spoken = {"pid": sound.place(told.get("pid")), "rank": rank}
         details |= {name: value for name, value in spoken.items() if value is not None}
     return Event(float(time), kind[:_LONGEST_KIND], details, pid, rank)
-
-
-def _read_inside(flight: Flight, folder: str) -> None:
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return
-    for name in names:
-        pid = to_count(name.split("-", 1)[0])
-        if name.endswith(".events") and pid is not None:
-            _read_events(flight, os.path.join(folder, name), pid)
 
 
 def _name_processes(flight: Flight) -> None:
@@ -236,13 +273,16 @@ def _name_children(flight: Flight) -> None:
 def _read_stacks(flight: Flight, folder: str) -> None:
     ranks = flight.ranks
     taken = [event for event in flight.of_kind("stacks") if isinstance(event.details.get("folder"), str)]
-    for event in _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")]):
-        inner = os.path.join(folder, "stacks", os.path.basename(event.details["folder"]))
+    chosen = _worth_reading(taken, [hang.time for hang in flight.of_kind("hang")])
+    for event in chosen:
+        inner = os.path.basename(event.details["folder"])
         stood = []
+        left = _LARGEST_STACKS // len(chosen)
         with contextlib.suppress(OSError):
-            for name in sorted(os.listdir(inner)):
-                with open(os.path.join(inner, name), encoding="utf-8", errors="replace") as file:
-                    text = file.read(1 << 20)
+            for name in listed(folder, "stacks", inner):
+                with opened(folder, "stacks", inner, name) as file:
+                    text = (file.read(min(left, 1 << 20)) or b"").decode("utf-8", "replace")
+                left -= len(text)
                 pid = to_count(name.removesuffix(".txt").rpartition("-")[2], 0)
                 process = flight.processes.get(pid, Process(pid))
                 role = "rank" if process in ranks else process.role

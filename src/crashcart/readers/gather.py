@@ -17,6 +17,7 @@ from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
 from crashcart.record import record, replace
+from crashcart.regular_files import containing, is_regular, names_in, problem_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml")
 _LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
 _MOST_LOGS = 2000
 _BESIDE = 200
+_MOST_REFUSED = 20
+_MOST_FILES = 20_000
 _LOWEST_STATUS, _HIGHEST_STATUS = -64, 255
 
 
@@ -65,7 +68,7 @@ class _Gathering:
         scripts, configs = list(given.scripts), list(given.configs)
         kernel = given.kernel_log
         self.found: list[Found] = []
-        recorded = [folder for folder in folders if _is_run(folder)]
+        self.recorded = recorded = [folder for folder in folders if _is_run(folder)]
         for folder in folders:
             logs += self._look_through(folder, scripts, configs) if folder not in recorded else []
         if recorded:
@@ -104,7 +107,7 @@ class _Gathering:
             logs = [path for path in _files(folder) if path.endswith((".txt", ".gz", ".bz2", ".xz", ".zst"))]
         if not self.given.configs and not scripts:
             configs += [one.path for one in found.of("config") if not one.path.endswith(".json")][:1]
-        return [path for path in logs if os.path.getsize(path)][-_MOST_LOGS:]
+        return [path for path in logs if _size(path)][-_MOST_LOGS:]
 
     def _look_beside(self, logs: list[str], scripts: list[str], configs: list[str]) -> str | None:
         """The launch script and the kernel log in the folder of the log, where there is one of them."""
@@ -125,12 +128,10 @@ class _Gathering:
         if not logs:
             return
         notes: list[str] = []
-        try:
-            self.case.log = read_logs(logs, progress=progress, notes=notes)
-        except CommandError as problem:
-            if self.given.paths and all(not os.path.isdir(path) for path in self.given.paths):
-                raise
-            self.case.not_looked.append(NotLooked("a log", str(problem)))
+        named = bool(self.given.paths) and all(not os.path.isdir(path) for path in self.given.paths)
+        refused: list[str] | None = None if named else []
+        self.case.log = read_logs(logs, progress=progress, notes=notes, refused=refused, run_folders=self.recorded)
+        self.case.not_looked += [NotLooked("a log", problem) for problem in (refused or ())[:_MOST_REFUSED]]
         self.case.not_looked += [NotLooked("the rest of a log", note) for note in notes]
         if self.case.flight is not None:
             from crashcart.readers.recorded import without_other_stages
@@ -160,7 +161,7 @@ class _Gathering:
             return read(path)
         except (CommandError, OSError) as problem:
             if path in self.given.configs:
-                raise CommandError(f"{path}: {problem}") from None
+                raise CommandError(str(problem) if isinstance(problem, CommandError) else f"{path}: {problem}") from None
             self.case.not_looked.append(NotLooked(os.path.basename(path), str(problem)))
             return []
 
@@ -194,9 +195,12 @@ class _Gathering:
         own = own_pids(flight) if flight is not None else frozenset()
         for kept, known in recorded or [(path or "", own)]:
             try:
-                events = read_kernel(kept)
+                events = read_kernel(kept, no_links_below=containing(kept, self.recorded) if path is None else None)
             except OSError as problem:
-                raise CommandError(f"{kept}: {problem.strerror or problem}.") from None
+                if path is not None and path == self.given.kernel_log:
+                    raise CommandError(f"{problem_with(kept, problem)}.") from None
+                self.case.not_looked.append(NotLooked("kernel log", f"{problem_with(kept, problem)}."))
+                continue
             placed = place(events, run_start=start, run_end=end, pids={*pids, *known})
             self.case.kernel += tie(placed, recorded_job(flight, known, start, end)) if flight is not None else placed
         self.case.kernel = _own_kills_only(self.case.kernel)
@@ -248,22 +252,26 @@ def _own_kills_only(events: tuple[KernelEvent, ...]) -> tuple[KernelEvent, ...]:
 
 
 def _is_run(folder: str) -> bool:
-    """Whether ``crashcart run`` made the folder."""
-    if os.path.isfile(os.path.join(folder, "run.json")):
+    """Whether ``crashcart run`` made the folder; one with a part of the layout among the runs is a damaged run."""
+    if os.path.lexists(os.path.join(folder, "run.json")):
         return True
-    if not os.path.isdir(os.path.join(folder, "nodes")):
+    if not any(os.path.lexists(os.path.join(folder, name)) for name in ("nodes", "recording")):
         return False
-    from crashcart.recording.meeting import nodes_of
+    from crashcart.recording.folder import is_run, roots
 
-    return bool(nodes_of(folder))
+    above = os.path.dirname(os.path.abspath(folder))
+    return is_run(folder) or above in {os.path.abspath(root) for root in roots()}
 
 
 def _files(folder: str) -> list[str]:
+    return [path for name in names_in(folder, _MOST_FILES) if is_regular(path := os.path.join(folder, name))]
+
+
+def _size(path: str) -> int:
     try:
-        with os.scandir(folder) as entries:
-            return sorted(os.path.join(folder, entry.name) for entry in entries if entry.is_file())
-    except OSError:
-        return []
+        return os.path.getsize(path)
+    except OSError:  # gone since it was listed
+        return 0
 
 
 def _is_config(fact: Fact) -> bool:

@@ -41,7 +41,7 @@ def same_group(facts: Sequence[dict[str, Any]]) -> bool:
 
 def read_nodes(folders: Sequence[str], name: str) -> Flight:
     """One flight of all nodes."""
-    flights = [read_flight(folder) for folder in folders]
+    flights = [read_flight(folder, len(folders)) for folder in folders]
     places = sorted(range(len(flights)), key=lambda at: (_number(_node(flights[at].facts).get("rank"), at), folders[at]))
     flights, folders = [flights[at] for at in places], [folders[at] for at in places]
     _tell_ranks(flights)

@@ -7,16 +7,18 @@ one of its own, not an echo.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from typing import Any
 
+from crashcart.documents import load_json
 from crashcart.flight import took
-from crashcart.numbers import format_time, json_int
+from crashcart.numbers import format_time
 from crashcart.readers import sound
+from crashcart.recording.files import top_of
 from crashcart.recording.folder import nodes_of, read_json
 from crashcart.recording.meeting import lives
+from crashcart.regular_files import read_end
 
 __all__ = ["outcome_of"]
 
@@ -105,14 +107,13 @@ def _hangs(path: str) -> str:
     """Since when a job stands still and for whom it waits, where that is the last that was noticed of it; else nothing."""
     last: dict[str, Any] = {}
     try:
-        with open(os.path.join(path, "recording", "events.jsonl"), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            for line in file:
-                if b'"kind": "hang"' in line or b'"kind": "goes-on"' in line:
-                    with contextlib.suppress(ValueError):
-                        last = json.loads(line, parse_int=json_int)
+        end, _ = read_end(os.path.join(path, "recording", "events.jsonl"), _TAIL, no_links_below=top_of(path))
     except OSError:
         return ""
+    for line in end.split(b"\n"):
+        if b'"kind": "hang"' in line or b'"kind": "goes-on"' in line:
+            with contextlib.suppress(ValueError):
+                last = load_json(line)
     if not isinstance(last, dict) or last.get("kind") != "hang":
         return ""
     since = format_time(_number(last.get("since")) or _number(last.get("t")), "%H:%M", utc=False)

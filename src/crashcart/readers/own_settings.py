@@ -11,10 +11,10 @@ my_bs = "train.batch_size"                            the project's own word for
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import load_toml
 from crashcart.errors import CommandError
 from crashcart.model import NotLooked
 from crashcart.names import SPELLINGS
@@ -46,19 +46,25 @@ def own_settings(root: str) -> OwnSettings:
         text = text_of(path) if os.path.isfile(path) else ""
         if "[tool.crashcart" not in text:
             return OwnSettings()
-        table = importlib.import_module("tomllib").loads(text)["tool"]["crashcart"]
+        table = load_toml(text)["tool"]["crashcart"]
     except ModuleNotFoundError:
         return OwnSettings(
             not_looked=[NotLooked(path, "Python 3.10 cannot read TOML", "start crashcart with 3.11 or later")]
         )
-    except (CommandError, ValueError, KeyError) as problem:
+    except (CommandError, ValueError, KeyError, TypeError) as problem:
         return OwnSettings(not_looked=[NotLooked(path, f"cannot be read as TOML: {problem}")])
+    if not isinstance(table, dict):
+        return OwnSettings(not_looked=[NotLooked(path, "tool.crashcart is no table")])
     return _taken(path, table)
 
 
 def _taken(path: str, table: dict[str, Any]) -> OwnSettings:
     names = table.get("names", {})
-    right = {key: name for key, name in names.items() if name in SPELLINGS} if isinstance(names, dict) else {}
+    right = (
+        {key: name for key, name in names.items() if isinstance(name, str) and name in SPELLINGS}
+        if isinstance(names, dict)
+        else {}
+    )
     return OwnSettings(
         ignore=frozenset(_texts(table.get("ignore"))),
         exclude=frozenset(os.path.normpath(one) for one in _texts(table.get("exclude"))),

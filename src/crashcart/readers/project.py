@@ -11,6 +11,7 @@ from crashcart.readers.job.command import read_script
 from crashcart.readers.job.makefile import is_makefile
 from crashcart.readers.job.scripts import training_targets
 from crashcart.readers.job.shell import text_of
+from crashcart.regular_files import names_in, walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,6 +46,7 @@ LOADS = re.compile(
     r"|spec_from_file_location|import_module|runpy|exec\("
 )
 MOST_FILES = 20_000
+MOST_ENTRIES = 200_000
 MOST_STARTED = 12
 
 
@@ -73,7 +75,7 @@ def _with_programs(folder: str) -> str:
     if os.path.commonpath([here, start]) != here:
         return folder
     for at in _above(start):
-        names = os.listdir(at) if os.path.isdir(at) else []
+        names = names_in(at)
         programs = [os.path.join(at, name) for name in names if name.endswith(".py")]
         if at == here or (programs and "__init__.py" not in names and not _only_settings(programs)):
             return os.path.relpath(at)
@@ -91,9 +93,9 @@ def files_of(folder: str, excluded: Collection[str] = (), problems: list[tuple[s
     """The files of a project, folders of output and of others' code left out; what could not be read is put in ``problems``."""
     told = problems if problems is not None else []
     count = 0
-    for at, folders, names in os.walk(folder, onerror=lambda error: told.append((error.filename, error.strerror or ""))):
-        folders[:] = sorted(name for name in folders if _is_wanted(name, os.path.join(at, name), folder, excluded))
-        for name in sorted(names):
+    for at, folders, names in walk(folder, told, most=MOST_ENTRIES):
+        folders[:] = [name for name in folders if _is_wanted(name, os.path.join(at, name), folder, excluded)]
+        for name in names:
             count += 1
             if count > MOST_FILES:
                 told.append((folder, f"it holds more than {MOST_FILES} files: the rest was not looked at"))

@@ -15,6 +15,7 @@ from crashcart.readers.flight import read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
 from crashcart.record import replace
+from crashcart.recording.files import has_file, linked_entries
 from crashcart.recording.folder import is_run, nodes_of, read_json
 from crashcart.recording.meeting import NODES
 from crashcart.stages import exit_of
@@ -65,6 +66,8 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
         case.not_looked.append(NotLooked("all of the log", f"{flight.facts['lost']} bytes of it found no room on the disk"))
     _asked(case)
     _left_out(case, flight, read[-1], several=several)
+    for part in read:
+        case.not_looked += [NotLooked(path, why) for path, why in linked_entries(part)]
     scripts, command = _launched(flight.facts)
     case.exit = _exit_status(case, flight)
     logs = [path for part, told in zip(parts, facts, strict=True) for path in _logs(part, told)]
@@ -206,7 +209,7 @@ def _kernels(flight: Flight, parts: Sequence[str]) -> list[tuple[str, frozenset[
     found = []
     for part in parts:
         path = os.path.join(part, "kernel.log")
-        if os.path.isfile(path):
+        if has_file(part, "kernel.log"):
             own = (pid for pid in flight.processes if not isinstance(pid, Pid) or pid.node == names.get(part))
             found.append((path, frozenset(pid.number if isinstance(pid, Pid) else pid for pid in own)))
     return found

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import subprocess
 import tarfile
 import tempfile
+import time
 from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["working_in"]
 
 _SECONDS = 120
+_LARGEST = 8 << 30
 
 
 @contextlib.contextmanager
@@ -45,15 +46,28 @@ def _unpack(revision: str, folder: str) -> str:
     inner = _git("rev-parse", "--show-prefix", what=revision).decode().strip()
     top = _git("rev-parse", "--show-toplevel", what=revision).decode().strip()
     found = _git("-C", top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=revision)
-    packed = _git("-C", top, "archive", "--format=tar", found.decode().strip())
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        members = [
-            one for one in archive if one.isfile() and not one.name.startswith("/") and ".." not in one.name.split("/")
-        ]
-        archive.extractall(folder, members=members)  # noqa: S202 - plain files below the folder only
+    _extract(["git", "-C", top, "archive", "--format=tar", found.decode().strip()], folder)
     if not os.path.isdir(os.path.join(folder, inner)):
         raise CommandError(f"{revision} holds no folder {inner}.")
     return inner
+
+
+def _extract(command: list[str], folder: str) -> None:
+    """Unpack the archive that a command writes, as it comes: a repository may hold more than fits into memory."""
+    until, left = time.monotonic() + _SECONDS, _LARGEST
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as git:  # noqa: S603 - read only
+        try:
+            with tarfile.open(fileobj=git.stdout, mode="r|") as archive:
+                for member in archive:
+                    left -= member.size
+                    if left < 0 or time.monotonic() > until:
+                        raise CommandError("that version holds too much to be compared with.")
+                    if member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/"):
+                        archive.extract(member, folder)
+        except (tarfile.TarError, EOFError, OSError) as problem:
+            raise CommandError(f"that version could not be unpacked: {problem}.") from None
+        finally:
+            git.kill()
 
 
 def _git(*words: str, what: str = "") -> bytes:

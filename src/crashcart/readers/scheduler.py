@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.flight import Event
 from crashcart.numbers import to_float
 from crashcart.pattern import Pattern
+from crashcart.regular_files import read_end
 
 if TYPE_CHECKING:
     from crashcart.flight import Flight
@@ -63,12 +64,10 @@ def _files(facts: dict[str, Any], job: str) -> list[str]:
 def _last_lines(path: str) -> list[tuple[str, str]]:
     """The last lines; with their number where the file is read whole."""
     try:
-        with open(path, "rb") as file:
-            skipped = max(0, os.fstat(file.fileno()).st_size - _TAIL)
-            file.seek(skipped)
-            text = file.read(_TAIL).decode("utf-8", "replace")
+        end, skipped = read_end(path, _TAIL)
     except OSError:
         return []
+    text = end.decode("utf-8", "replace")
     return [("" if skipped else f":{number}", line) for number, line in enumerate(text.split("\n"), 1)]
 
 

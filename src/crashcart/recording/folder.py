@@ -16,9 +16,10 @@ import time
 from typing import TYPE_CHECKING
 
 from crashcart.numbers import to_float
-from crashcart.recording.files import read_json, write_json
+from crashcart.recording.files import has_entry, read_json, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import join, nodes_of
+from crashcart.regular_files import belongs_to_us, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ RUNS = "crashcart_runs"
 _VARIABLE = "CRASHCART_RUNS"
 _CLOCKS_DIFFER = 86400.0  # seconds between the clocks of two machines
 _ENOUGH_BYTES = 1 << 28
+_MOST_RUNS = 10_000
 _SKIPPED = re.compile(
     r"^(?:-|\d+$)|^(?:nohup|env|time|numactl|srun|bash|sh|zsh|uv|run|conda|poetry|accelerate|launch|deepspeed|torchrun|mpirun|crashcart|timeout|setsid|"
     r"python[\d.]*|ipython|\w+=.*)$"
@@ -52,10 +54,20 @@ def roots() -> list[str]:
     """Folders that may hold runs, the preferred one first."""
     given = os.environ.get(_VARIABLE)
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    temporary = os.path.join(tempfile.gettempdir(), f"crashcart-{os.getuid()}")
+    temporary = _temporary()
     here = working_folder()
     found = [given] if given else [os.path.join(here, RUNS)] if os.path.isdir(here) else []  # what was removed stays so
-    return [*found, os.path.join(state, "crashcart", "runs"), os.path.join(temporary, "runs")]
+    last = [os.path.join(temporary, "runs")] if not os.path.lexists(temporary) or _is_our_own(temporary) else []
+    return [*found, os.path.join(state, "crashcart", "runs"), *last]
+
+
+def _temporary() -> str:
+    return os.path.join(tempfile.gettempdir(), f"crashcart-{os.getuid()}")
+
+
+def _is_our_own(folder: str) -> bool:
+    """Whether a folder with a name that anybody can foresee is no link and was made by us."""
+    return belongs_to_us(folder) and not os.path.islink(folder)
 
 
 def working_folder() -> str:
@@ -73,6 +85,8 @@ def make_folder(command: Sequence[str]) -> tuple[str | None, list[str]]:
     for root in roots():
         try:
             os.makedirs(root, mode=0o700, exist_ok=True)
+            if root.startswith(_temporary()) and not _is_our_own(_temporary()):
+                raise PermissionError(errno.EPERM, "somebody else has made it")
             path = (join(root, part, job_name(command)) if part is not None else None) or _alone(root, command)
             _keep_out_of_git(root)
             for inner in ("logs", "recording", "stacks"):
@@ -134,13 +148,13 @@ def runs() -> Iterator[str]:
     found = []
     for root in roots():
         with contextlib.suppress(OSError):
-            found += [entry.path for entry in os.scandir(root) if is_run(entry.path)]
+            found += [path for name in names_in(root, _MOST_RUNS) if is_run(path := os.path.join(root, name))]
     yield from sorted(found, key=_begun, reverse=True)
 
 
 def is_run(folder: str) -> bool:
     """Whether ``crashcart run`` made the folder, alone or with others."""
-    return os.path.isfile(os.path.join(folder, "run.json")) or bool(nodes_of(folder))
+    return has_entry(folder, "run.json") or bool(nodes_of(folder))
 
 
 def _begun(path: str) -> tuple[float, str]:
@@ -155,7 +169,7 @@ def _begun(path: str) -> tuple[float, str]:
             begun.append(started)
         else:
             with contextlib.suppress(OSError):
-                begun.append(os.stat(os.path.join(part, "command")).st_mtime)
+                begun.append(os.lstat(os.path.join(part, "command")).st_mtime)
     return min(begun, default=0.0), path
 
 
@@ -166,6 +180,5 @@ def newest() -> str | None:
 
 def _keep_out_of_git(root: str) -> None:
     path = os.path.join(root, ".gitignore")
-    if not os.path.exists(path):
-        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8") as file:
-            file.write("*\n")
+    with contextlib.suppress(OSError), open(path, "x", encoding="utf-8") as file:
+        file.write("*\n")

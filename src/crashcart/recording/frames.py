@@ -12,6 +12,8 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crashcart.documents import load_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,7 +23,9 @@ _MAGIC = b"\xc7\xa5"
 _HEAD = struct.Struct("<2scII")
 _CLOCKS = struct.Struct("<dd")
 _TABLE = struct.Struct("<HHI")
-_LARGEST = 64 << 20
+_LARGEST = 8 << 20
+_MOST_DAMAGE = 64 << 20  # bytes that are checked in vain before the rest is given up; each try counts as some
+_ONE_TRY = 100
 
 Rows = list[list[float]]
 
@@ -41,14 +45,16 @@ def frame(kind: bytes, payload: bytes) -> bytes:
 
 def frames(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Kind and payload of each whole frame; what is damaged is stepped over."""
-    at = 0
-    while (at := data.find(_MAGIC, at)) >= 0 and at + _HEAD.size <= len(data):
+    at, view, in_vain = 0, memoryview(data), 0
+    while (at := data.find(_MAGIC, at)) >= 0 and at + _HEAD.size <= len(data) and in_vain < _MOST_DAMAGE:
         _, kind, length, checksum = _HEAD.unpack_from(data, at)
-        payload = data[at + _HEAD.size : at + _HEAD.size + length] if length < _LARGEST else b""
-        if len(payload) == length and zlib.crc32(payload) == checksum:
-            yield kind, payload
-            at += _HEAD.size + length
+        begin = at + _HEAD.size
+        fits = length < _LARGEST and begin + length <= len(data)
+        if fits and zlib.crc32(view[begin : begin + length]) == checksum:
+            yield kind, data[begin : begin + length]
+            at = begin + length
         else:
+            in_vain += _ONE_TRY + (length if fits else 0)
             at += 1
 
 
@@ -87,5 +93,5 @@ def unpack_sample(payload: bytes, order: list[str]) -> Sample:
 
 def header_of(payload: bytes) -> dict[str, Any]:
     """The columns of each table, in the order of their numbers."""
-    columns = json.loads(payload)
+    columns = load_json(payload, most_bytes=1 << 20)
     return columns if isinstance(columns, dict) else {}

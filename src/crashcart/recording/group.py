@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.numbers import to_count
+from crashcart.regular_files import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,11 +86,9 @@ def _torchrun(flags: Mapping[str, str], environment: Mapping[str, str]) -> Part 
 
 
 def _accelerate(flags: dict[str, str], environment: Mapping[str, str]) -> Part | None:
-    with (
-        contextlib.suppress(OSError),
-        open(flags.get("config-file", os.devnull), encoding="utf-8", errors="replace") as file,
-    ):
-        flags = {name.replace("_", "-"): value for name, value in _SETTING.findall(file.read(1 << 16))} | flags
+    with contextlib.suppress(OSError):
+        text = read_start(flags.get("config-file", ""), 1 << 16).decode("utf-8", "replace")
+        flags = {name.replace("_", "-"): value for name, value in _SETTING.findall(text)} | flags
     return _static(flags, environment, _highest(flags.get("num-machines")))
 
 

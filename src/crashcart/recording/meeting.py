@@ -16,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from crashcart.numbers import to_count
-from crashcart.recording.files import read_json
+from crashcart.recording.files import NODES, has_entry, listed, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NODES", "boot_id", "join", "last_sign", "lives", "nodes_of"]
 
-NODES = "nodes"
 _LATELY = 120.0  # seconds; who records writes every second, and a network file system may tell it a minute late
 _ALIVE = 90.0
 _MOST = 1000
@@ -38,6 +37,9 @@ def join(root: str, part: Part, job: str) -> str | None:
     while number < _MOST:
         run = _path(root, name, number)
         os.makedirs(os.path.join(run, NODES), mode=0o700, exist_ok=True)
+        if os.path.islink(run) or os.path.islink(os.path.join(run, NODES)):
+            number += 1  # somebody's, who wants to have it elsewhere
+            continue
         if part.unique or _now(root) - last_sign(run) < _LATELY:
             for own in (part.name, *(f"{part.name}-{more}" for more in range(2, 100))):
                 mine = os.path.join(run, NODES, own)
@@ -55,18 +57,14 @@ def join(root: str, part: Part, job: str) -> str | None:
 
 def nodes_of(run: str) -> list[str]:
     """The folders of the nodes of a run; none where it was recorded by one crashcart alone."""
-    try:
-        names = sorted(os.listdir(os.path.join(run, NODES)))
-    except OSError:
-        return []
-    paths = [os.path.join(run, NODES, name) for name in names]
-    return [path for path in paths if os.path.isfile(os.path.join(path, "run.json"))]
+    paths = [os.path.join(run, NODES, name) for name in listed(run, NODES)[:_MOST]]
+    return [path for path in paths if has_entry(path, "run.json")]
 
 
 def lives(folder: str, facts: dict[str, Any] | None = None) -> bool:
     """Whether the job of a folder that one crashcart writes still runs: by its process on this machine, by its recording else."""
     facts = read_json(os.path.join(folder, "run.json")) if facts is None else facts
-    if facts.get("state", "running") != "running" or os.path.exists(os.path.join(folder, "exit.json")):
+    if facts.get("state", "running") != "running" or has_entry(folder, "exit.json"):
         return False
     machine, job = facts.get("machine"), to_count(facts.get("job"))
     boot = machine.get("boot") if isinstance(machine, dict) else None
@@ -89,7 +87,7 @@ def last_sign(folder: str) -> float:
     newest = 0.0
     for path in _looked_at(folder):
         with contextlib.suppress(OSError):
-            newest = max(newest, os.stat(path).st_mtime)
+            newest = max(newest, os.lstat(path).st_mtime)
     return newest
 
 
@@ -98,9 +96,7 @@ def _looked_at(folder: str) -> Iterable[str]:
     yield os.path.join(folder, NODES)
     for node in nodes_of(folder) or [folder]:
         yield from (os.path.join(node, name) for name in ("run.json", "exit.json"))
-        recording = os.path.join(node, "recording")
-        with contextlib.suppress(OSError):
-            yield from (os.path.join(recording, name) for name in os.listdir(recording))
+        yield from (os.path.join(node, "recording", name) for name in listed(node, "recording"))
 
 
 def _path(root: str, name: str, number: int) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.readers.outcomes import outcome_of
 from crashcart.recording.folder import roots, runs
 from crashcart.redact import clean
+from crashcart.regular_files import walk
 
 if TYPE_CHECKING:
     import argparse
@@ -84,15 +85,14 @@ def _where(row: dict[str, Any]) -> str:
 def _size(path: str, deadline: float) -> int | None:
     """What the run takes on the disk; None where counting would take too long."""
     total = 0
-    for folder, _, names in os.walk(path):
-        if time.monotonic() > deadline:
-            return None
+    problems: list[tuple[str, str]] = []
+    for folder, _, names in walk(path, problems, seconds=deadline - time.monotonic()):
         for name in names:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_blocks * 512
             except OSError:  # noqa: PERF203 - it was removed while we looked
                 continue
-    return total
+    return total if not problems else None
 
 
 def _bytes(size: int | None) -> str:

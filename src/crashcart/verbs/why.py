@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html:
         from crashcart.report.html import html
 
-        with open(options.html, "w", encoding="utf-8") as file:
+        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # names may hold any byte
             file.write(html(diagnosis))
         sys.stderr.write(f"wrote {options.html}\n")
     if options.json:
@@ -119,13 +119,15 @@ def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:
         return
     import os
 
+    from crashcart.recording.files import has_entry
     from crashcart.recording.folder import newest, nodes_of, write_json
+    from crashcart.regular_files import belongs_to_us
     from crashcart.report.data import plain
 
     folder = paths[0] if paths else newest()
-    if folder is None or not os.path.isdir(folder):
+    if folder is None or not os.path.isdir(folder) or not belongs_to_us(folder):
         return
-    if nodes_of(folder) or not os.path.exists(os.path.join(folder, "findings.json")):  # another node may have ended since
+    if nodes_of(folder) or not has_entry(folder, "findings.json"):  # another node may have ended since
         write_json(os.path.join(folder, "findings.json"), plain(diagnosis))
 
 

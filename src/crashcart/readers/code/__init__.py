@@ -12,6 +12,7 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import is_deep_tree
 from crashcart.model import NotLooked
 from crashcart.readers.code.program import without_collecting
 
@@ -40,10 +41,22 @@ def _seen(rule: Any, program: Program) -> list[Fact]:  # noqa: ANN401 - a module
     try:
         return list(rule.look(program))
     except Exception as problem:
+        if isinstance(problem, RecursionError) and _leave_out_deep(program):
+            return _seen(rule, program)
         if RAISE_OUR_ERRORS:
             raise
         program.not_looked.append(NotLooked(rule.__name__, f"crashcart's own error: {problem!r}", "please report it"))
         return []
+
+
+def _leave_out_deep(program: Program) -> bool:
+    """Take the files out of the program that are nested too deeply; whether there was one."""
+    deep = [source for source in program.sources if is_deep_tree(source.tree)]
+    program.not_looked += [NotLooked(source.path, "is nested too deeply to be read") for source in deep]
+    program.sources = [source for source in program.sources if source not in deep]
+    for source in program.sources:
+        source.neighbours = program.sources
+    return bool(deep)
 
 
 @lru_cache(maxsize=1)

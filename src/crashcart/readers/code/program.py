@@ -16,10 +16,12 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from crashcart.documents import DocumentError, parse_python
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.code.source import Source
 from crashcart.readers.encoding import encoding_of
 from crashcart.record import field, record
+from crashcart.regular_files import read_whole, why_unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -115,31 +117,25 @@ class _Reading:
     def read(self, path: str, places: list[str]) -> list[str]:
         """Read one file; the files that it imports."""
         try:
-            if not os.path.isfile(path):
-                dangling = os.path.islink(path) and not os.path.exists(path)
-                return self.miss(
-                    path, "it is a link that leads nowhere" if dangling else "it is not a file"
-                )  # opening a pipe would wait for its writer
-            if os.path.getsize(path) > _LARGEST:
-                return self.miss(path, "it is larger than 2 MB, which is no hand-written code")
-            with open(path, "rb") as file:
-                data = file.read()
+            data = read_whole(path, _LARGEST)
             encoding = encoding_of(data)
             text = data.decode(encoding)
             self.program.lines += text.count("\n")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # an odd escape in somebody's string is not our news
                 if not _OF_INTEREST.search(text):
-                    tree = ast.parse(text)
+                    tree = parse_python(text)
                     return list(self.files(_wanted(tree), path, places))
                 source = Source(path, text)
         except OSError as problem:
-            return self.miss(path, f"cannot be read: {problem.strerror or problem}")
+            return self.miss(path, why_unreadable(problem))
         except UnicodeDecodeError:
             return self.miss(path, f"is not {encoding.upper().removesuffix('-SIG')} text")
         except SyntaxError as problem:
             return self.refuse(path, problem)
-        except (ValueError, RecursionError, MemoryError):
+        except DocumentError as problem:
+            return self.miss(path, f"it {problem}")
+        except (ValueError, LookupError):  # a codec that decodes no text, a NUL
             return self.miss(path, "cannot be parsed")
         self.program.sources.append(source)
         return list(self.files(_wanted(source.tree), path, places))

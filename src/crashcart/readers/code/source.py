@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from crashcart.documents import parse_python
 from crashcart.model import Evidence, Fact, Span
 from crashcart.numbers import bound_number
 
@@ -53,7 +54,7 @@ class Source:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.tree = _bounded(ast.parse(text), text)
+        self.tree = _bounded(parse_python(text), text)
         self._kinds: dict[type, list[Any]] = {}
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self.neighbours: list[Source] = [self]  # the files of its program

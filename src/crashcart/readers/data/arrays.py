@@ -8,11 +8,14 @@ import zipfile
 from typing import IO, Any
 
 from crashcart.readers.data.tables import described
+from crashcart.regular_files import open_regular
 
-__all__ = ["look"]
+__all__ = ["LIBRARY", "look"]
+
+LIBRARY = "numpy"
 
 _MOST = 200
-_INFLATED = 64 << 20
+_INFLATED = 48 << 20
 _HEADER = 100_000
 
 
@@ -24,7 +27,7 @@ def look(path: str) -> dict[str, Any]:
 def _single(path: str) -> dict[str, Any]:
     import numpy as np
 
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         shape, dtype = _header(file)
         begin = file.tell()
     if dtype.hasobject:

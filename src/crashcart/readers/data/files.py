@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from itertools import islice
 
 from crashcart.record import field, record
 
@@ -47,7 +48,8 @@ def listed(path: str, seconds: float) -> Listed:
     while waiting:
         folder = waiting.pop()
         try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            with os.scandir(folder) as inner:
+                entries = sorted(islice(inner, _MOST), key=lambda entry: entry.name)
         except OSError:
             found.complete = False
             continue

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from crashcart.regular_files import read_start
+
 __all__ = ["stand_in"]
 
 _POINTER = b"version https://git-lfs.github.com/spec"
@@ -18,8 +20,7 @@ def stand_in(path: str, size: int) -> str:
     if size > _LARGEST:
         return ""
     try:
-        with open(path, "rb") as file:
-            head = file.read(200).lstrip()
+        head = read_start(path, 200).lstrip()
     except OSError:
         return ""
     if head.startswith(_POINTER):

@@ -6,14 +6,19 @@ as far as a few hundred datasets.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.data.tables import described
 
-__all__ = ["look"]
+__all__ = ["LIBRARY", "look"]
+
+LIBRARY = "h5py"
 
 _MOST = 400
 _DEEPEST = 8
+_LARGEST_CHUNK = 32 << 20  # a chunk is unpacked as a whole
 
 
 def look(path: str) -> dict[str, Any]:
@@ -31,9 +36,16 @@ def look(path: str) -> dict[str, Any]:
                     continue
                 item = group[name]
                 if isinstance(item, h5py.Dataset):
-                    tables[f"{above}/{name}"] = (
-                        described(name, item) if item.shape is not None else {"shape": [], "bytes": 0}
-                    )
+                    tables[f"{above}/{name}"] = _table(name, item)
                 elif isinstance(item, h5py.Group) and deep < _DEEPEST:
                     waiting.append((item, f"{above}/{name}", deep + 1))
     return {"tables": tables, "whole": len(tables) < _MOST}
+
+
+def _table(name: str, item: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataset of h5py
+    if item.shape is None:
+        return {"shape": [], "bytes": 0}
+    if item.chunks and math.prod(item.chunks) * item.dtype.itemsize > _LARGEST_CHUNK:
+        shape = [to_int(size, 0) for size in item.shape]
+        return {"shape": shape, "dtype": str(item.dtype), "bytes": math.prod(shape) * item.dtype.itemsize}
+    return described(name, item)

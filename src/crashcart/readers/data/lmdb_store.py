@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-__all__ = ["look"]
+__all__ = ["LIBRARY", "look"]
+
+LIBRARY = "lmdb"
 
 
 def look(path: str) -> dict[str, Any]:

@@ -24,6 +24,8 @@ _SECONDS = 10.0
 _FILES = 200
 _ONE = 5.0  # for one file
 _HEADS = 20_000
+# Each thread of a library takes memory of its own, and a look needs one.
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 @record
@@ -129,7 +131,7 @@ class Looking:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env={**os.environ, "PYTHONPATH": paths, "HDF5_USE_FILE_LOCKING": "FALSE"},
+                env={**os.environ, "PYTHONPATH": paths, "HDF5_USE_FILE_LOCKING": "FALSE", **_ONE_THREAD},
             )
             threading.Thread(target=_passed, args=(self._child, self._lines), daemon=True).start()
         return self._child

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
@@ -30,6 +31,8 @@ NO_DATA = re.compile(
 NAMES = ("data.path",)
 NO_SUFFIX = (".py", ".sh", ".yaml", ".yml", ".toml")
 _MOST = 12
+_MATCHES = 100_000
+_WILDCARDS = 3  # folders with a wildcard in a path: each lists all that the one before it found
 
 
 def named(case: Case, places: Sequence[str], program: Sequence[str]) -> list[tuple[str, Fact]]:
@@ -102,7 +105,14 @@ def _may_be(fact: Fact) -> bool:
 
 
 def _existing(value: object, places: Sequence[str]) -> Iterator[str]:
-    if not isinstance(value, str) or not value.strip() or "\n" in value or "://" in value or value in {".", "/", "..", "~"}:
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or "\n" in value
+        or "\0" in value
+        or "://" in value
+        or value in {".", "/", "..", "~"}
+    ):
         return
     value = os.path.expanduser(value)
     if value.endswith(NO_SUFFIX):
@@ -110,7 +120,9 @@ def _existing(value: object, places: Sequence[str]) -> Iterator[str]:
     for place in places:
         path = os.path.normpath(os.path.join(place, value))
         if any(sign in value for sign in "*?["):
-            yield from sorted(one for one in glob.iglob(path) if not one.endswith(NO_SUFFIX))[:_MOST]
+            if sum(any(sign in part for sign in "*?[") for part in path.split(os.sep)) <= _WILDCARDS:
+                found = islice((one for one in glob.iglob(path) if not one.endswith(NO_SUFFIX)), _MATCHES)
+                yield from sorted(found)[:_MOST]
             continue
         if os.path.isfile(path) or (os.path.isdir(path) and not os.path.ismount(path)):
             yield path

@@ -6,7 +6,9 @@ from typing import Any
 
 from crashcart.readers.data.tables import LABEL
 
-__all__ = ["look"]
+__all__ = ["LIBRARY", "look"]
+
+LIBRARY = "pyarrow.parquet"
 
 _SMALL = 64 << 20
 
@@ -32,5 +34,5 @@ def look(path: str) -> dict[str, Any]:
                 table["low"], table["high"] = min(one.min for one in seen), max(one.max for one in seen)
             tables[name] = table
         if told.num_row_groups and told.row_group(0).total_byte_size < _SMALL:
-            file.read_row_group(0)  # a damaged page shows only when it is read
+            file.read_row_group(0, use_threads=False)  # a damaged page shows only when it is read
     return {"tables": tables, "rows": told.num_rows}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact
 from crashcart.readers.data.first_bytes import stand_in
+from crashcart.regular_files import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +47,7 @@ def _is_read(program: Program, fact: Fact) -> bool:
 
 
 def _files(value: str, places: Sequence[str]) -> Iterator[str]:
-    if not value.strip() or "\n" in value or "://" in value or value in {".", "..", "/", "~"}:
+    if not value.strip() or "\n" in value or "\0" in value or "://" in value or value in {".", "..", "/", "~"}:
         return
     for place in places:
         path = os.path.normpath(os.path.join(place, os.path.expanduser(value)))
@@ -54,7 +55,7 @@ def _files(value: str, places: Sequence[str]) -> Iterator[str]:
             yield from [path] if path.endswith(WEIGHTS) else []
             return
         if os.path.isdir(path) and not os.path.ismount(path):
-            names = sorted(os.listdir(path))[:_MOST] if os.access(path, os.R_OK) else []
+            names = names_in(path)[:_MOST]
             files = [os.path.join(path, name) for name in names if name.endswith((".safetensors", ".bin", ".pth", ".pt"))]
             yield from (one for one in files if os.path.isfile(one))
             return

@@ -11,12 +11,12 @@ are given as ``json`` gives them, TOML as ``tomllib``. Of two facts with one nam
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import DocumentError, compose_yaml, load_json, load_toml
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
@@ -33,6 +33,7 @@ __all__ = ["Found", "facts_from", "read_config", "read_config_text"]
 # A value with its path and the offsets where it stands; None where that cannot be told.
 Found = tuple[str, Any, "tuple[int, int] | None"]
 LIMIT_VALUES = 20_000
+LIMIT_KEY = 1000
 HIDDEN = "[redacted]"
 SPACE = re.compile(r"[ \t\r\n]*")
 PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
@@ -51,8 +52,6 @@ def read_config(path: str, prefix: str = "") -> list[Fact]:
 
     ``prefix`` is the path below which the program will put the values, as Hydra does with the file of a group.
     """
-    if not os.path.isfile(path):
-        raise CommandError(f"{path} is not a file.")
     if path.endswith(".py"):
         from crashcart.readers.job.python_config import read_python
 
@@ -66,8 +65,10 @@ def read_config_text(text: str, path: str, prefix: str = "") -> list[Fact]:
     read = {"json": _json, "toml": _toml}.get(suffix, _yaml)
     try:
         found = _bounded(read(text), path)
-    except RecursionError:
+    except RecursionError:  # aliases that lead back to themselves
         raise CommandError(f"{path} is nested too deeply to be a config.") from None
+    except DocumentError as error:
+        raise CommandError(f"{path} {error}.") from None
     except ValueError as error:
         raise CommandError(f"{path} cannot be read as {suffix.upper()}: {_sentence(error)}.") from None
     if prefix:
@@ -84,6 +85,13 @@ def _bounded(found: Iterator[Found], path: str) -> list[Found]:
     return [value for value in kept if value[0] or value[2]]
 
 
+def _below(path: str, key: str) -> str:
+    """The path of a key; each value carries its own, so that one endless key above many values would fill the memory."""
+    if len(key) > LIMIT_KEY:
+        raise DocumentError(f"has a key of {len(key):,} characters, which is data rather than a setting")
+    return f"{path}.{key}" if path else key
+
+
 def _sentence(error: ValueError) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
@@ -94,11 +102,12 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     is_deepspeed = any(path.startswith(("zero_optimization", "train_micro_batch_size_per_gpu")) for path in keys)
     dialect = "deepspeed" if is_deepspeed else "axolotl" if "micro_batch_size" in keys else ""
     facts = []
+    lines = _Lines(text)
     for path, written, place in found:
         value = bound_number(written)
         above = path.rpartition(".")[0] or dialect
         name = None if path.endswith("]") or path in MARKS else canonical(path.rpartition(".")[2], path=above)
-        span = Span(file, *place, text.count("\n", 0, place[0]) + 1) if place else None
+        span = Span(file, *place, lines.number_at(place[0])) if place else None
         quote = _line(text, place[0]) if place else f"{path} = {value}"
         if is_secret(path):
             value, quote = HIDDEN, f"{path}: {HIDDEN}"  # nothing may see it from here on
@@ -110,17 +119,31 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
     return facts
 
 
+class _Lines:
+    """Numbers of lines; values come in the order of the file, so that each line is counted once."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place, self._number = text, 0, 1
+
+    def number_at(self, place: int) -> int:
+        if place < self._place:
+            self._place, self._number = 0, 1
+        self._number += self._text.count("\n", self._place, place)
+        self._place = place
+        return self._number
+
+
 def _line(text: str, at: int) -> str:
-    return text[text.rfind("\n", 0, at) + 1 :].split("\n", 1)[0].strip()[:200]
+    end = text.find("\n", at)
+    return text[text.rfind("\n", 0, at) + 1 : end if end >= 0 else len(text)].strip()[:200]
 
 
 def _yaml(text: str) -> Iterator[Found]:
     import yaml
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     shift = int(text.startswith("\ufeff"))  # a byte order mark, which libyaml does not count
     try:
-        roots = list(yaml.compose_all(text[shift:], Loader=loader))
+        roots = compose_yaml(text[shift:])
     except (yaml.YAMLError, UnicodeError) as error:
         raise ValueError(_yaml_problem(error)) from None
     for number, root in enumerate(roots):
@@ -167,7 +190,7 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
             for merged in reversed(item.value) if isinstance(item, yaml.SequenceNode) else [item]:
                 yield from _yaml_node(merged, path)
         else:
-            yield from _yaml_node(item, f"{path}.{key.value}" if path else str(key.value))
+            yield from _yaml_node(item, _below(path, str(key.value)))
 
 
 def _yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
@@ -180,7 +203,7 @@ def _yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
 
 
 def _json(text: str) -> Iterator[Found]:
-    json.loads(text, parse_int=json_int)
+    load_json(text)
     yield from _json_value(text, _skip(text, 0), "", [0])
 
 
@@ -201,7 +224,7 @@ def _json_value(text: str, at: int, path: str, end: list[int]) -> Iterator[Found
     while text[at] != closing:
         if closing == "}":
             key, at = json.JSONDecoder().raw_decode(text, at)
-            inner, at = f"{path}.{key}" if path else key, _skip(text, _skip(text, at) + 1)
+            inner, at = _below(path, key), _skip(text, _skip(text, at) + 1)
         else:
             inner = f"{path}[{number}]"
         yield from _json_value(text, at, inner, end)
@@ -215,19 +238,19 @@ def _json_value(text: str, at: int, path: str, end: list[int]) -> Iterator[Found
 
 def _toml(text: str) -> Iterator[Found]:
     try:
-        tomllib = importlib.import_module("tomllib")
+        table = load_toml(text)
     except ModuleNotFoundError:
         raise ValueError("Python 3.10 cannot read TOML; start crashcart with 3.11 or later") from None
     places = _toml_places(text)
-    for path, value in _flat(tomllib.loads(text), ""):
+    for path, value in _flat(table, ""):
         place = places.get(path)
-        known = place and _toml_single(tomllib, text[place[0] : place[1]]) == value
+        known = place and _toml_single(text[place[0] : place[1]]) == value
         yield path, value, place if known else None
 
 
-def _toml_single(tomllib: Any, text: str) -> Any:  # noqa: ANN401 - data enters here
+def _toml_single(text: str) -> Any:  # noqa: ANN401 - data enters here
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        return load_toml(f"v = {text}")["v"]
     except ValueError:
         return None
 
@@ -235,9 +258,10 @@ def _toml_single(tomllib: Any, text: str) -> Any:  # noqa: ANN401 - data enters 
 def _toml_places(text: str) -> dict[str, tuple[int, int]]:
     """Where the values of plain ``key = value`` lines stand; anything cleverer has no place."""
     tables = [(0, "")] + [(match.end(), match.group(1).strip()) for match in TOML_TABLE.finditer(text)]
+    begins = [at for at, _ in tables]
     places = {}
     for match in TOML_LINE.finditer(text):
-        table = [name for at, name in tables if at <= match.start()][-1]
+        table = tables[bisect_right(begins, match.start()) - 1][1]
         places[f"{table}.{match.group(1)}".strip(".").replace('"', "")] = match.span("value")
     return places
 
@@ -245,7 +269,7 @@ def _toml_places(text: str) -> dict[str, tuple[int, int]]:
 def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - data enters here
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else key)
+            yield from _flat(inner, _below(path, key))
     elif isinstance(value, list) and any(isinstance(item, (list, dict)) for item in value):
         for number, inner in enumerate(value):
             yield from _flat(inner, f"{path}[{number}]")

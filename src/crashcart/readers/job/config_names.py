@@ -26,6 +26,7 @@ WORD = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
 MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 FLAG = re.compile(r"(?i)conf|cfg|^-*exp(?:eriment)?$")
 DEEPEST = 6
+MOST_PARENTS = 200
 
 
 def by_word(case: Case, fact: Fact, places: Sequence[str]) -> Iterator[str]:
@@ -53,11 +54,14 @@ def by_module(case: Case, facts: Sequence[Fact], places: Sequence[str]) -> Itera
             yield from (one for one in tries[:] if os.path.isfile(one))
 
 
-def with_parents(case: Case, path: str, facts: list[Fact], depth: int = DEEPEST) -> tuple[list[Fact], list[str]]:
+def with_parents(
+    case: Case, path: str, facts: list[Fact], depth: int = DEEPEST, left: list[int] | None = None
+) -> tuple[list[Fact], list[str]]:
     """What a file says together with what it takes over from the files below it, and these files, the lowest first.
 
     Of a setting that both give only the nearer one is kept: the program never sees the other.
     """
+    left = [MOST_PARENTS] if left is None else left
     keys = {str(key.value) for key in case.all("code.config_parents")}
     said = {fact.spelling for fact in facts}
     below: list[Fact] = []
@@ -67,9 +71,10 @@ def with_parents(case: Case, path: str, facts: list[Fact], depth: int = DEEPEST)
             continue
         for name in fact.value if isinstance(fact.value, list) else [fact.value]:
             parent = _parent(case, path, str(name))
-            if parent is None or os.path.realpath(parent) == os.path.realpath(path):
+            if parent is None or os.path.realpath(parent) == os.path.realpath(path) or left[0] <= 0:
                 continue
-            more, lower = with_parents(case, parent, read_config(parent), depth - 1)
+            left[0] -= 1
+            more, lower = with_parents(case, parent, read_config(parent), depth - 1, left)
             given = {one.spelling for one in more}
             below = [*(one for one in below if one.spelling not in given), *more]
             files += [*lower, parent]

@@ -32,6 +32,7 @@ __all__ = ["Composed", "composed"]
 PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
 DEEPEST = 12
+MOST_FILES = 500
 
 
 @record
@@ -89,6 +90,9 @@ class _Composition:
     def file(self, name: str, package: str) -> None:
         """One file with its defaults; ``name`` is relative to the folder of all configs."""
         path = os.path.normpath(os.path.join(self.folder, name if name.endswith((".yaml", ".yml")) else f"{name}.yaml"))
+        if len(self.done.files) > MOST_FILES:
+            self.whole = False
+            return
         if path in self.open or len(self.open) > DEEPEST:
             self.case.not_looked.append(NotLooked(path, "its defaults lead back to itself"))
             self.whole = False

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
+from crashcart.regular_files import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ def _option(fact: Fact, group: str, option: str, folder: str) -> Iterator[Fact]:
     beside = os.path.join(folder, group)
     if not option or any(sign in option for sign in ",[{$\"'") or option in {"null", "None"} or not os.path.isdir(beside):
         return
-    there = sorted(one.rsplit(".", 1)[0] for one in os.listdir(beside) if one.endswith((".yaml", ".yml")))
+    there = sorted(one.rsplit(".", 1)[0] for one in names_in(beside) if one.endswith((".yaml", ".yml")))
     if option.removesuffix(".yaml") not in there and not os.path.isfile(os.path.join(beside, f"{option}.yaml")):
         close = get_close_matches(option, there, n=1, cutoff=0.5)
         told = f"Hydra finds no {option} for {group}; there is {', '.join(there) or 'nothing'}"

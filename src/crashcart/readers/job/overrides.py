@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.numbers import bound_number
+from crashcart.documents import load_yaml
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ def _read(kinds: set[str], fact: Fact) -> object:
     import yaml
 
     try:
-        return bound_number(yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError):  # as in config.py
+        return load_yaml(text)
+    except (yaml.YAMLError, ValueError):
         return fact.value

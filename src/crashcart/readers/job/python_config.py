@@ -12,11 +12,13 @@ from __future__ import annotations
 import ast
 import os
 import warnings
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from crashcart.documents import DocumentError, parse_python
 from crashcart.errors import CommandError
 from crashcart.numbers import calculate
-from crashcart.readers.job.config import facts_from
+from crashcart.readers.job.config import LIMIT_VALUES, facts_from
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -28,44 +30,60 @@ if TYPE_CHECKING:
 __all__ = ["read_python"]
 
 DEEPEST = 10
+MOST_FILES = 200
 UNKNOWN = object()
 OPERATORS: dict[type, str] = {ast.Mult: "*", ast.Add: "+", ast.Sub: "-", ast.FloorDiv: "//"}
 
 
-def read_python(path: str, above: tuple[str, ...] = ()) -> list[Fact]:
-    """The values of a Python config, those of its bases first."""
+def read_python(path: str, above: tuple[str, ...] = (), left: list[int] | None = None) -> list[Fact]:
+    """The values of a Python config, those of its bases first; ``left`` counts the files that may still be read."""
+    left = [MOST_FILES] if left is None else left
+    left[0] -= 1
+    if left[0] < 0:
+        raise CommandError(f"{path}: it has more than {MOST_FILES} _base_ files.")
     if os.path.realpath(path) in above or len(above) > DEEPEST:
         raise CommandError(f"{path}: its _base_ files lead back to itself.")
     text = text_of(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+            tree = parse_python(text)
+    except DocumentError as error:
+        raise CommandError(f"{path} {error}.") from None
+    except (SyntaxError, ValueError) as error:
         raise CommandError(f"{path} cannot be read as Python: {getattr(error, 'msg', error)}.") from None
-    lines = text.split("\n")
+    try:
+        return _facts_of(tree, text, path, above, left)
+    except RecursionError:
+        raise CommandError(f"{path} is nested too deeply to be a config.") from None
+
+
+def _facts_of(tree: ast.Module, text: str, path: str, above: tuple[str, ...], left: list[int]) -> list[Fact]:
+    lines = _Lines(text)
     names: dict[str, Any] = {}
     found: list[Found] = []
     facts: list[Fact] = []
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (beside := _imported(path, node)):
-            facts += read_python(beside, (*above, os.path.realpath(path)))
+            facts += read_python(beside, (*above, os.path.realpath(path)), left)
         target = _target(node)
         if target is None or not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
             continue
         if target == "_base_":
             for base in _bases(node.value):
                 beside = os.path.join(os.path.dirname(path), base)
-                facts += read_python(beside, (*above, os.path.realpath(path))) if os.path.isfile(beside) else []
+                facts += read_python(beside, (*above, os.path.realpath(path)), left) if os.path.isfile(beside) else []
             continue
         found += _values(node.value, target, names, lines)
         names[target] = _constant(node.value, names)
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         found += _filled(function, dict(names), lines)
+    if len(found) > LIMIT_VALUES:
+        raise CommandError(f"{path} holds more than {LIMIT_VALUES} values, which is data rather than a config.")
     return [*facts, *facts_from(found, text, path)]
 
 
-def _filled(function: ast.FunctionDef, names: dict[str, Any], lines: list[str]) -> Iterator[Found]:
+def _filled(function: ast.FunctionDef, names: dict[str, Any], lines: _Lines) -> Iterator[Found]:
     """What ``get_config()`` puts into the settings that it gives back: ``config.optim.lr = 1e-4``, as ml_collections has it."""
     last = function.body[-1]
     config = last.value.id if isinstance(last, ast.Return) and isinstance(last.value, ast.Name) else ""
@@ -132,7 +150,7 @@ def _bases(node: ast.expr) -> list[str]:
     return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
 
 
-def _values(node: ast.expr, path: str, names: dict[str, Any], lines: list[str]) -> Iterator[Found]:
+def _values(node: ast.expr, path: str, names: dict[str, Any], lines: _Lines) -> Iterator[Found]:
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -148,14 +166,21 @@ def _values(node: ast.expr, path: str, names: dict[str, Any], lines: list[str]) 
         value = _constant(node, names)
         if value is not UNKNOWN:
             literal = isinstance(node, ast.Constant)
-            start = _offset(lines, node.lineno, node.col_offset)
-            end = _offset(lines, node.end_lineno or node.lineno, node.end_col_offset or 0)
+            start = lines.offset(node.lineno, node.col_offset)
+            end = lines.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
             yield path, value, (start, end) if literal else None
 
 
-def _offset(lines: list[str], line: int, column: int) -> int:
-    """The character at a line and a column in bytes, as a tree counts them."""
-    return sum(len(one) + 1 for one in lines[: line - 1]) + len(lines[line - 1].encode()[:column].decode(errors="ignore"))
+class _Lines:
+    """The lines of a text, each with the place where it begins."""
+
+    def __init__(self, text: str) -> None:
+        self._texts = text.split("\n")
+        self._begins = [0, *accumulate(len(one) + 1 for one in self._texts)]
+
+    def offset(self, line: int, column: int) -> int:
+        """The character at a line and a column in bytes, as a tree counts them."""
+        return self._begins[line - 1] + len(self._texts[line - 1].encode()[:column].decode(errors="ignore"))
 
 
 def _constant(node: ast.expr, names: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type

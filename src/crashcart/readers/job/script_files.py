@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from crashcart.errors import CommandError
 from crashcart.readers.encoding import encoding_of_file
 from crashcart.readers.job.folder import HERE, folder_of
 from crashcart.readers.job.words import Word, texts
+from crashcart.regular_files import problem_with, read_whole
 
 if TYPE_CHECKING:
     from crashcart.readers.job.shell import Command, Script, _Lexer
@@ -27,13 +29,13 @@ OWN_FOLDER = re.compile(r"^\$\{?(?:SCRIPT|HERE|ROOT|PROJECT|DIR|BASE)\w*\}?(?=/)
 def text_of(path: str) -> str:
     """The text of a file with its line ends as they are; bytes that are no letters in its encoding survive as surrogates."""
     try:
-        with open(path, encoding=encoding_of_file(path), errors="surrogateescape", newline="") as file:
-            text = file.read(LIMIT + 1)
+        encoding = encoding_of_file(path)
+        return read_whole(path, LIMIT).decode(encoding, "surrogateescape")
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if len(text) > LIMIT:
-        raise CommandError(f"{path} is larger than {LIMIT // 1_000_000} MB, which is data rather than a script or a config.")
-    return text
+        why = ", which is data rather than a script or a config" if error.errno == errno.EFBIG else ""
+        raise CommandError(f"{problem_with(path, error)}{why}.") from None
+    except (UnicodeError, LookupError):  # UTF-16, or a codec for something else than text
+        raise CommandError(f"{path} is not {encoding.upper()} text, as it says.") from None
 
 
 def take_in(lexer: _Lexer, command: Command) -> None:

@@ -32,6 +32,7 @@ WRAPPERS = {"env", "nohup", "time", "exec"}
 SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 DEEPEST = 5
+MOST_CALLED = 100
 
 
 def starts(words: Sequence[str], script: str) -> bool:
@@ -66,17 +67,22 @@ def _program(fact: Fact) -> str:
     return program_name(str(fact.value)) if fact.name == "launch.script" else ""
 
 
-def _followed(path: str, given: Mapping[str, str], above: tuple[str, ...], text: str | None = None) -> list[Fact]:
+def _followed(
+    path: str, given: Mapping[str, str], above: tuple[str, ...], text: str | None = None, left: list[int] | None = None
+) -> list[Fact]:
+    left = [MOST_CALLED] if left is None else left
     facts = read_script(path, given, whole=True, text=text)
     if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
     for command in lex(text_of(path) if text is None else text, path, given).commands:
         called, words = _called(command, os.path.dirname(path))
-        if called is None or os.path.realpath(called) in {*above, real}:
+        if called is None or os.path.realpath(called) in {*above, real} or left[0] <= 0:
             continue
+        left[0] -= 1
         try:
-            inner = _followed(called, {str(number): word for number, word in enumerate(words, 1)}, (*above, real))
+            arguments = {str(number): word for number, word in enumerate(words, 1)}
+            inner = _followed(called, arguments, (*above, real), left=left)
         except CommandError:
             continue
         if any(fact.name == "launch.kind" for fact in inner):

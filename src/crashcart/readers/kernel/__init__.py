@@ -17,12 +17,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import stat
-import zlib
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from crashcart.case import KernelEvent
+from crashcart.decompression import DamagedDataError, decompressor_for, unpacked
 from crashcart.model import Evidence
 from crashcart.readers.kernel import lines as kernel_lines
 from crashcart.readers.kernel import oom as kernel_oom
@@ -30,15 +29,15 @@ from crashcart.readers.kernel.boots import MARKS, Boots
 from crashcart.readers.kernel.clock import Stamped, read_line
 from crashcart.readers.kernel.place import place
 from crashcart.record import record
+from crashcart.regular_files import open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["place", "read_kernel"]
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 8192
-_UNPACKED = 4 << 30
 _HALF = 1000
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
@@ -51,35 +50,28 @@ class _Draft:
     details: dict[str, Any]
 
 
-def read_kernel(source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> tuple[KernelEvent, ...]:
+def read_kernel(
+    source: str | os.PathLike[str] | bytes, *, name: str | None = None, no_links_below: str | None = None
+) -> tuple[KernelEvent, ...]:
     """Every event of a kernel log that can matter to a training run, in the order of the log.
 
-    A string with a line end in it, and bytes, are the log itself; anything else names a file (``.gz`` is unpacked), and
-    a file that cannot be read raises ``OSError``. ``details["clock"]`` says what is known of the time, for ``place``.
+    A string with a line end in it, and bytes, are the log itself; anything else names a file (compressed ones are unpacked),
+    and a file that cannot be read raises ``OSError``. ``details["clock"]`` says what is known of the time, for ``place``.
     """
     if isinstance(source, str) and "\n" in source:
         source = source.encode("utf-8", "replace")
     if isinstance(source, bytes):
         return _read(io.BytesIO(source), name or "kernel log", None)
     path = os.fspath(source)
-    with _opened(path) as stream:
-        return _read(stream, name or path, os.stat(path).st_mtime)
+    stream, size = open_input(path, no_links_below=no_links_below)
+    with stream:
+        written = os.fstat(stream.fileno()).st_mtime if size is not None else None
+        return _read(stream, name or path, written)
 
 
-def _opened(path: str) -> io.BufferedIOBase:
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        message = f"{path} is not a regular file"
-        raise OSError(message)
-    if path.endswith(".gz"):
-        import gzip
-
-        return gzip.GzipFile(path)
-    return open(path, "rb")
-
-
-def _read(stream: io.BufferedIOBase, name: str, written: float | None) -> tuple[KernelEvent, ...]:
+def _read(stream: io.RawIOBase | io.BytesIO, name: str, written: float | None) -> tuple[KernelEvent, ...]:
     reader = _Reader()
-    for number, raw in _lines(stream):
+    for number, raw in _lines(_blocks(stream)):
         reader.take(number, raw.decode("utf-8", "replace").rstrip("\r\n"))
     drafts, left_out = reader.finish()
     events = [
@@ -175,11 +167,10 @@ def _near(before: _Draft, line: Stamped, number: int, *, seconds: float, lines: 
     return number - before.number <= lines
 
 
-def _lines(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes]]:
+def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     """Numbered lines that hold any text of interest; all of them around the table of a report."""
-    number, rest, table, total = 1, b"", False, 0
-    while chunk := _chunk(stream):
-        total += len(chunk)
+    number, rest, table = 1, b"", False
+    for chunk in blocks:
         block = rest + chunk
         cut = block.rfind(b"\n") + 1
         if not cut and len(block) > _BLOCK:  # one endless line: binary, or hostile
@@ -189,19 +180,30 @@ def _lines(stream: io.BufferedIOBase) -> Iterator[tuple[int, bytes]]:
         here = kernel_oom.TABLE.encode() in body
         yield from _all(body, number) if here or table else _hits(body, number)
         number, table = number + body.count(b"\n"), here
-        if total > _UNPACKED and hasattr(stream, "mtime"):  # gzip: a small file can unpack to anything
-            return
     yield from _hits(rest, number)
 
 
-def _chunk(stream: io.BufferedIOBase) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    with contextlib.suppress(EOFError, zlib.error):  # a packed log that was cut off: what came before it counts
-        while size < _BLOCK and (part := stream.read1(_BLOCK - size)):
-            parts.append(part)
-            size += len(part)
-    return b"".join(parts)
+def _blocks(stream: io.RawIOBase | io.BytesIO) -> Iterator[bytes]:
+    """The log in pieces, unpacked; of one that is cut off or damaged what comes before that."""
+    first = stream.read(_BLOCK) or b""
+    fresh = decompressor_for(first)
+    if fresh is None:
+        yield first
+        while block := stream.read(_BLOCK):
+            yield block
+        return
+    with contextlib.suppress(DamagedDataError):
+        yield from unpacked(_Resumed(first, stream), fresh)
+
+
+class _Resumed:
+    """A stream whose first bytes were taken to look at."""
+
+    def __init__(self, first: bytes, stream: io.RawIOBase | io.BytesIO) -> None:
+        self._first, self._stream = io.BytesIO(first), stream
+
+    def read(self, size: int, /) -> bytes:
+        return self._first.read(size) or self._stream.read(size) or b""
 
 
 def _all(body: bytes, number: int) -> Iterator[tuple[int, bytes]]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.cause import causes
+from crashcart.errors import CommandError
 from crashcart.log import Index, Line, Log
 from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
@@ -18,6 +19,7 @@ from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
 from crashcart.readers.logs.tracebacks import find_raised
 from crashcart.readers.logs.windows import Budget, keep
+from crashcart.regular_files import containing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,16 +47,27 @@ def read_logs(
     *,
     progress: Callable[[int], None] | None = None,
     notes: list[str] | None = None,
+    refused: list[str] | None = None,
+    run_folders: Sequence[str] = (),
     engine: str = "auto",
 ) -> Log:
-    """Read logs into one ``Log``; what was wrong with an input is appended to ``notes``."""
+    """Read logs into one ``Log``; what was wrong with an input is appended to ``notes``.
+
+    With ``refused``, a log that cannot be opened is told there and costs only itself. Inside ``run_folders`` no link is followed.
+    """
     scan = lru_cache(maxsize=1)(lambda: scanner(engine=engine))
     budget = _budget(len(paths))
     lines: list[Line] = []
     order = 0
     names = _display_names(paths)
     for path, name in zip(paths, names, strict=False):
-        source = open_source(path)
+        try:
+            source = open_source(path, no_links_below=containing(path, run_folders))
+        except CommandError as problem:
+            if refused is None:
+                raise
+            refused.append(str(problem))
+            continue
         try:
             kept = keep(source, scan, budget, progress)
         finally:

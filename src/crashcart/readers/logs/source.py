@@ -7,25 +7,23 @@ not an error here: a compressed file that was cut short gives what it still hold
 from __future__ import annotations
 
 import codecs
-import os
-import stat
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
+from crashcart.decompression import decompressor_for, unpacked
 from crashcart.errors import CommandError
+from crashcart.regular_files import RefusedFileError, open_input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from queue import Queue
 
 __all__ = ["Source", "open_source"]
 
 _SNIFF = 4096
-_PACKED = 32 << 10  # compressed bytes at a time: text that shrank a thousandfold still fits
 _AHEAD = 4
 _PATIENCE = 1.0
 _ARCHIVES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x04", b"\x89HDF", b"7z\xbc\xaf", b"\x7fELF", b"PAR1")
-_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 
 
 class Source:
@@ -55,7 +53,7 @@ class Source:
 
     def close(self) -> None:
         """Release the file."""
-        if self._stream is not sys.stdin.buffer:
+        if self._stream is not getattr(sys.stdin, "buffer", None):
             self._stream.close()
 
 
@@ -95,7 +93,7 @@ class _Decompressed:
 
     def _inflate(self) -> None:
         try:
-            for piece in self._pieces():
+            for piece in unpacked(self._stream, self._fresh):
                 if self._closed:
                     return
                 if piece:
@@ -103,25 +101,8 @@ class _Decompressed:
             self._ready.put(b"")
         except (EOFError, OSError) as problem:
             self._ready.put(problem)
-
-    def _pieces(self) -> Iterator[bytes]:
-        machine, started = self._fresh(), False
-        while packed := self._stream.read(_PACKED):
-            while packed:
-                if machine.eof:
-                    if not packed.strip(b"\0"):
-                        break
-                    machine = self._fresh()
-                started = True
-                try:
-                    yield machine.decompress(packed)
-                except Exception as problem:  # each library has an error class of its own
-                    message = f"the compressed data is damaged: {problem}"
-                    raise EOFError(message) from problem
-                packed = machine.unused_data if machine.eof else b""
-        if started and not machine.eof:
-            message = "the compressed file ends early"
-            raise EOFError(message)
+        except Exception as problem:  # noqa: BLE001 - whoever reads waits for an answer of this thread
+            self._ready.put(EOFError(f"it cannot be unpacked ({problem!r})"))
 
     def close(self) -> None:
         self._closed = True
@@ -175,23 +156,20 @@ class _Resumed:
         self._stream.close()
 
 
-def open_source(path: str) -> Source:
+def open_source(path: str, *, no_links_below: str | None = None) -> Source:
     """Open a log by path, or standard input for ``-``; raises ``CommandError`` with a sentence where that is impossible."""
     if path == "-":
+        if sys.stdin is None:
+            raise CommandError("Standard input is closed.")
         return _wrapped("standard input", sys.stdin.buffer, None)
     try:
-        status = os.stat(path)
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or str(problem)
-        raise CommandError(f"{path}: {reason}.") from None
-    regular = stat.S_ISREG(status.st_mode)
-    if not regular and not path.startswith(_PIPES):
-        raise CommandError(f"{path} is not a file (a pipe or device): pipe its text into `crashcart why -` instead.")
-    try:
-        stream = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by Source.close
+        stream, size = open_input(path, no_links_below=no_links_below)
     except OSError as problem:
-        raise CommandError(f"{path}: {problem.strerror}.") from None
-    return _wrapped(path, stream, status.st_size if regular else None)
+        if not isinstance(problem, RefusedFileError):
+            raise CommandError(f"{path}: {problem.strerror or problem}.") from None
+        how = " Pipe its text into `crashcart why -` instead." if problem.reason.endswith("not a file") else ""
+        raise CommandError(f"{problem}.{how}") from None
+    return _wrapped(path, stream, size)
 
 
 def _wrapped(name: str, raw: Any, size: int | None) -> Source:  # noqa: ANN401 - FileIO or BufferedReader
@@ -202,7 +180,7 @@ def _wrapped(name: str, raw: Any, size: int | None) -> Source:  # noqa: ANN401 -
     if first.startswith(_ARCHIVES):
         raise CommandError(f"{name} is an archive or a checkpoint, not a log: name its folder, or the log of the run.")
     stream: Any = _Resumed(first, raw)
-    machine = _decompressor(first)
+    machine = decompressor_for(first)
     if machine is not None:
         raw.seek(0) if size is not None else None
         stream = _Decompressed(raw if size is not None else _Readable(stream), machine)  # type: ignore[arg-type]
@@ -236,47 +214,6 @@ class _Readable:
 
     def close(self) -> None:
         self._stream.close()
-
-
-def _decompressor(first: bytes) -> Callable[[], Any] | None:
-    if first.startswith(b"\x1f\x8b"):
-        return _gzip_machine()
-    if first.startswith(b"BZh"):
-        import bz2
-
-        return bz2.BZ2Decompressor
-    if first.startswith(b"\xfd7zXZ\x00"):
-        import lzma
-
-        return lzma.LZMADecompressor
-    if first.startswith(b"\x28\xb5\x2f\xfd"):
-        return _zstd_machine()
-    return None
-
-
-def _gzip_machine() -> Callable[[], Any]:
-    try:
-        from isal import isal_zlib
-    except ImportError:
-        import zlib
-
-        return lambda: zlib.decompressobj(31)
-    return lambda: isal_zlib.decompressobj(31)
-
-
-def _zstd_machine() -> Callable[[], Any]:
-    try:
-        import zstandard
-    except ImportError:
-        try:
-            from compression import zstd  # type: ignore[import-not-found]
-        except ImportError:
-            raise CommandError(
-                "This log is zstd-compressed: `pip install zstandard`, or `zstdcat LOG | crashcart why -`."
-            ) from None
-        machine: Callable[[], Any] = zstd.ZstdDecompressor
-        return machine
-    return lambda: zstandard.ZstdDecompressor().decompressobj()
 
 
 def _wide_encoding(first: bytes) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import NotLooked
 from crashcart.readers.machine.reading import Reading, fact_of
+from crashcart.regular_files import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,9 +96,6 @@ def runs_here(case: Case) -> bool:
 def _script(where: str) -> str:
     path = where.rsplit(":", 1)[0]
     try:
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                return file.read(1 << 20).decode("utf-8", "replace")
+        return read_start(path, 1 << 20).decode("utf-8", "replace")
     except OSError:
-        pass
-    return ""
+        return ""

@@ -15,6 +15,7 @@ from crashcart.numbers import to_count
 from crashcart.readers.machine import runs_here
 from crashcart.readers.machine.groups import folders_of, tightest
 from crashcart.readers.machine.reading import number_in, text_of
+from crashcart.regular_files import read_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ __all__ = ["host_facts"]
 
 SHARED = "/dev/shm"  # noqa: S108 - where loaders hand batches over
 _KIB = 1024
+_SCRIPT = 1 << 20
 
 
 def host_facts(case: Case) -> Iterator[Fact]:
@@ -59,8 +61,8 @@ def host_facts(case: Case) -> Iterator[Fact]:
 def _line(path: str, text: str) -> str:
     """Where a script says something."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return next((f"{path}:{number}" for number, line in enumerate(file, 1) if text in line), "")
+        lines = read_start(path, _SCRIPT).decode("utf-8", "replace").split("\n")
+        return next((f"{path}:{number}" for number, line in enumerate(lines, 1) if text in line), "")
     except OSError:
         return ""
 

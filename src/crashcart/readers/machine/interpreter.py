@@ -14,6 +14,8 @@ import shlex
 import shutil
 from typing import TYPE_CHECKING
 
+from crashcart.regular_files import read_start
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -132,7 +134,6 @@ def _added(folder: str) -> Iterator[str]:
 
 def _text(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+        return read_start(path, _LONGEST).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -44,7 +44,7 @@ def room_facts(case: Case, program: Program, base: str) -> Iterator[Fact]:
         output is not None
         and isinstance(output.value, str)
         and output.value
-        and not re.search(r"://|[$*{}<>]", output.value)
+        and not re.search(r"://|[$*{}<>\0]", output.value)
     ):
         folder = os.path.join(base, os.path.expanduser(output.value))
         seen = _aside(lambda: _room(folder))

@@ -5,14 +5,15 @@ Step of death, in this order: the log, the trainer's state, wandb's summary, tfe
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
 from crashcart.checkpoints.steps import named_step
+from crashcart.documents import load_json
 from crashcart.model import Evidence, NotLooked
-from crashcart.numbers import json_int, to_count
+from crashcart.numbers import to_count
 from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
+from crashcart.regular_files import read_whole
 from crashcart.schedule import meeting
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe", "traces"]
 
+_LARGEST_STATE = 16 << 20
 _NAMES = {"save": "saving a checkpoint", "sample": "sampling", "eval": "evaluation", "log": "logging"}
 
 
@@ -50,8 +52,7 @@ def _take(step: int | None, says: str, survivor: Survivor, steps: list[int], not
 
 def _trainer_step(path: str) -> int | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            step = json.loads(file.read(8 << 20), parse_int=json_int).get("global_step")
+        step = load_json(read_whole(path, _LARGEST_STATE)).get("global_step")
     except (OSError, ValueError, AttributeError):
         return None
     return to_count(step)

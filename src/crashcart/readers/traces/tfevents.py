@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 
 from crashcart.numbers import to_float
 from crashcart.record import field, record
+from crashcart.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,7 @@ __all__ = ["Tail", "tfevents_last"]
 MAX_READ = 4 << 20
 MAX_RECORD = 1 << 20
 MAX_TAGS = 500
+MAX_TRIED = 100_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
@@ -55,7 +57,7 @@ def tfevents_last(path: str | os.PathLike[str], *, keep: int = 5) -> Tail:
     """Read the last step, its wall time, and the last values of every scalar; raises OSError like open."""
     kept: dict[str, deque[tuple[int, float]]] = {}
     step, wall_time, records = None, None, 0
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         framing = _Framing(file)
         for data in framing.records():
             records += 1
@@ -83,6 +85,9 @@ class _Framing:
                 self.ending = f"cut off or damaged at byte {at} of {size}"
                 return
             length = struct.unpack("<Q", head[:8])[0]
+            if at + 12 + length + 4 > size:
+                self.ending = f"cut off inside a record at byte {at} of {size}"
+                return
             if length > MAX_RECORD:  # an image or a graph
                 self._file.seek(at + 12 + length + 4)
                 continue
@@ -99,9 +104,10 @@ class _Framing:
         """Find the first place at or after ``start`` where a record begins."""
         self._file.seek(start)
         block = self._file.read(MAX_READ)
-        at = block.find(b"\0\0\0\0\0")
-        while at >= 0:
+        at, tried = block.find(b"\0\0\0\0\0"), 0
+        while at >= 0 and tried < MAX_TRIED:
             for head in range(max(0, at - 3), min(at, len(block) - 12) + 1):
+                tried += 1
                 if struct.unpack("<I", block[head + 8 : head + 12])[0] == _masked(block[head : head + 8]):
                     return start + head
             at = block.find(b"\0\0\0\0\0", at + 1)

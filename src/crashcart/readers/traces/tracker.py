@@ -17,11 +17,12 @@ null``. ::
 
 from __future__ import annotations
 
-import json
 import os
 
-from crashcart.numbers import json_int, to_count, to_float, to_int
+from crashcart.documents import load_json
+from crashcart.numbers import to_count, to_float, to_int
 from crashcart.record import field, record
+from crashcart.regular_files import names_in, read_end, read_start
 
 __all__ = ["MlRun", "WandbSummary", "mlrun_status", "wandb_summary"]
 
@@ -60,8 +61,8 @@ class MlRun:
 def wandb_summary(path: str | os.PathLike[str]) -> WandbSummary | None:
     """Read ``wandb-summary.json``; None when it is not one (too large, cut off, not an object)."""
     try:
-        content = json.loads(_limited(path), parse_int=json_int)
-    except (ValueError, RecursionError):
+        content = load_json(_limited(path))
+    except ValueError:
         return None
     if not isinstance(content, dict):
         return None
@@ -89,11 +90,7 @@ def mlrun_status(path: str | os.PathLike[str]) -> MlRun | None:
 def _metrics(folder: str) -> dict[str, tuple[int, float]]:
     found: dict[str, tuple[int, float]] = {}
     inner = os.path.join(folder, "metrics")
-    try:
-        names = sorted(os.listdir(inner))[:MAX_METRICS]
-    except OSError:
-        return found
-    for name in names:
+    for name in names_in(inner)[:MAX_METRICS]:
         value = _last_value(os.path.join(inner, name))
         if value is not None:
             found[name] = value
@@ -102,9 +99,7 @@ def _metrics(folder: str) -> dict[str, tuple[int, float]]:
 
 def _last_value(path: str) -> tuple[int, float] | None:
     try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - 512))
-            lines = file.read(512).decode("ascii", "replace").splitlines()
+        lines = read_end(path, 512)[0].decode("ascii", "replace").splitlines()
     except OSError:
         return None
     for line in reversed(lines):
@@ -116,8 +111,7 @@ def _last_value(path: str) -> tuple[int, float] | None:
 
 
 def _limited(path: str | os.PathLike[str]) -> str:
-    with open(path, "rb") as file:
-        content = file.read(MAX_BYTES + 1)
+    content = read_start(path, MAX_BYTES + 1)
     return content.decode("utf-8", "replace") if len(content) <= MAX_BYTES else ""
 
 
