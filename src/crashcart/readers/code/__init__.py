@@ -12,6 +12,7 @@ import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from crashcart.errors import our_errors
 from crashcart.model import NotLooked
 from crashcart.readers.code.program import without_collecting
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["facts_of"]
 
 NOT_RULES = {"__init__", "source", "program"}
-RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 
 
 def facts_of(program: Program) -> dict[str, list[Fact]]:
@@ -37,13 +37,10 @@ def facts_of(program: Program) -> dict[str, list[Fact]]:
 
 def _seen(rule: Any, program: Program) -> list[Fact]:  # noqa: ANN401 - a module
     """What one rule saw; one that cannot bear a program must not cost the others' answer."""
-    try:
-        return list(rule.look(program))
-    except Exception as problem:
-        if RAISE_OUR_ERRORS:
-            raise
-        program.not_looked.append(NotLooked(rule.__name__, f"crashcart's own error: {problem!r}", "please report it"))
-        return []
+    facts: list[Fact] = []
+    with our_errors(rule.__name__, lambda *told: program.not_looked.append(NotLooked(*told))):
+        facts.extend(rule.look(program))
+    return facts
 
 
 @lru_cache(maxsize=1)
