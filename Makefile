@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs clean
+.PHONY: demo test test-long bench docs clean
 
 # A job that is checked before it starts; then one under `crashcart run`, which dies where a checkpoint and sampling meet.
 demo: $(VENV)/demo
@@ -17,6 +17,12 @@ test: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 3 --dist worksteal
+
+# Generated inputs by the thousand; `make test` tries a sample of them. What fails is left as a file that tells it again.
+INPUTS ?= 20000
+SEED ?= 1
+test-long: $(VENV)/test
+	$(BIN)/python tests/properties/campaign.py $(INPUTS) --seed $(SEED)
 
 # Longer campaigns; their figures go into the notes of a release.
 bench: $(VENV)/test
