@@ -46,6 +46,8 @@ GROWTH_BYTES = 100 << 20  # of the 150 MB that a process may take, 50 are Python
 CODES = {"why": {0, 2}, "check": {0, 1, 2}, "runs": {0}}
 VICTIM = b"somebody else's file\n"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_RANKS = re.compile(rb"rank|nccl|gloo|c10d|collective|torchrun|elastic|worker|pid=|node", re.IGNORECASE)
+_LOOK_BACK, _LOOK_AHEAD = 60, 5
 _HIDDEN = "[hidden]"
 
 
@@ -253,36 +255,62 @@ def _traceback(problem: BaseException) -> str:
     return "".join(traceback.format_exception(problem)[-6:])[-1500:]
 
 
-def _cause(paths: Sequence[str]) -> str:
+class _Answer(NamedTuple):
+    """The first finding of a log, and the lines that it quotes."""
+
+    cause: str
+    lines: list[int]
+
+
+def _answer(paths: Sequence[str]) -> _Answer:
     outcome = _call(["why", "--json", *paths])
     if outcome.problem is not None or outcome.code != 0:
-        return f"code {outcome.code}"
+        return _Answer(f"code {outcome.code}", [])
     findings = json.loads(outcome.out)["findings"]
-    return f"{findings[0]['cause']} ({findings[0]['role']})" if findings else "nothing"
+    if not findings:
+        return _Answer("nothing", [])
+    quoted = [item["where"].rpartition(":")[2] for item in findings[0]["evidence"]]
+    lines = [int(line) for line in quoted if line.isdigit()]
+    return _Answer(f"{findings[0]['cause']} ({findings[0]['role']})", lines)
 
 
-def _cut(text: bytes) -> tuple[bytes, bytes]:
-    """In two at a line that begins something of its own: nothing is torn in the middle, as by logrotate between two writes."""
+def _cut(text: bytes, quoted: list[int]) -> list[bytes]:
+    """In two, as by logrotate, but not among the lines that belong to the answer: readers look up to 60 lines back.
+
+    Nor where a log starts anew: of two files nobody knows that they are one after the other.
+    """
     lines = text.splitlines(keepends=True)
-    places = [
-        at
-        for at in range(1, len(lines))
-        if lines[at][:1] not in b" \t|+}]" and not lines[at - 1].startswith((b" ", b"Traceback", b"\n"))
+    far = [
+        at for at in range(1, len(lines)) if not quoted or at < min(quoted) - _LOOK_BACK or at > max(quoted) + _LOOK_AHEAD
     ]
-    at = places[len(places) // 2] if places else len(lines)
-    return b"".join(lines[:at]), b"".join(lines[at:])
+    places = [
+        at for at in far if lines[at][:1] not in b" \t|+}]" and not lines[at - 1].startswith((b" ", b"Traceback", b"\n"))
+    ]
+    if not places or read_logs(["train.log"]).attempts:
+        return [text]
+    at = places[len(places) // 2]
+    return [b"".join(lines[:at]), b"".join(lines[at:])]
 
 
-spellings: dict[str, Callable[[bytes], list[bytes]]] = {
-    "crlf": lambda text: [text.replace(b"\n", b"\r\n")],
-    "bom": lambda text: [b"\xef\xbb\xbf" + text],
-    "ansi": lambda text: [b"".join(b"\x1b[32m" + line + b"\x1b[0m\n" for line in text[:-1].split(b"\n"))],
-    "rank prefix": lambda text: [b"".join(b"[rank0]: " + line + b"\n" for line in text[:-1].split(b"\n"))],
-    "tee prefix": lambda text: [b"".join(b"[default0]:" + line + b"\n" for line in text[:-1].split(b"\n"))],
-    "gz": lambda text: [gzip.compress(text)],
-    "utf-16": lambda text: [text.decode().encode("utf-16")],
-    "cut": lambda text: list(_cut(text)),
-    "no last newline": lambda text: [text.rstrip(b"\n")],
+def _each_line(text: bytes, before: bytes, after: bytes = b"") -> list[bytes]:
+    return [b"".join(before + line + after + b"\n" for line in text[:-1].split(b"\n"))]
+
+
+def _with_rank(text: bytes, prefix: bytes) -> list[bytes]:
+    """Lines of one rank; where the log itself speaks of ranks, that would be news."""
+    return [text] if _RANKS.search(text) else _each_line(text, prefix)
+
+
+spellings: dict[str, Callable[[bytes, list[int]], list[bytes]]] = {
+    "crlf": lambda text, _: [text.replace(b"\n", b"\r\n")],
+    "bom": lambda text, _: [b"\xef\xbb\xbf" + text],
+    "ansi": lambda text, _: _each_line(text, b"\x1b[32m", b"\x1b[0m"),
+    "rank prefix": lambda text, _: _with_rank(text, b"[rank0]: "),
+    "tee prefix": lambda text, _: _with_rank(text, b"[default0]:"),
+    "gz": lambda text, _: [gzip.compress(text)],
+    "utf-16": lambda text, _: [text.decode().encode("utf-16")],
+    "cut": _cut,
+    "no last newline": lambda text, _: [text.rstrip(b"\n")],
 }
 
 
@@ -291,20 +319,18 @@ def _differences(tried: Input, folder: Path) -> Iterator[Failure]:
     text = tried.files.get("train.log")
     if not isinstance(text, bytes) or not text.strip():
         return
-    expected = _cause(["train.log"])
-    for name in tried.spelled:
-        if name == "cut" and read_logs(["train.log"]).attempts:
-            continue  # of two files nobody knows that they are one after the other
+    expected = _answer(["train.log"])
+    for name in tried.spelled if not expected.cause.startswith("code") else ():
         inner = folder / "files" / name.replace(" ", "-")
         inner.mkdir(exist_ok=True)
         paths = []
-        for number, part in enumerate(spellings[name](text)):
+        for number, part in enumerate(spellings[name](text, expected.lines)):
             path = inner / f"train-part-{'ab'[number]}.log{'.gz' if name == 'gz' else ''}"
             path.write_bytes(part)
             paths.append(str(path))
-        found = _cause(paths)
-        if found != expected:
-            yield Failure(f"differs:{name}", f"{expected} became {found}")
+        found = _answer(paths)
+        if found.cause != expected.cause:
+            yield Failure(f"differs:{name}", f"{expected.cause} became {found.cause}")
 
 
 def _patches(tried: Input, folder: Path) -> Iterator[Failure]:
