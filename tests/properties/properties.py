@@ -340,8 +340,10 @@ def _patches(tried: Input, folder: Path) -> Iterator[Failure]:
     if outcome.problem is not None or outcome.code not in {0, 1}:
         return
     diffs = [fix["diff"] for finding in json.loads(outcome.out)["findings"] for fix in finding["fixes"] if fix["diff"]]
+    texts = [content.decode("utf-8", "replace") for content in tried.files.values() if isinstance(content, bytes)]
+    shown_whole = not any(_CONTROLS.search(text) or "\ufffd" in text for text in texts)
     for diff in dict.fromkeys(diffs):
-        if _HIDDEN not in diff:
+        if shown_whole and _HIDDEN not in diff:  # what is left out of every output is left out of a diff
             done = subprocess.run(
                 ["git", "apply", "--check", "-p1", "-"], input=diff.encode("utf-8", "surrogateescape"), capture_output=True, check=False, cwd=folder / "files",
                 env={**os.environ, "GIT_DIR": "/nowhere", "GIT_CEILING_DIRECTORIES": str(folder)},

@@ -11,6 +11,7 @@ WAITING = (
     "error:ValueError@*",
     "error:OverflowError@*",
     "error:AttributeError@readers/job/config.py:*",
+    "error:KeyError@readers/job/config.py:*",
     # Regular files only, bounded reading and depth; run folders never written through links.
     "hang",
     "memory",

@@ -25,6 +25,7 @@ _WORDS = frozenset({
 _LISTS_OF_WORDS = frozenset({"frames", "because", "argv", "reached"})
 _LISTS_OF_NUMBERS = frozenset({"rates", "waiting", "samples", "shape"})
 _LISTS_OF_TABLES = frozenset({"fields", "left", "locals"})
+_TABLES = frozenset({"machine", "git", "environment"})
 _COUNTS = ("steps", "nonfinite", "train_batches", "eval_batches", "checkpoints", "beats", "own_errors")
 _PLACES = ("pid", "phase", "rank", "local_rank", "world_size", "worker", "restart")
 _LONGEST, _MOST = 8000, 400
@@ -108,6 +109,8 @@ def _sound(name: str, value: Any, *, large: bool = False) -> Any:  # noqa: ANN40
         return [one for one in value[:_MOST] if finite(one) is not None] if isinstance(value, list) else None
     if name in _LISTS_OF_TABLES:
         return [event_details(one) for one in value[:_MOST] if isinstance(one, dict)] if isinstance(value, list) else None
+    if name in _TABLES and not isinstance(value, dict):
+        return None
     if isinstance(value, (dict, list)):
         return value if large or len(value) <= _MOST else None
     if isinstance(value, str):
