@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Found", "campaign"]
 
 AT_ONCE = 200  # inputs of one worker
-PATIENCE = 60.0  # seconds for one call; the limit on its CPU time comes long before, also on a busy machine
+PATIENCE = 40.0  # seconds for one call; the limit on its CPU time comes long before, also on a busy machine
 SMALLER_SECONDS = 15.0
 _ANOTHER = 1 << 40  # from the seed of a worker to that of the one which takes its place
 _CODES = ("0", "1", "137", "-9", "139", "143", "255", "256", "-65")

@@ -14,7 +14,7 @@ from waiting import is_waiting
 from crashcart.errors import DEBUG
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
-SAMPLE = {"log": 30, "kernel": 20, "spelling": 30, "job": 15, "plan": 25, "run": 20, "checkpoint": 25}
+SAMPLE = {"log": 25, "kernel": 12, "spelling": 20, "job": 12, "plan": 20, "run": 15, "checkpoint": 20}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -10,6 +10,10 @@ WAITING = (
     # Text from outside that becomes a number.
     "error:ValueError@*",
     "error:OverflowError@*",
+    "schema:$.runs[[]N[]].started: 'inf' *",
+    "schema:$.runs[[]N[]].started: 'nan' *",
+    "schema:$.runs[[]N[]].ended: 'inf' *",
+    "schema:$.runs[[]N[]].ended: 'nan' *",
     "error:AttributeError@readers/job/config.py:*",
     "error:KeyError@readers/job/config.py:*",
     # Regular files only, bounded reading and depth; run folders never written through links.
