@@ -18,9 +18,13 @@ test: $(VENV)/test
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
-# What `make test` has samples of.
+# What `make test` has samples of: the other variants of slow tests, and generated inputs by the thousand. An input that fails is left
+# as a file that tells it again.
+INPUTS ?= 20000
+SEED ?= 1
 test-long: $(VENV)/test
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m long
+	$(BIN)/python tests/properties/campaign.py $(INPUTS) --seed $(SEED)
 
 # Longer campaigns; their figures go into the notes of a release.
 bench: $(VENV)/test

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from crashcart import engine
-from crashcart.readers import code, plan
+from crashcart.errors import DEBUG
+from crashcart.readers import plan
 
 os.environ.pop("PYTHONUNBUFFERED", None)  # the jobs of the tests write as programs do
+# Every process that a test starts inherits this: our own errors are raised there, and written here, whoever hides the exit.
+OUR_ERRORS = Path(tempfile.mkdtemp(prefix="crashcart-errors-")) / "errors.txt"
+os.environ[DEBUG] = str(OUR_ERRORS)
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 
 @pytest.fixture(autouse=True)
-def _our_errors_fail_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "RAISE_OUR_ERRORS", True)
-    monkeypatch.setattr(code, "RAISE_OUR_ERRORS", True)
+def _our_errors_fail_the_test() -> Iterator[None]:
+    OUR_ERRORS.unlink(missing_ok=True)
+    yield
+    assert not OUR_ERRORS.exists(), OUR_ERRORS.read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +65,7 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(OUR_ERRORS.parent, ignore_errors=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,19 +48,7 @@ def sections() -> list[Section]:
 @pytest.mark.parametrize("section", sections(), ids=lambda section: f"{section.file}: {section.title}")
 def test_case(section: Section, tmp_path: Path) -> None:
     """What the case file says is what `why` says."""
-    for kind in INPUTS:
-        for name, body in section.of(kind):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(body, encoding="utf-8")
-    diagnosis = crashcart.why(
-        [str(tmp_path / name) for name, _ in section.of("log")] or [str(tmp_path)],
-        command=next((body.strip() for _, body in section.of("command")), None),
-        configs=[str(tmp_path / name) for name, _ in section.of("config")],
-        scripts=[str(tmp_path / name) for name, _ in section.of("script")],
-        exit_code=next((int(body) for _, body in section.of("exit")), None),
-        kernel_log=next((str(tmp_path / name) for name, _ in section.of("kernel")), None),
-        look_around=not section.of("log"),
-    )
+    diagnosis = crashcart.why(**written(section, tmp_path))
     expected = "".join(body for _, body in section.of("expect")).split("\n")
     named = [finding.cause for finding in diagnosis.findings]
     blamed = [finding.cause for finding in diagnosis.findings if finding.role == "cause"]
@@ -70,6 +59,24 @@ def test_case(section: Section, tmp_path: Path) -> None:
         assert not blamed
     for name, body in section.of("after"):
         assert _patched(diagnosis, tmp_path, name) == body
+
+
+def written(section: Section, folder: Path) -> dict[str, Any]:
+    """Write the inputs of a section into a folder; what to ask `why`."""
+    folder.mkdir(exist_ok=True)
+    for kind in INPUTS:
+        for name, body in section.of(kind):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(body, encoding="utf-8")
+    return {
+        "paths": [str(folder / name) for name, _ in section.of("log")] or [str(folder)],
+        "command": next((body.strip() for _, body in section.of("command")), None),
+        "configs": [str(folder / name) for name, _ in section.of("config")],
+        "scripts": [str(folder / name) for name, _ in section.of("script")],
+        "exit_code": next((int(body) for _, body in section.of("exit")), None),
+        "kernel_log": next((str(folder / name) for name, _ in section.of("kernel")), None),
+        "look_around": not section.of("log"),
+    }
 
 
 def _patched(diagnosis: crashcart.model.Diagnosis, folder: Path, name: str) -> str:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import Missing
 from crashcart.log import Log
+from crashcart.model import NotLooked
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
     from crashcart.checkpoints import Checkpoint
     from crashcart.flight import Flight
-    from crashcart.model import Evidence, Fact, NotLooked
+    from crashcart.model import Evidence, Fact
 
 __all__ = ["Case", "ExitStatus", "KernelEvent"]
 
@@ -68,6 +69,10 @@ class Case:
     seen: dict[str, list[Fact]] = field(default_factory=dict)
     ignored: dict[str, frozenset[str]] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
+
+    def could_not_look(self, what: str, why: str, how: str = "") -> None:
+        """Note something that could not be looked at."""
+        self.not_looked.append(NotLooked(what, why, how))
 
     def all(self, name: str) -> list[Fact]:
         """Every fact of that name that code, data or machine gave."""

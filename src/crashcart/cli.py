@@ -8,6 +8,7 @@ import sys
 __all__ = ["main"]
 
 _LONGEST_SIZE = 6  # digits
+SOFTWARE = 70  # EX_SOFTWARE of sysexits.h: 1 and 2 are answers of the verbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def _keep_to_ourselves() -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    from crashcart.arguments import parser
+    from crashcart.arguments import OUR_OWN_FAILURE, parser
 
     main_parser = parser()
     options = main_parser.parse_args(arguments)
@@ -66,6 +67,16 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _complain("the input is nested too deeply to be read.", 2)
     except (OSError, MemoryError) as problem:
         return _complain(f"{str(problem) or 'there is not enough memory for this input'}.", 2)
+    except Exception as problem:
+        from crashcart.errors import DEBUG, is_debugged, place_of, record_error
+
+        if is_debugged():
+            record_error(problem)
+            raise
+        sentence = (
+            f"this is an error of crashcart's own, {place_of(problem)}: please report it. {DEBUG}=1 shows the details."
+        )
+        return _complain(sentence, OUR_OWN_FAILURE if options.verb == "run" else SOFTWARE)
 
 
 def _forget_odd_sizes() -> None:

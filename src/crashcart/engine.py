@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deaths import first, stopped_first, whole
 from crashcart.ending import died_after, ending_of, stage_reports
-from crashcart.errors import Missing
+from crashcart.errors import Missing, our_errors
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
 from crashcart.places import place_sign
@@ -29,16 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Level, Role, Strength
+    from crashcart.model import Experiment, Level, Role, Strength
 
-__all__ = ["CONTRIBUTING", "WEIGHT", "asked", "examine"]
+__all__ = ["CONTRIBUTING", "WEIGHT", "asked", "examine", "remedies"]
 
 WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
 TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
 EACH_FURTHER_SIGN = 0.03
 GENERAL = 2
 UNSETTLED = frozenset({"unknown", "running"})
-RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
 _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
@@ -110,7 +109,9 @@ class _Asked:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.lines = _Lines(case.log)
-        self.stacks = stack_signs(case.log)
+        self.stacks: dict[str, list[Sign]] = {}
+        with our_errors("the innermost frames", case.could_not_look):
+            self.stacks = stack_signs(case.log)
         self._missing: dict[str, list[str]] = {}
         self._alive: dict[int, bool] = {}
 
@@ -162,15 +163,23 @@ class _Asked:
 def asked(cause: Cause, ask: Callable[[Case], Iterable[Sign]], case: Case) -> list[Sign]:
     """What one part of a cause says; one cause that is wrong about one case must not cost the others' answer."""
     signs: list[Sign] = []
-    try:
+    with our_errors(cause.id, case.could_not_look):
         signs.extend(ask(case))
-    except Missing:
-        raise
-    except Exception as problem:
-        if RAISE_OUR_ERRORS:
-            raise
-        case.not_looked.append(NotLooked(cause.id, f"crashcart's own error: {problem!r}", "please report it"))
     return signs
+
+
+def remedies(cause: Cause, case: Case, resolve: Callable[[Fix], Fix]) -> tuple[Fix, ...]:
+    """The fixes of a cause for a case, as far as they could be worked out."""
+    fixes: list[Fix] = []
+    with our_errors(f"{cause.id} (fixes)", case.could_not_look):
+        fixes.extend(resolve(fix) for fix in cause.fix(case))
+    return tuple(fixes)
+
+
+def _experiment(cause: Cause, case: Case) -> Experiment | None:
+    with our_errors(f"{cause.id} (experiment)", case.could_not_look):
+        return cause.settle(case)
+    return None
 
 
 class _Lines:
@@ -235,8 +244,10 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]
-    if settled and told[0].cause.breadth != GENERAL and (place := place_sign(case, findings[0].signs)) is not None:
-        findings[0] = replace(findings[0], signs=(*findings[0].signs, place))
+    if settled and told[0].cause.breadth != GENERAL:
+        with our_errors("the place in the code", case.could_not_look):
+            place = place_sign(case, findings[0].signs)
+            findings[0] = replace(findings[0], signs=(*findings[0].signs, *([place] if place is not None else [])))
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
@@ -275,14 +286,14 @@ def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first:
         strength=one.strength,
         score=round(one.score, 2),
         signs=tuple(one.signs),
-        fixes=tuple(resolve(fix) for fix in one.cause.fix(case)),
-        experiment=one.cause.settle(case),
+        fixes=remedies(one.cause, case, resolve),
+        experiment=_experiment(one.cause, case),
     )
 
 
 def _unknown(case: Case, *, bad: bool) -> Finding:
     cause = next(cause for cause in causes() if cause.id == UNKNOWN)
-    signs = [sign for part in cause.parts.values() for sign in part(case)]
+    signs = [sign for part in cause.parts.values() for sign in asked(cause, part, case)]
     return Finding(
         cause=cause.id,
         title=cause.title,
@@ -291,7 +302,7 @@ def _unknown(case: Case, *, bad: bool) -> Finding:
         strength=signs[0].strength if signs else "weak",
         score=0.0,
         signs=tuple(signs),
-        fixes=tuple(cause.fix(case)),
+        fixes=remedies(cause, case, lambda fix: fix),
         experiment=cause.experiment,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, causes
-from crashcart.engine import CONTRIBUTING, WEIGHT, asked
+from crashcart.engine import CONTRIBUTING, WEIGHT, asked, remedies
 from crashcart.errors import Missing
 from crashcart.model import Diagnosis, Ending, Evidence, Finding, RuledOut, Sign
 from crashcart.numbers import to_count
@@ -117,7 +117,7 @@ def _findings(cause: Cause, signs: Iterable[Sign], case: Case, resolve: Callable
     opposed = by_level.pop("against", [])
     if not by_level:
         return
-    fixes = [resolve(fix) for fix in cause.fix(case)]
+    fixes = remedies(cause, case, resolve)
     claimed: dict[Strength, list[Sign]] = {each: by_level[each] for each in LEVELS if each in by_level and each != "weak"}
     for strength, level in LEVELS.items():
         if strength not in by_level:

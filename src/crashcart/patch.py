@@ -2,7 +2,8 @@
 
 An edit replaces one span, so comments, order and quotes survive; a config that is loaded and dumped again would lose them.
 Nothing is trusted: after each edit the file is read again as its program reads it, the setting must then have the new value,
-and a script must still be the same commands. Numbers are written so that PyYAML reads them as numbers: half of ``1e-4`` is
+and a script must still be the same commands. Edits that a cause made itself are dropped where the file could be parsed before
+and not after. Numbers are written so that PyYAML reads them as numbers: half of ``1e-4`` is
 ``5.0e-05``, never ``5e-05``, which it takes for a string. Nothing here writes a file; ``apply`` returns the new texts.
 """
 
@@ -38,10 +39,13 @@ __all__ = ["apply", "difference", "resolve"]
 
 RELATIVE = {"half": 0.5, "quarter": 0.25, "double": 2, "zero": 0}
 NOTHING = object()
+_CONFIGS = (".json", ".toml", ".yaml", ".yml")
 
 
 def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
     """The fix with its settings turned into edits with a diff, arguments and variables, as far as the facts allow."""
+    if fix.edits and not _keeps_files_readable(fix.edits):
+        fix = replace(fix, edits=(), diff="", safety="by-hand")
     edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
     for name, wanted in fix.settings.items():
         fact = _fact(name, facts)
@@ -58,6 +62,24 @@ def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
             arguments.update({spelling: _shell_text(value)} if spelling else {})
     diff = difference(edits) if edits else fix.diff
     return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
+
+
+def _keeps_files_readable(edits: Iterable[Edit]) -> bool:
+    """Whether every file that could be parsed before can be parsed after."""
+    return all(_parses(path, new) or not _parses(path, text_of(path)) for path, new in apply(edits).items())
+
+
+@lru_cache(maxsize=64)
+def _parses(path: str, text: str) -> bool:
+    suffix = os.path.splitext(path)[1].lower()
+    try:
+        if suffix == ".py":
+            ast.parse(text)
+        elif suffix in _CONFIGS:
+            read_config_text(text, path)
+    except (CommandError, ValueError, SyntaxError, RecursionError):
+        return False
+    return True
 
 
 def _takes_flags(facts: Mapping[str, Fact]) -> bool:

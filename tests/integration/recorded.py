@@ -8,6 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+from crashcart.errors import DEBUG
 from crashcart.report.terminal import text
 from crashcart.verbs.why import why
 
@@ -29,7 +30,11 @@ def ran(folder: Path, program: str, *before: str, name: str = "train.py", **more
 
 def recorded(folder: Path, *command: str, **more: str) -> Diagnosis:
     """What is said of a command that has run to its end."""
-    plain = {variable: value for variable, value in os.environ.items() if not variable.startswith("CRASHCART_")}
+    plain = {
+        variable: value
+        for variable, value in os.environ.items()
+        if not variable.startswith("CRASHCART_") or variable == DEBUG
+    }
     runs = folder / "runs"
     subprocess.run(
         [*CRASHCART, "--", *command],

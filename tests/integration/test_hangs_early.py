@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from recorded import TORCHRUN
 
+from crashcart.errors import DEBUG
 from crashcart.report.terminal import headline
 from crashcart.verbs.why import why
 
@@ -61,7 +62,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def begin(code: str, *launcher: str, flags: tuple[str, ...] = (), **more: str) -> subprocess.Popen[bytes]:
         (tmp_path / "train.py").write_text(textwrap.dedent(code))
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("CRASHCART_")}
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("CRASHCART_") or name == DEBUG}
         command = [sys.executable, "-m", "crashcart", "run", "--grace", "2", *flags, "--", *(launcher or (sys.executable,))]
         job = subprocess.Popen(
             [*command, "train.py"],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from crashcart.errors import DEBUG
 from crashcart.report.terminal import text
 from crashcart.verbs.why import why
 
@@ -84,7 +85,11 @@ def ran(folder: Path, script: str, *flags: str, **environment: str) -> tuple[Dia
         (folder / name).write_text(textwrap.dedent(program))
     (folder / "evaluate.py").write_text("import time\ntime.sleep(1.2)\n")
     (folder / "job.sh").write_text(script.replace("PYTHON", sys.executable).replace("TORCHRUN", TORCHRUN) + "\n")
-    plain = {variable: value for variable, value in os.environ.items() if not variable.startswith("CRASHCART_")}
+    plain = {
+        variable: value
+        for variable, value in os.environ.items()
+        if not variable.startswith("CRASHCART_") or variable == DEBUG
+    }
     out, errors = folder / "out.txt", folder / "errors.txt"
     with out.open("wb") as stdout, errors.open("wb") as stderr:  # no pipes: what outlives the job would keep them open
         done = subprocess.run(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crashcart.case import Case
+from crashcart.errors import DEBUG
 from crashcart.fitness import graded
 from crashcart.model import Evidence, Fact
 from crashcart.readers import plan
@@ -291,6 +292,7 @@ def test_a_job_that_was_named_is_joined_with_this_machine_and_a_folder_of_jobs_i
 
 
 def test_what_a_machine_of_another_kind_cannot_tell_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DEBUG)
     monkeypatch.setattr("crashcart.readers.machine.memory.look", lambda: 1 / 0)
     case = Case(before=True, facts={fact.name: fact for fact in read_command("python train.py")})
     machine_facts(case)

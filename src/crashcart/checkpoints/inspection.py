@@ -14,6 +14,7 @@ from crashcart.checkpoints.model import Checkpoint, Look, Part, Problem, Verdict
 from crashcart.checkpoints.one_file import look_at_file
 from crashcart.checkpoints.spans import BUDGET_BYTES, Budget
 from crashcart.checkpoints.steps import named_epoch, named_step, step_in
+from crashcart.errors import our_errors
 
 if TYPE_CHECKING:
     import os
@@ -34,14 +35,17 @@ def inspect(path: str | os.PathLike[str], *, deep: bool = True, budget_bytes: in
 
 def inspect_within(path: Path, budget: Budget) -> Checkpoint:
     """Tell whether one checkpoint is whole, spending from a budget that others share."""
-    try:
-        return _inspect(path, budget)
-    except FileNotFoundError:
-        return _absent(path)
-    except OSError as error:
-        return _unreadable(path, f"could not be read: {error.strerror or error}")
-    except Exception as error:  # noqa: BLE001  a damaged checkpoint must not end the look at the others
-        return _unreadable(path, f"our reader stumbled over it ({type(error).__name__}: {error})")
+    if "\0" in str(path):
+        return _unreadable(path, "no file can have this name")
+    problems: list[str] = []
+    with our_errors(path.name, lambda _, why, how: problems.append(f"{why} ({how})")):
+        try:
+            return _inspect(path, budget)
+        except FileNotFoundError:
+            return _absent(path)
+        except OSError as error:
+            return _unreadable(path, f"could not be read: {error.strerror or error}")
+    return _unreadable(path, " ".join(problems))
 
 
 def _inspect(path: Path, budget: Budget) -> Checkpoint:

@@ -14,6 +14,7 @@ from crashcart.checkpoints.spans import Budget, Span, opened
 from crashcart.checkpoints.torch_legacy import look_at_pickle
 from crashcart.checkpoints.torch_zip import look_at_zip
 from crashcart.checkpoints.zip_ends import has_end_record
+from crashcart.errors import our_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,13 @@ _TAR: Final = slice(257, 262)
 
 def look_at_file(path: Path, budget: Budget) -> Look:
     """Check one file; whatever is wrong with it becomes a problem, never an exception."""
+    problems: list[str] = []
+    with our_errors(path.name, lambda _, why, how: problems.append(f"{why} ({how})")):
+        return _look_at_readable(path, budget)
+    return Look("unknown", tuple(Problem("unknown", says) for says in problems))
+
+
+def _look_at_readable(path: Path, budget: Budget) -> Look:
     try:
         with opened(path) as span:
             return _look(span, path.suffix.lower(), budget)
@@ -33,8 +41,6 @@ def look_at_file(path: Path, budget: Budget) -> Look:
         return Look("unknown", (Problem("broken", says),))
     except OSError as error:
         return Look("unknown", (Problem("unknown", f"could not be read: {error.strerror or error}"),))
-    except Exception as error:  # noqa: BLE001  a damaged file must not end the look at the others
-        return Look("unknown", (Problem("unknown", f"our reader stumbled over it ({type(error).__name__}: {error})"),))
 
 
 def _look(span: Span, suffix: str, budget: Budget) -> Look:

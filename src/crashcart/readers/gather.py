@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
-from crashcart.errors import CommandError
+from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
 from crashcart.readers.logs.endings import decoded_exit
@@ -72,17 +72,28 @@ class _Gathering:
         for folder in folders:
             logs += self._look_through(folder, scripts, configs) if folder not in recorded else []
         if recorded:
-            logs += self._read_run(recorded, scripts)
+            with self._part("the recording"):
+                logs += self._read_run(recorded, scripts)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
-        self._read_logs(logs, progress)
-        self._read_job(scripts, configs)
+        with self._part("the log"):
+            self._read_logs(logs, progress)
+        with self._part("the job's command and config"):
+            self._read_job(scripts, configs)
         self._read_exit()
-        self._read_kernel(kernel)
+        with self._part("kernel log"):
+            self._read_kernel(kernel)
         if not self.case.log.lines:
-            self._read_traces()
-        self._read_checkpoints([folder for folder in folders if folder not in recorded])
-        self._describe()
+            with self._part("tracker files"):
+                self._read_traces()
+        with self._part("checkpoints"):
+            self._read_checkpoints([folder for folder in folders if folder not in recorded])
+        with self._part("the schedule"):
+            self._describe()
+
+    def _part(self, what: str) -> our_errors:
+        """One kind of input, of which an error of ours must not cost the others."""
+        return our_errors(what, self.case.could_not_look)
 
     def _read_run(self, folders: list[str], scripts: list[str]) -> list[str]:
         """Folders that ``crashcart run`` made: recording, ending and logs."""

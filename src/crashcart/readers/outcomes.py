@@ -59,9 +59,9 @@ def _row(path: str) -> dict[str, Any]:
     damaged = [f"{name} in run.json" for name in sound.left_out(told)]
     damaged += [f"{name} in exit.json" for name in sound.left_out(exit_told)]
     return {
-        "host": facts.get("host"),
-        "user": facts.get("user"),
-        "command": facts.get("command"),
+        "host": _word(facts.get("host")),
+        "user": _word(facts.get("user")),
+        "command": _word(facts.get("command")),
         "started": _number(facts.get("started")),
         "ended": _number(facts.get("ended")) or _number(exit_status.get("time")),
         "state": state,
@@ -77,10 +77,10 @@ def _stages(findings: dict[str, Any]) -> list[dict[str, Any]]:
     stages = [one for one in findings.get("stages", ()) if "ending" in one]
     return [
         {
-            "program": one.get("program"),
-            "role": one.get("role"),
-            "state": one["ending"].get("state"),
-            "decided": one.get("decided"),
+            "program": _word(one.get("program")),
+            "role": _word(one.get("role")),
+            "state": _word(one["ending"].get("state")),
+            "decided": one.get("decided") is True,
         }
         for one in (stages if len(stages) > 1 else ())
     ]
@@ -134,6 +134,11 @@ def _cause_of_all(path: str, rows: list[dict[str, Any]]) -> str | None:
     told = _cause(sound.facts(read_json(os.path.join(path, "findings.json"))), "")
     known = [row["cause"] for row in sorted(rows, key=lambda one: one["ended"] or 0.0) if row["cause"]]
     return told or next((cause for cause in known if cause not in _ECHOES), known[0] if known else None)
+
+
+def _word(value: object) -> str | None:
+    """A text of ours, or nothing where the file was damaged."""
+    return value if isinstance(value, str) else None
 
 
 def _number(value: object) -> float:

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case
-from crashcart.errors import CommandError
+from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
 from crashcart.readers.code import facts_of
@@ -20,7 +20,7 @@ from crashcart.readers.data import Looking, data_facts
 from crashcart.readers.entry import entry_of, nearest, python_path
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
-from crashcart.readers.job.configs import read_configs
+from crashcart.readers.job.configs import Read, read_configs
 from crashcart.readers.job.environment import taken
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.makefile import is_makefile, made_by
@@ -202,17 +202,25 @@ class _Planning:
         facts = list(as_read(case, facts))
         defaults = [*_defaults(seen, alone=bool(entry) or len(entries) == 1), *given]
         launch = launch_facts(facts, places)
-        read = read_configs(case, facts, defaults, configs, places, given=not found)
+        read = Read()
+        with our_errors("config files", case.could_not_look):
+            read = read_configs(case, facts, defaults, configs, places, given=not found)
         if not modules and (wanted := targets(read.facts, program, places)):
             return self.job(name, launched, folder, configs, entries, named=named, found=found, modules=wanted)
-        lost = missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
-        for fact in [*launch, *facts, *read.facts, *refusals(case, facts), *lost]:
+        more_facts: list[Fact] = []
+        with our_errors("flags that the program refuses", case.could_not_look):
+            more_facts += refusals(case, facts)
+        with our_errors("paths that are not there", case.could_not_look):
+            more_facts += missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
+        for fact in [*launch, *facts, *read.facts, *more_facts]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
-        count_ranks(case, program)
-        data_facts(case, program, places, self.looking)
+        with our_errors("the number of ranks", case.could_not_look):
+            count_ranks(case, program)
+        with our_errors("the data", case.could_not_look):
+            data_facts(case, program, places, self.looking)
         remarked = [*(source.path for source in program.sources), *read.files, name, *named]
         case.ignored = self.remarks.silenced(remarked)
         case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]

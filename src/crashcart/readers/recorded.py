@@ -217,4 +217,5 @@ def _kernels(flight: Flight, parts: Sequence[str]) -> list[tuple[str, frozenset[
 
 def _logs(part: str, facts: dict[str, Any]) -> list[str]:
     told = facts.get("logs")
-    return logs_of_run(os.path.join(part, "logs"), told if isinstance(told, list) else ())
+    names = [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+    return logs_of_run(os.path.join(part, "logs"), names)

@@ -1,4 +1,4 @@
-"""A diagnosis as the JSON that others rely on (schema 1). Needs nothing but the standard library."""
+"""A diagnosis as the JSON that others rely on (`docs/schema/schema-1.json`). Needs nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -9,9 +9,30 @@ if TYPE_CHECKING:
 
     from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix
 
-__all__ = ["SCHEMA", "plain"]
+__all__ = ["SCHEMA", "json_text", "plain"]
 
 SCHEMA = 1
+_LARGEST = 1.7976931348623157e308
+
+
+def json_text(data: dict[str, Any]) -> str:
+    """One line of JSON that any parser takes: settings can hold what JSON has no word for, such as infinity or a date as a key."""
+    import json
+
+    try:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    except (ValueError, TypeError):
+        return json.dumps(_sayable(data), ensure_ascii=False, allow_nan=False, default=str) + "\n"
+
+
+def _sayable(value: Any) -> Any:  # noqa: ANN401 - any plain data
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): _sayable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable(item) for item in value]
+    if isinstance(value, float) and not -_LARGEST <= value <= _LARGEST:
+        return str(value)
+    return value
 
 
 def plain(diagnosis: Diagnosis) -> dict[str, Any]:

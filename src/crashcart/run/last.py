@@ -12,6 +12,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.errors import our_errors
 from crashcart.flight import took
 from crashcart.readers.run_logs import by_last_word
 from crashcart.recording.folder import write_json
@@ -19,6 +20,8 @@ from crashcart.run.exit import free_reserve
 from crashcart.run.status import decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from crashcart.run.supervisor import Supervisor
 
 __all__ = ["finish"]
@@ -147,7 +150,7 @@ def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
         os.close(theirs)
         return {}
     if child == 0:
-        with contextlib.suppress(BaseException):
+        with contextlib.suppress(BaseException), our_errors("the answer", _sayer(job)):
             data = explain(folder)
             kept = {name: value for name, value in data.items() if name != "headline"}
             write_json(os.path.join(folder, "findings.json"), kept)
@@ -167,6 +170,11 @@ def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
         data = json.loads(text or b"")
         return data if isinstance(data, dict) else {}
     return {}
+
+
+def _sayer(job: Supervisor) -> Callable[[str, str, str], None]:
+    """Tells the user of an error of ours; that the disk is full is told elsewhere."""
+    return lambda what, why, how: job.say(f"{what} could not be worked out: {why} ({how})") if how else None
 
 
 def _read_until(pipe: int, job: Supervisor, seconds: float) -> bytes | None:

@@ -15,6 +15,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crashcart.errors import our_errors
 from crashcart.inside.layout import FIELDS, JOB
 from crashcart.recording.folder import live_folder, make_folder, working_folder, write_json
 from crashcart.recording.frames import Sample
@@ -354,15 +355,16 @@ class Supervisor:
         self.look(fresh=True)
         status = self.status or 0
         self.terminal.give_back()
-        try:
-            finish(self, folder, status)
-        except Exception as problem:  # noqa: BLE001 - what we do after the job's end must not change how it ended
-            self.say(f"the end of the run could not be written down: {type(problem).__name__}: {problem}")
+        with contextlib.suppress(Exception), our_errors("the end of the run", self._say_unwritten):
+            finish(self, folder, status)  # what we do after the job's end must not change how it ended
         self.ends.close()
         self.writer.close()
         self.link.end(0.0 if self.facts.get("left") else _KEEPER_SECONDS)
         code = os.waitstatus_to_exitcode(status)
         return code if code >= 0 else 128 - code
+
+    def _say_unwritten(self, what: str, why: str, how: str) -> None:
+        self.say(f"{what} could not be written down: {why}" + (f" ({how})" if how else ""))
 
     def _update(self, **facts: object) -> None:
         self.facts |= facts

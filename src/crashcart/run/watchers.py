@@ -10,6 +10,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
+from crashcart.errors import our_errors
 from crashcart.run.alarms import Alarms
 from crashcart.run.outside.roles import LOADER, RANK
 from crashcart.run.stacks import Stack, take
@@ -34,6 +35,7 @@ class Watchers:
         self.stacks: list[Stack] = []
         self._taken = 0
         self._folders: list[str] = []
+        self._unwatched: set[str] = set()
 
     @property
     def hung(self) -> Odd | None:
@@ -42,8 +44,16 @@ class Watchers:
 
     def look(self, tables: dict[str, list[list[float]]], events: list[dict[str, Any]]) -> None:
         """Judge what was just seen."""
-        self.stalls.look(tables.get("process", []), events, tables.get("gpu", []))
-        self.alarms.look(tables, events)
+        with our_errors("hangs", self._say_once):
+            self.stalls.look(tables.get("process", []), events, tables.get("gpu", []))
+        with our_errors("alarms", self._say_once):
+            self.alarms.look(tables, events)
+
+    def _say_once(self, what: str, why: str, how: str) -> None:
+        """One line for the user about an error of ours; the job and its recording go on."""
+        if what not in self._unwatched:
+            self._unwatched.add(what)
+            self.job.say(f"not watched: {what} ({why}; {how})")
 
     def take_stacks(self, reason: str) -> list[Stack]:
         """Stacks of everybody, written into the run folder."""

@@ -97,14 +97,11 @@ def _told(options: argparse.Namespace) -> int:
     told = clean_all(diagnosis)
     jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:
-        import json
-
-        from crashcart.report.data import plain
+        from crashcart.report.data import json_text, plain
         from crashcart.report.job import plain_job
 
         shown = {"job": [plain_job(*job) for job in jobs]} if jobs else {}
-        json.dump({**plain(told), **clean_all(shown)}, sys.stdout, ensure_ascii=False, default=str)
-        sys.stdout.write("\n")
+        sys.stdout.write(json_text({**plain(told), **clean_all(shown)}))
     else:
         from crashcart.report.foreseen import write
         from crashcart.report.job import write_jobs

@@ -41,15 +41,10 @@ def run(options: argparse.Namespace) -> int:
     diagnosis, rows = examined(case, found)
     rows = clean_all(rows)
     if options.json:
-        import json
-
-        from crashcart.report.data import plain
+        from crashcart.report.data import json_text, plain
         from crashcart.report.machine import plain_machine
 
-        json.dump(
-            {**plain(clean_all(diagnosis)), "machine": plain_machine(rows)}, sys.stdout, ensure_ascii=False, default=str
-        )
-        sys.stdout.write("\n")
+        sys.stdout.write(json_text({**plain(clean_all(diagnosis)), "machine": plain_machine(rows)}))
     else:
         from crashcart.report.machine import write_machine
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
+import sys
 import time
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from crashcart.readers.outcomes import outcome_of
 from crashcart.recording.folder import roots, runs
 from crashcart.redact import clean
 from crashcart.regular_files import walk
+from crashcart.report.data import SCHEMA, json_text
 
 if TYPE_CHECKING:
     import argparse
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     deadline = time.monotonic() + _MEASURED
     rows = [{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()]
     if options.json:
-        print(json.dumps({"schema": 1, "runs": rows}))  # noqa: T201 - the answer
+        sys.stdout.write(json_text({"schema": SCHEMA, "runs": rows}))
     elif not rows:
         looked = f"No runs in {' nor in '.join(clean(root) for root in roots())}. `crashcart run -- CMD` records one."
         print(looked)  # noqa: T201 - the answer

@@ -100,12 +100,9 @@ def run(options: argparse.Namespace) -> int:
             file.write(html(diagnosis))
         sys.stderr.write(f"wrote {options.html}\n")
     if options.json:
-        import json
+        from crashcart.report.data import json_text, plain
 
-        from crashcart.report.data import plain
-
-        json.dump(plain(diagnosis), sys.stdout, ensure_ascii=False, default=str)
-        sys.stdout.write("\n")
+        sys.stdout.write(json_text(plain(diagnosis)))
     else:
         from crashcart.report.terminal import write
 

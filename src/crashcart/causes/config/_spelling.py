@@ -17,11 +17,13 @@ _LARGEST = 1e15
 
 
 def as_number(text: str) -> str:
-    """``1e-4`` as ``1.0e-4``, ``1e4`` as ``1.0e+4``, ``08`` as ``8``."""
-    mantissa, mark, exponent = text.lower().partition("e")
-    if not mark:
-        return mantissa.lstrip("0") or "0" if mantissa.isdigit() else mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+    """A number that YAML 1.1, JSON and TOML all read as one: ``1e4`` as ``1.0e+4``, ``08`` as ``8``, ``+.5`` as ``0.5``."""
+    mantissa, mark, exponent = text.lstrip("+-").replace("_", "").lower().partition("e")
+    whole, point, fraction = mantissa.partition(".")
+    number = ("-" if text.startswith("-") else "") + (whole.lstrip("0") or "0")
+    if point or mark:
+        number += f".{fraction or '0'}"
+    return f"{number}e{exponent if exponent[0] in '+-' else '+' + exponent}" if mark else number
 
 
 def as_plain(text: str) -> str | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Misread", "as_number", "misread"]
 
-NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+NUMBER = r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 GLUED = rf"(?P<number>{NUMBER})(?P<rest>#.*|,)"
 EXPONENT = r"[^'\"]*[:,\[-]\s*[+-]?\d[\d.]*[eE][+-]?\d+\s*(?:[,\]].*)?(?:#.*)?"
 NUMERIC = frozenset({

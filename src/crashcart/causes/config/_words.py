@@ -74,8 +74,9 @@ def _no_word(case: Case, fact: Fact) -> Word | None:
             if found is not None and use.value["how"] == "plain" and found["word"] in map(str, use.value["words"]):
                 told = f"{fact.spelling} is {fact.value} for the program, and never the word {found['word']!r}"
                 return "decisive", told, use, f'"{found["word"]}"'
-    texts = any(isinstance(one.value, str) and key_of(one) == key_of(fact) for group in case.seen.values() for one in group)
-    for use in _uses(case, fact, "code.setting_method") if not texts else ():
+    for use in _uses(case, fact, "code.setting_method"):  # asked first: a config may hold 20,000 values
+        if any(isinstance(one.value, str) and key_of(one) == key_of(fact) for group in case.seen.values() for one in group):
+            return None
         told = f"{fact.spelling} is {fact.value!r} for the program and no text: it has no {use.value['method']}()"
         return "decisive", told, use, _quoted(fact)
     return None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 title = "A setting has the wrong type (text where a number belongs)"
 piece = "load_yaml"
 alike = ("code/bug", "config/missing-or-wrong")
-NUMBER = r"[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+NUMBER = r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 COMPARED = r"'[<>]=?' not supported between instances of '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'"
 CALCULATED = (
     r"unsupported operand type\(s\) for [-+*/%]+=?: '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'|"

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import is_deep_tree
+from crashcart.errors import our_errors
 from crashcart.model import NotLooked
 from crashcart.readers.code.program import without_collecting
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["facts_of"]
 
 NOT_RULES = {"__init__", "source", "program"}
-RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 
 
 def facts_of(program: Program) -> dict[str, list[Fact]]:
@@ -38,15 +38,15 @@ def facts_of(program: Program) -> dict[str, list[Fact]]:
 
 def _seen(rule: Any, program: Program) -> list[Fact]:  # noqa: ANN401 - a module
     """What one rule saw; one that cannot bear a program must not cost the others' answer."""
-    try:
-        return list(rule.look(program))
-    except Exception as problem:
-        if isinstance(problem, RecursionError) and _leave_out_deep(program):
+    facts: list[Fact] = []
+    with our_errors(rule.__name__, lambda *told: program.not_looked.append(NotLooked(*told))):
+        try:
+            facts.extend(rule.look(program))
+        except RecursionError:
+            if not _leave_out_deep(program):
+                raise
             return _seen(rule, program)
-        if RAISE_OUR_ERRORS:
-            raise
-        program.not_looked.append(NotLooked(rule.__name__, f"crashcart's own error: {problem!r}", "please report it"))
-        return []
+    return facts
 
 
 def _leave_out_deep(program: Program) -> bool:

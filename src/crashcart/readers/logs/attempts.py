@@ -35,7 +35,7 @@ def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics], ends: Seque
         if "Traceback (most recent call last)" in line.text:
             return []  # it died before it had said anything of its own; a chained traceback looks like a second start
         form = shape(line.text)
-        if len(form) < _SHORTEST or line.order in steps or not 1 < counts[form] <= _MOST:
-            continue
+        if len(form) < _SHORTEST or line.order in steps or line.order in ends or not 1 < counts[form] <= _MOST:
+            continue  # what ended an attempt did not open one
         return [order for other, order in shapes if other == form and any(line.order < end < order for end in ends)]
     return []

@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.model import NotLooked
+from crashcart.errors import our_errors
 from crashcart.readers.machine.reading import Reading, fact_of
 from crashcart.regular_files import read_start
 
@@ -53,12 +53,10 @@ def machine_facts(case: Case) -> None:
     """Put what bears on this job into ``case.seen["machine.*"]``; nothing where it will run elsewhere, or may."""
     if not runs_here(case):
         return
-    try:
+    with our_errors("this machine", case.could_not_look):  # one of another kind must not cost the answer about the job
         for reading in _for_a_job(case):
             if reading.known:
                 case.seen.setdefault(f"machine.{reading.name}", []).append(fact_of(reading))
-    except Exception as problem:  # noqa: BLE001 - a machine of another kind must not cost the answer about the job
-        case.not_looked.append(NotLooked("this machine", f"crashcart's own error: {problem!r}", "please report it"))
 
 
 def _for_a_job(case: Case) -> Iterator[Reading]:

@@ -45,7 +45,7 @@ def traces(found: Found) -> tuple[int | None, list[Evidence], list[NotLooked]]:
 
 
 def _take(step: int | None, says: str, survivor: Survivor, steps: list[int], notes: list[Evidence]) -> None:
-    if step is not None:
+    if step is not None and not isinstance(step, bool):
         steps.append(step)
         notes.append(Evidence("tracker", f"{says} {step}", os.path.basename(survivor.path)))
 
