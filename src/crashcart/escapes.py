@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PlainStream", "one_line", "plain"]
+__all__ = ["PlainStream", "one_line", "plain", "unfiltered"]
 
 TYPE_CHECKING = False  # this is loaded on every start, and typing is not
 if TYPE_CHECKING:
@@ -25,17 +25,16 @@ _SEQUENCE = (
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)"
     r"|\x1b[ -/]*[0-~]"
 )
-_compiled: list[Callable[[str], Any]] = []
+_compiled: dict[str, re.Pattern[str]] = {}
 
 
 def plain(text: str) -> str:
     """The text without anything that a terminal would obey or hide."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    if not _compiled:
-        _compiled.extend((re.compile(_TRICK).search, re.compile(f"{_SEQUENCE}|{_TRICK}").sub))
-    search, replace = _compiled
-    return replace(_visible, text) if search(text) else text  # type: ignore[no-any-return]
+    if not _compiled:  # not at import: most starts show plain text only
+        _compiled.update(trick=re.compile(_TRICK), sequence=re.compile(f"{_SEQUENCE}|{_TRICK}"))
+    return _compiled["sequence"].sub(_visible, text) if _compiled["trick"].search(text) else text
 
 
 def _visible(match: re.Match[str]) -> str:
@@ -47,8 +46,13 @@ def one_line(text: str) -> str:
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def unfiltered(stream: TextIO) -> TextIO:
+    """The stream itself, for escape sequences of our own: colours, a bar, a line that the next one replaces."""
+    return getattr(stream, "unfiltered", stream)
+
+
 class PlainStream:
-    """A stream of text that lets only plain text through; ``unfiltered`` is for escape sequences of our own."""
+    """A stream of text that lets only plain text through."""
 
     def __init__(self, unfiltered: TextIO, filtered: Callable[[str], str] = plain) -> None:
         self.unfiltered = unfiltered

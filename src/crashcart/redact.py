@@ -1,54 +1,28 @@
 """Keeps secrets and terminal tricks out of everything that is shown or written.
 
-Logs, commands and environments hold keys, and a report gets pasted into public issues. Three things give a secret away:
-
-- its shape: ``ghp_...``, ``AKIA...``, a private key, 40 hexadecimal digits that no word beside them calls a commit;
-- its name: whatever stands under ``api_key``, ``--token``, ``Authorization:``, in any notation in which a name meets a value;
-- its place: before the ``@`` of an address, behind ``curl -u``.
-
-``secret_forms`` holds the data. Nothing here costs more on a long line than on many short ones: a text is searched for a few stems
-and beginnings, and only what stands beside a hit is looked at, once.
+Logs, commands and environments hold keys, and a report gets pasted into public issues. ``secret_search`` finds them by shape, name
+and place; here they are replaced, in one text or in plain data of any depth.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crashcart.escapes import plain
 from crashcart.record import names_of, replace
-from crashcart.secret_forms import (
-    BODIES,
-    COMMANDS,
-    HARMLESS_BEFORE_KEY,
-    HARMLESS_BEFORE_PASS,
-    HARMLESS_BEFORE_TOKEN,
-    NOT_A_VALUE,
-    NOT_BEFORE_KEY,
-    OWNERS,
-    SECRET_PARTS,
-    SHAPES,
-    UNANCHORED,
-)
+from crashcart.secret_search import HIDDEN, NEXT, names_secret, secrets_in, stands_for_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from crashcart.secret_search import Place
+
 __all__ = ["HIDDEN", "clean", "clean_all", "names_secret"]
 
-Plain = TypeVar("Plain")
-Place = tuple[int, int]
+Data = TypeVar("Data")
 
-HIDDEN = "[hidden]"
-_COVERS = ("[hidden", "[redacted")
-# How surely a name stands for a secret: random values only, values that are no plain words, anything but a literal or a path.
-NOT_SECRET, IF_RANDOM, IF_UNUSUAL, ALWAYS = range(4)
-_NEXT = "\x1e"  # between items of a list that are read as one text; white space to an expression, and in no plain text
-_LONGEST_NAME = 64
-_LONGEST_VALUE = 16384
-_LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
-_RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
+_NAMES = ("spelling", "name", "key", "Name")  # members of plain data that name the value beside them
+_VALUES = frozenset(("value", "Value", "default", "text", "quote"))
 
 
 def clean(text: str) -> str:
@@ -56,708 +30,90 @@ def clean(text: str) -> str:
     return _hide(plain(text))
 
 
-def clean_all(value: Plain) -> Plain:
+def clean_all(data: Data) -> Data:
     """The same data with every text in it cleaned: records, tuples, lists and dictionaries all the way down.
 
     What stands under a name that says secret goes, and the items of a list are read together: ``["--api_key", "VALUE"]``.
     """
-    return _walk(value)  # type: ignore[no-any-return]
-
-
-def names_secret(name: str) -> bool:
-    """Whether a setting, flag or variable of this name may hold a secret."""
-    return _grade(name.strip("-+~ ")) > NOT_SECRET
-
-
-def _walk(value: Any, name: str = "") -> Any:  # noqa: ANN401 - any plain data
-    if isinstance(value, str):
-        return _under(name, value) if name else clean(value)
-    names = names_of(value)
-    if names is not None:
-        return replace(value, **_members({field: getattr(value, field) for field in names}))
-    if isinstance(value, dict):
-        return {_walk(key): item for key, item in _members(value).items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(_items(value, name)) if not hasattr(value, "_fields") else type(value)(*_items(value, name))
-    if name and isinstance(value, int) and not isinstance(value, bool) and _is_password(name) and abs(value) > 9999:  # noqa: PLR2004
-        return HIDDEN
-    return value
-
-
-def _members(members: dict[Any, Any]) -> dict[Any, Any]:
-    """A record or a dictionary: the name of a value is its key, or stands beside it (``{"name": "API_KEY", "value": ...}``)."""
-    named = next((members[key] for key in ("spelling", "name", "key", "Name") if isinstance(members.get(key), str)), "")
-    beside = {"value", "Value", "default", "text", "quote"} if named and _grade(named.strip("-")) == ALWAYS else set()
-    return {key: _walk(item, named if key in beside else key if isinstance(key, str) else "") for key, item in members.items()}
-
-
-def _items(items: Sequence[Any], name: str) -> list[Any]:
-    """The items of a list, texts and fields of records as one text: a name may stand in one and its value in the next."""
-    if len(items) > 1 and all(isinstance(item, str) for item in items):
-        cleaned = [plain(item) for item in items]
-        together = _hide(_NEXT.join(cleaned)).split(_NEXT)
-        return [_under(name, item) for item in together] if name else together
-    fields = names_of(items[0]) if len(items) > 1 else None
-    if fields is None or any(type(item) is not type(items[0]) for item in items):
-        return [_walk(item, name) for item in items]
-    done = [_walk(item) for item in items]
-    for field in fields:
-        column = [getattr(item, field) for item in done]
-        if all(isinstance(text, str) for text in column):
-            joined = _hide(_NEXT.join(column)).split(_NEXT)
-            done = [item if text == old else replace(item, **{field: text}) for item, old, text in zip(done, column, joined, strict=True)]
-    return done
-
-
-def _under(name: str, value: str) -> str:
-    """A text that stands under a name."""
-    grade = _grade(name.strip("-+~ "))
-    value = plain(value)
-    return HIDDEN if grade and _tells(value, name, grade, quoted=True) else _hide(value)
+    return _walk(data, "")  # type: ignore[no-any-return]
 
 
 def _hide(text: str) -> str:
-    if len(text) < 3:  # noqa: PLR2004
-        return text
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a capital dotted I becomes two characters
-        lowered = text.replace("\u0130", "i").lower()
-    places = [*_by_name(text, lowered), *_by_shape(text), *_by_place(text, lowered)]
+    places = sorted(secrets_in(text))
     if not places:
         return text
-    places.sort()
-    parts, at = [], 0
+    parts, done = [], 0
     for start, end in _joined(places):
-        parts += [text[at:start], _covered(text[start:end])]
-        at = end
-    return "".join([*parts, text[at:]])
+        parts += [text[done:start], _cover(text[start:end])]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _joined(places: list[Place]) -> Iterator[Place]:
     """Places that overlap or touch as one."""
     start, end = places[0]
-    for begin, stop in places[1:]:
-        if begin > end:
+    for next_start, next_end in places[1:]:
+        if next_start > end:
             yield start, end
-            start, end = begin, stop
-        end = max(end, stop)
+            start, end = next_start, next_end
+        end = max(end, next_end)
     yield start, end
 
 
-def _covered(secret: str) -> str:
+def _cover(secret: str) -> str:
     """What is shown instead; as many lines as there were, so that those below keep their numbers."""
-    if "\n" not in secret and _NEXT not in secret:
+    for mark in (NEXT, "\n"):
+        if mark in secret:
+            return mark.join(_cover(line) for line in secret.split(mark))
+    return HIDDEN if secret.strip() else secret
+
+
+def _walk(data: Any, name: str) -> Any:  # noqa: ANN401 - any plain data
+    """The data that stands under a name, cleaned."""
+    if isinstance(data, str):
+        return _under(name, plain(data))
+    if isinstance(data, dict):
+        return {_walk(key, ""): item for key, item in _members(data).items()}
+    if isinstance(data, (tuple, list)):
+        items = _items(data, name)
+        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+    fields = names_of(data)
+    if fields is not None:
+        return replace(data, **_members({field: getattr(data, field) for field in fields}))
+    if name and isinstance(data, int) and not isinstance(data, bool) and stands_for_secret(name, str(data)):
         return HIDDEN
-    return _expression(r"[^\n\x1e]+").sub(HIDDEN, secret)
-
-
-@cache
-def _expression(source: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(source, flags)
-
-
-# --- by name ---------------------------------------------------------------------------------------------------------------
-
-_STEMS = (
-    "token", "key", "pass", "pwd", "secret", "cred", "auth", "cookie", "sig", "bearer", "hook", "dsn", "connectionstring", "connection_string",
-    "connection-string", "conn_str", "connstr", "kennwort", "contrase", "jwt", "mnemonic", "sessid", "sessionid", "pw",
-)  # fmt: skip
-_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
-_TRAILING = frozenset("old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0".split())
-_PLURAL_OWNERS = frozenset("api access auth secret private refresh session bearer".split())
-_HEADERS = ("authorization", "cookie")
-_SEPARATOR = (
-    r"(?P<close>(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2})[ \t]{0,8}"
-    r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[ad])?[ \t]{0,8}"
-)
-_ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
-_OPENING = r"(?:(?:new |pydantic\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote)\([ \t]{0,2})?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
-_GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
-_BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
-_VALUE_BESIDE = r"[\"']?[\s,;>/]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
-_RUN = r"[^\s\"'`,;&)}\]>|\\]+"
-_STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
-_WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
-_VERBS = frozenset("get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find".split())
-_FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
-_HEADER_VALUE = r"(?:basic|bearer|token|digest|apikey|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
-_SET = frozenset(("set", "setenv", "export", "-x", "-gx", "put"))
-
-
-def _by_name(text: str, lowered: str) -> Iterator[Place]:
-    """Values that stand beside a name which says secret."""
-    done = 0
-    rest = _expression(r"[\w.\-]{0,%d}" % _LONGEST_NAME)
-    for hit in _expression("|".join(_STEMS)).finditer(lowered):
-        if hit.start() < done:
-            continue
-        begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
-        while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
-            begin -= 1
-        end = rest.match(text, hit.start()).end()  # type: ignore[union-attr] - it may be empty
-        done = end
-        while text[end - 1] in ".-" and end > hit.start():
-            end -= 1
-        name = text[begin:end]
-        if text[begin - 1 : begin] in {"`", ")"}:
-            name = name.lstrip("-")
-        grade = _grade(name.strip("-."))
-        if not grade:
-            continue
-        if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and _expression(_WORD_FOLLOWS).match(text, end):
-            continue
-        grade = _in_context(text, begin, end, name, grade)
-        place = _value_of(text, begin, end, name, grade) if grade else None
-        if place is not None:
-            done = max(done, place[1])
-            yield place
-
-
-@lru_cache(maxsize=4096)
-def _grade(name: str) -> int:
-    """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
-    words = [word.lower() for word in _expression(_WORDS).findall(name)]
-    squeezed = "".join(_expression(_WORDS).findall(name.rsplit(".", 1)[-1])).lower()
-    if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
-        return ALWAYS
-    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
-        words.pop()
-    if not words or words[-1] in NOT_A_VALUE:
-        return NOT_SECRET
-    last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if any(part in squeezed for part in SECRET_PARTS) or last in {"creds", "cred", "dsn"}:
-        return ALWAYS
-    if last.endswith("pwd"):
-        return ALWAYS
-    for noun, harmless, alone in (
-        ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
-        ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
-        ("pass", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
-        ("pw", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
-    ):
-        if last == noun:
-            sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
-            return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
-        if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
-            return ALWAYS
-        if last.endswith(noun) and (prefix := last[: -len(noun)]) not in harmless:
-            return ALWAYS if _is_owner(prefix) else alone if noun != "pass" and noun != "pw" else NOT_SECRET
-        if words[0] == noun and owner and words[1] in _providers():
-            return ALWAYS  # token_github
-    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, "hook": NOT_SECRET}.get(last, NOT_SECRET)
-
-
-def _is_owner(word: str) -> bool:
-    return bool(word) and (word in OWNERS or word in _providers())
-
-
-@cache
-def _providers() -> frozenset[str]:
-    return frozenset(line.split()[0] for line in SHAPES.strip().splitlines())
-
-
-def _is_password(name: str) -> bool:
-    return "pass" in name.lower() or name.lower().endswith(("pwd", "pw", "pin"))
-
-
-def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
-    """The grade as the surroundings have it: "API key", ``?key=``, ``TOKEN=``, ``--token``."""
-    before = text[begin - 1 : begin]
-    if before in {"?", "&"} or text[begin - 5 : begin] == "&amp;":
-        return min(grade + 1, ALWAYS)
-    if grade == ALWAYS:
-        return grade
-    if before == " " and name.isalpha() and (word := _expression(r"([A-Za-z][\w-]{0,30}) \Z").search(text[max(0, begin - 32) : begin])):
-        owned = _grade(f"{word[1]}_{name}")
-        if owned in {NOT_SECRET, ALWAYS}:
-            return owned
-    sure = name.startswith("-") or (name.isupper() and text[end : end + 1] == "=")
-    if grade == IF_UNUSUAL and sure and not name.lower().endswith("auth"):
-        return ALWAYS
-    return grade
-
-
-def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place | None:
-    """Where the value of a name stands, if that is to be hidden."""
-    found = _expression(_SEPARATOR, re.IGNORECASE).match(text, end)
-    sign, start = (found["sign"] or "").lower(), found.end()  # type: ignore[index,union-attr] - it may be empty
-    close = found["close"]  # type: ignore[index]
-    flag = name.startswith("-")
-    if not close and text[begin - 1 : begin] in {"'", '"', "`"} and text[start : start + 1] == text[begin - 1 : begin]:
-        return None  # the end of 'Password: '
-    if sign == ":" and (header := _header(text, begin, start, name, close)):
-        return header
-    if sign == ":" and (annotation := _expression(_ANNOTATION).match(text, start)):
-        start = annotation.end()
-    if (beside := _expression(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
-        return _read(text, beside.end(), name, grade, "=")
-    if sign == ",":
-        if not close and not flag:
-            return None
-        return _read(text, start, name, grade if flag else min(grade, IF_UNUSUAL), ",") if close else _gap(text, end, name, grade)
-    if sign in {"(", ".assign("}:
-        verb = _expression(_WORDS).findall(name)[0].lower() in _VERBS
-        quoted = text[start : start + 1] in {"'", '"'} and not close and grade == ALWAYS and not verb
-        return _read(text, start, name, grade, sign) if quoted else None
-    if sign == ">":
-        inside = text[begin - 1 : begin] == "<" or text.rfind("<", max(0, begin - 40), begin) > text.rfind(">", max(0, begin - 40), begin)
-        return _element(text, start, name, grade) if inside else None
-    if sign:
-        sign = "&" if text[begin - 1 : begin] in {"?", "&", ";"} else sign
-        block = _expression(_BLOCK).match(text, start)
-        if sign in {"==", "!=", "===", "!=="} and not _expression(_OPENING).match(text, start):
-            return None
-        if flag and sign == "=" and text[end] == "=" and start > end + 1:
-            return None  # an empty value
-        if not block and (code := _may_be_code(text, end, start, name, sign, close)):
-            grade = min(grade, code)
-        return _read(text, block.end() if block else start, name, grade, sign)
-    return _gap(text, end, name, grade)
-
-
-def _may_be_code(text: str, end: int, start: int, name: str, sign: str, close: str) -> int:
-    """The grade of a value without quotes that may be an expression: ``{"token": token}``, ``x.password = user``, ``f(password=word)``."""
-    if name.startswith("-") or _expression(_OPENING).match(text, start):
-        return NOT_SECRET
-    if (sign == ":" and close[-1:] in {"'", '"'}) or (sign == "=" and close[-1:] == "]"):
-        return IF_UNUSUAL
-    word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
-    if sign != "=" or word is None or name.isupper():
-        return NOT_SECRET
-    after, before = text[word.end() : word.end() + 1], text[end - len(name) - 1 : end - len(name)]
-    spaced = text[end : end + 1] == " "
-    if after in {"(", "["} or (after in {",", ")"} and not spaced):
-        return IF_RANDOM
-    return IF_UNUSUAL if spaced and (before == " " or "." in name or after == ",") else NOT_SECRET
-
-
-def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
-    """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
-    gap = _expression(_GAP).match(text, end)
-    start = gap.end()  # type: ignore[union-attr] - it may be empty
-    if start in {end, len(text)} or _expression(_FLAG).match(text, start):
-        return None
-    if name.startswith("-"):
-        return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
-    before = text[max(0, end - len(name) - 200) : end - len(name)]
-    words = before.split()
-    named = "_" in name or name.isupper()
-    if grade == ALWAYS and words and ((words[-1] in _SET and named) or ("login" in words[-4:] and ("machine" in words or "default" in words))):
-        return _read(text, start, name, grade, " ")
-    if grade == ALWAYS and text[start : start + 1] in {"'", '"', "`"} and (place := _read(text, start, name, grade, ",")):
-        after = text[place[1] + 1 : place[1] + 2]
-        return place if after == ";" or _is_random(text[place[0] : place[1]][:_LONGEST_LOOK], _UNUSUAL) else None
-    said = _expression(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", re.IGNORECASE).match(text, start)
-    least = IF_RANDOM if name.lower() not in {"bearer"} else IF_UNUSUAL
-    return _read(text, said.end(), name, min(grade, least), " ")  # type: ignore[union-attr]
-
-
-def _header(text: str, begin: int, start: int, name: str, close: str) -> Place | None:
-    """``Authorization: Bearer x`` and ``Cookie: a=b; c=d`` hide all that follows, to the quote around them or the end of the line."""
-    if not name.lower().rstrip("2").endswith(_HEADERS) or close or not _expression(_HEADER_VALUE, re.IGNORECASE).match(text, start):
-        return None
-    quote = text[begin - 1 : begin]
-    line_end = _line_end(text, start)
-    end = text.find(quote, start, line_end) if quote in {"'", '"', "`"} else -1
-    end = line_end if end < 0 else end
-    words = text[start : min(end, start + _LONGEST_LOOK)].split()
-    return None if any(_is_literal(word, name) or word.startswith(_COVERS) for word in words[:2]) else (start, end)
-
-
-def _element(text: str, start: int, name: str, grade: int) -> Place | None:
-    """The content of ``<password>...</password>``."""
-    end = text.find("<", start, start + 4096)
-    end = end if end >= 0 else _expression(r"\S{0,4096}").match(text, start).end()  # type: ignore[union-attr]
-    value = text[start:end]
-    begin = start + len(value) - len(value.lstrip())
-    stop = begin + len(value.strip())
-    return (begin, stop) if _tells(value.strip(), name, grade, quoted=True) else None
-
-
-def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | None:
-    """The value that begins here, if it is to be hidden."""
-    opening = _expression(_OPENING).match(text, start)
-    if opening is not None:
-        begin, end = opening.end(), _closing(text, opening.end(), opening["quote"])
-    elif sign == ",":
-        return None
-    else:
-        begin, end = start, _word_end(text, start)
-    value = text[begin : min(end, begin + _LONGEST_LOOK)]
-    if sign == "," and _expression(_FLAG).match(value):
-        return None
-    if opening is not None and "f" in opening[0].lower()[:-1] and "{" in value:
-        value = _expression(r"\{[^{}]*\}").sub("", value)  # the rest of an f-string may still hold a secret
-        grade = min(grade, IF_RANDOM)
-    if not _tells(value, name, grade, quoted=opening is not None, sign=sign):
-        return None
-    if opening is None and sign == ":" and (_is_prose(text, value, end, name) or (name.lower().endswith(_HEADERS) and value.isalpha())):
-        return None
-    if opening is None and sign in {":", "="} and "phrase" in name.lower():
-        end = _line_end(text, end)
-    return begin, end
-
-
-def _is_prose(text: str, value: str, end: int, name: str) -> bool:
-    """``password: must be set``, ``passwd: command not found``: a plain word that more words follow."""
-    if "phrase" in name.lower() or not _expression(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?").fullmatch(value):
-        return False
-    return _expression(r"[ \t]{1,4}[\w(\[]").match(text, end) is not None
-
-
-def _line_end(text: str, start: int) -> int:
-    limit = min(len(text), start + _LONGEST_VALUE)
-    for mark in ("\n", _NEXT):
-        limit = at if (at := text.find(mark, start, limit)) >= 0 else limit
-    return limit
-
-
-def _closing(text: str, start: int, quote: str) -> int:
-    """Where the quote ends; without an end, the line does."""
-    many = len(quote.lstrip("\\")) > 1
-    limit = min(len(text), start + _LONGEST_VALUE) if many else _line_end(text, start)
-    at = text.find(quote, start, limit)
-    while at > start and not quote.startswith("\\"):
-        back = at - 1
-        while back >= start and text[back] == "\\":
-            back -= 1
-        if (at - back) % 2:
-            break
-        at = text.find(quote, at + 1, limit)
-    return at if at >= 0 else limit
-
-
-def _word_end(text: str, start: int) -> int:
-    """Where a value without quotes ends: at white space, or at a delimiter that something else follows."""
-    run, stops = _expression(_RUN), _expression(_STOPS)
-    at, size = start, len(text)
-    while at < size:
-        found = run.match(text, at)
-        if found is not None:
-            at = found.end()
-        if at >= size or stops.match(text, at):
-            return at
-        at += 1
-    return at
-
-
-_LITERAL = (
-    r"(?i:none|null|nil|true|false|yes|no|on|off|undefined|nan|empty|required|optional|str|int|float|bool|bytes|string|object|any|list|dict|tuple|type|path)"
-    r"|(?i:unset|missing|invalid|expired|redacted|masked|hidden|removed|omitted|disabled|enabled|ok|failed|not|set|is|was|are|has|must|should|can|cannot|will|for|from|"
-    r"in|if|else|and|or|with|lambda|await|return|the|a|an|to|of|this|that|it|found|given|error|default|auto)"
-    r"|[*xX.#_?=\-\u2022\u2026]+|<[^<>]*>|\[[^\[\]]{0,40}\]|\(\w{0,20}\)|\$\{[^}]*\}?|\$\w+|\$\(.*|%\w+%|%\(?\w*\)?[sdr]|\{\{.*|\{[^{}]{0,60}\}|@\w*\(.*"
-    r"|(?i:your|my|enter|insert|put|change|replace|some|example|sample|fake|dummy)[-_ ]?(?i:your|me|this|own|api|secret|access|auth|token|key|password|hf|it|with|the)\S*.{0,40}"
-    r"|\w+ of \d+|0x[0-9A-Fa-f]{1,16}[uUlL]{0,3}|\S{0,8}\*{3,}\S{0,8}|\S{0,6}(?:\.{3,}|\u2026)\S{0,6}|(?i:values?)"
-    r"|Optional\[.*|Union\[.*|Literal\[.*|SecretStr.?|SecretBytes.?"
-)
-_PLACEHOLDER = r"<[^<>\s]{0,60}(?:>|\Z)|\{[^{}]{0,60}(?:\}|\Z)|\{\{"
-_NUMBER = r"[-+]?[\d.,_:/]{1,18}(?:e[-+]?\d+)?[%kKmMgGbBsS]{0,3}"
-_PATH = r"(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/|~$)[^\n]*|(?:[\w.@-]+/)+[\w.@-]*\.[A-Za-z]{1,8}|[\w.@-]+\.(?:pem|crt|key|pub|json|ya?ml|toml|txt|env|ini|cfg|py|sh|p12|pfx|jks|kdbx|netrc|conf)"
-_CODE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|lambda.*|[!\-]?[a-z_]+\s.*|f[\"'].*"
-_VARIABLE = r"[A-Z][A-Z]+(?:_[A-Z]{2,})+[0-9]?"
-
-
-def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -> bool:
-    """Whether a value under such a name gives a secret away."""
-    value = value.strip()
-    if not quoted and (value[:1] in {"(", "["} or _expression(_PLACEHOLDER).match(value)):
-        return False
-    if not value or value.startswith(_COVERS) or HIDDEN in value or _is_literal(value, name) or _is_path(value):
-        return False
-    if grade == IF_RANDOM:
-        return _is_random(value, _RANDOM)
-    if _expression(_VARIABLE).fullmatch(value) or _same(value, name):
-        return False
-    if ("://" in value[:16]) != any(part in name.lower() for part in ("hook", "dsn", "conn")):
-        return _is_random(value, _RANDOM) and "://" not in value[:16]
-    if not quoted and sign != " " and _expression(_CODE, re.DOTALL).fullmatch(value) and not _is_random(value, _RANDOM):
-        return False
-    if quoted and _expression(r"[a-z_]*(?:\.[a-z_]+)+").fullmatch(value):
-        return False  # the name of a module
-    if grade == IF_UNUSUAL:
-        return " " not in value and (_is_random(value, _UNUSUAL) or _is_unusual(value) or (sign == "=" and _is_odd(value)))
-    if quoted and " " in value and not _is_password(name) and not _is_random(value, _UNUSUAL):
-        return name.lower().endswith(_HEADERS) and not _is_literal(value.split()[-1], name)  # else a help text or a message
-    if not quoted and sign in {"=", "=="} and _is_variable(value) and not name.isupper() and not name.startswith("-"):
-        return False
-    return any(letter.isalnum() for letter in value)
-
-
-def _is_variable(value: str) -> bool:
-    """``default_key``: a name of the program's own, as far as one can tell."""
-    return value.isidentifier() and value.islower() and "_" in value and len(value) <= 30 and not _is_random(value, _UNUSUAL)  # noqa: PLR2004
-
-
-def _is_unusual(value: str) -> bool:
-    """A long word of letters and digits."""
-    return _expression(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}").fullmatch(value) is not None
-
-
-def _is_odd(value: str) -> bool:
-    """No name of a variable."""
-    return len(value) >= _UNUSUAL - 2 and not value.isidentifier()
-
-
-def _same(value: str, name: str) -> bool:
-    """``api_key=api_key`` and ``password=self.db_password`` name themselves."""
-    last = value.rsplit(".", 1)[-1].strip("_").lower()
-    words = [word.lower() for word in _expression(_WORDS).findall(name)]
-    plain_name = _expression(r"[A-Za-z_][\w.-]*").fullmatch(value) is not None
-    return plain_name and bool(words) and words[-1] in last and not _is_random(value, _UNUSUAL)
-
-
-@lru_cache(maxsize=1024)
-def _is_literal(value: str, name: str) -> bool:
-    if _expression(_LITERAL, re.DOTALL).fullmatch(value.rstrip(",;.:")):
-        return True
-    number = _expression(_NUMBER).fullmatch(value.rstrip(",;.:"))
-    return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 9))  # noqa: PLR2004
-
-
-def _is_path(value: str) -> bool:
-    if not _expression(_PATH).fullmatch(value.rstrip(",;:")):
-        return False
-    return not any(_is_random(part, 24) for part in value.split("/"))
-
-
-@lru_cache(maxsize=4096)
-def _is_random(value: str, least: int) -> bool:
-    """Whether so many characters of a text are neither words nor numbers; ``Qwen2ForCausalLM`` is words, ``9f86d081`` is not."""
-    total = 0
-    for piece in _expression(r"[A-Za-z0-9]{4,}").findall(value):
-        letters = sum(map(str.isalpha, piece))
-        if letters in {0, len(piece)} and (piece.islower() or piece.isupper() or not letters):
-            continue
-        odd = len(_expression(r"[A-Z]?[a-z]{3,}|(?<![A-Z])[A-Z]{4,}(?![A-Z0-9])").sub("", piece))
-        switches = len(_expression(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])").findall(piece))
-        total += len(piece) if odd * 2 >= len(piece) or switches * 6 >= max(len(piece), 18) else 0
-    return total >= least
-
-
-# --- by shape --------------------------------------------------------------------------------------------------------------
-
-# Words that say what a hexadecimal number is: a few words before it, or right before it; and the addresses of code.
-_DIGEST = r"(?:commit|revision|sha-?\d*|git|hash|snapshots?|\brev|\bhead|md5|digest|checksum|etag|blobs?|fingerprint|gist|crc)(?![a-z])"
-_RIGHT_BEFORE = (
-    r"(?:image|layer|container|docker|pod|trace|span|tree|parent|merge|branch|tag|version|uuid|guid|\brun|objects?|refs?|cache|index|pinned|build|\bid|_id)"
-    r"[^\w\n]{0,4}\Z|[-.@]\Z|[/\\][0-9a-f]{2}[/\\]\Z"
-)
-_CODE_HOST = r"(?:github|gitlab|huggingface|bitbucket|notion|gist)[\w.-]*/[^\s\"']*\Z"
-_BEFORE_DIGEST = 48
-_BEFORE_HEX = 120
-_HEX_LENGTHS = frozenset((32, 40, 48, 64, 96, 128))
-
-
-def _by_shape(text: str) -> Iterator[Place]:
-    """Tokens of known providers, private keys, and long runs of hexadecimal or base64 letters."""
-    for found in _beginnings().finditer(text):
-        if found[0].startswith(_certain()) or _is_random(found[0][:_LONGEST_LOOK], _UNUSUAL) or _is_long(found[0]):
-            yield found.span()
-    for needed, source in UNANCHORED:
-        if needed in text:
-            for found in _expression(source).finditer(text):
-                yield found.span()
-    if "-----" in text:
-        yield from _private_keys(text)
-    yield from _runs(text)
-    yield from _cut_off(text)
-
-
-def _is_long(token: str) -> bool:
-    """A run of letters that no word has."""
-    run = _expression(r"[a-z0-9]{28}").search(token)
-    return run is not None and len(set(run[0])) > 10  # noqa: PLR2004
-
-
-@cache
-def _beginnings() -> re.Pattern[str]:
-    """One expression for all shapes, by their first letters: most places of a text are passed at one look."""
-    by_letter: dict[str, list[str]] = {}
-    for line in SHAPES.strip().splitlines():
-        _, beginning, body = line.split()
-        first = beginning.lstrip("!")
-        pieces = _expression(r"([AHUWDBP])(\d+)|(.)").findall(body)
-        source = "".join(f"{BODIES[letter]}{{{least},}}" if letter else re.escape(other) for letter, least, other in pieces)
-        by_letter.setdefault(first[0], []).append(re.escape(first[1:]) + source)
-    border = r"(?:(?<![A-Za-z0-9].)|(?<=%[0-9A-Fa-f][0-9A-Fa-f].)|(?<=\\[nrt].))"
-    return re.compile("|".join(f"{re.escape(letter)}{border}(?:{'|'.join(rest)})" for letter, rest in by_letter.items()))
-
-
-@cache
-def _certain() -> tuple[str, ...]:
-    """Beginnings that no other word has."""
-    beginnings = dict.fromkeys(line.split()[1] for line in SHAPES.strip().splitlines())
-    return tuple(first for first in beginnings if first[0] != "!")
-
-
-def _private_keys(text: str) -> Iterator[Place]:
-    """Whole PEM blocks, and what is left of one whose beginning or end was cut off."""
-    at = 0
-    for begin in _expression(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text):
-        if begin.start() < at:
-            continue
-        end = _expression(r"-----END[ A-Z0-9_]{0,60}-----").search(text, begin.end())
-        at = end.end() if end else len(text)
-        yield begin.start(), at
-    for end in _expression(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text, at):
-        start = max(at, end.start() - 16384)
-        before = _expression(r"(?:[A-Za-z0-9+/=\\]|[\n\x1e][-+ \t|]{0,12}(?=[A-Za-z0-9+/=]{16}))*\Z").search(text[start : end.start()].rstrip())
-        if before is not None:
-            yield start + before.start(), end.end()
-        at = end.end()
-
-
-def _runs(text: str) -> Iterator[Place]:
-    for found in _expression(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])").finditer(text):
-        digits = found[0]
-        mixed = not digits.isdigit() and not digits.isalpha() and len(set(digits)) > 6  # noqa: PLR2004
-        if mixed and len(digits) in _HEX_LENGTHS and not _is_checksum(text, *found.span()):
-            yield found.span()
-    for found in _expression(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}").finditer(text):
-        if any(map(_is_base64, found[0].split("/"))):
-            yield found.span()
-
-
-def _is_base64(piece: str) -> bool:
-    kinds = (str.isupper, str.islower, str.isdigit)
-    return len(piece) >= 20 and all(sum(map(kind, piece[:256])) > 1 for kind in kinds) and _is_random(piece[:256], 18)  # noqa: PLR2004
-
-
-def _is_checksum(text: str, start: int, end: int) -> bool:
-    """Whether a word beside it says that it is a commit, the digest of a file or the like."""
-    before = text[max(0, start - _BEFORE_DIGEST) : start].rpartition("\n")[2]
-    if _expression(_DIGEST, re.IGNORECASE).search(before) or _expression(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
-        return True
-    if before[-1:] == "/" and _expression(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
-        return True
-    return _expression(r" [ *][\w./-]|\.[A-Za-z]\w{0,8}\b|-[A-Za-z]").match(text, end) is not None
-
-
-def _cut_off(text: str) -> Iterator[Place]:
-    """What is left of a token where a text was cut: at its end, and on both sides of an ellipsis."""
-    yield from _last_word(text, len(text))
-    if "\u2026" in text:
-        for cut in _expression(r" ?\u2026 ?([A-Za-z0-9_+/=~-]{0,512})").finditer(text):
-            yield from _last_word(text, cut.start())
-            if _is_random(cut[1][:_LONGEST_LOOK], _UNUSUAL):
-                yield cut.span(1)
-
-
-def _last_word(text: str, end: int) -> Iterator[Place]:
-    """The word before a cut, where it begins as a token does; in the midst of a text also where it is random."""
-    word = _expression(r"[^A-Za-z0-9_.+/=~-]").split(text[max(0, end - 120) : end])[-1]
-    if len(word) < 4 or word.isalpha():  # noqa: PLR2004 - no beginning is shorter
-        return
-    start = max((word.find(first) for first in _certain() if first in word), default=-1)
-    if start >= 0 and not word[start - 1 : start].isalnum() and not _expression(r"[a-z_.-]*").fullmatch(word[start:].lower()):
-        yield end - len(word) + start, end
-    elif end < len(text) and _is_random(word, _UNUSUAL):
-        yield end - len(word), end
-
-
-_ARGUMENT = r"(?:\\\n|[^\s\"',;|&\x1e]|[\"'][^\"'\n]{0,200}[\"'])+|[;|&\n]"
-_LONGEST_COMMAND = 600
-
-
-# --- by place --------------------------------------------------------------------------------------------------------------
-
-
-def _by_place(text: str, lowered: str) -> Iterator[Place]:
-    """Passwords in addresses and behind the options of known programs."""
-    if "//" in text or "\\/" in text or "%2f" in lowered:
-        yield from _addresses(text)
-    if "@" in text and ":" in text:
-        for found in _expression(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]").finditer(text):
-            if not _is_literal(found[1], ""):
-                yield found.span(1)
-    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text:
-        yield from _arguments(text)
-    if "==" in text or "!=" in text:  # "hunter2" == password
-        for found in _expression(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})").finditer(text):
-            if _grade(found[2]) == ALWAYS and not _is_literal(found[1], found[2]):
-                yield found.span(1)
-
-
-def _addresses(text: str) -> Iterator[Place]:
-    for mark in _expression(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?(?::(?:\\{0,2}/){2}|%3[aA]%2[fF]%2[fF])").finditer(text):
-        start = mark.end()
-        user = _expression(r"(?:[^\s/?#\"'<>`\\]*@|[^\s/?#\"'<>`%&]*%40)").match(text, start)
-        if user is None:  # a password with a slash in it
-            user = _expression(r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{1,5}(?:[/?#]|\b))[^\s\"'<>`@]{1,128}@(?=[\w.-]{1,100}(?:[:/]|\b))").match(text, start)
-        if user is None:
-            continue
-        end = user.end() - (1 if user[0].endswith("@") else 3)
-        name, colon, password = text[start:end].partition(":")
-        if colon and _is_literal(password, "") and not password.isdigit():
-            continue
-        scheme = (mark[1] or "").lower()
-        if not colon and (_is_literal(name, "") or HIDDEN in name or (not scheme.startswith("http") and not _is_random(name, _RANDOM))):
-            continue
-        if start < end:
-            yield start, end
-
-
-@cache
-def _programs() -> re.Pattern[str]:
-    names = sorted(_options(), key=len, reverse=True)
-    return re.compile("|".join(rf"{name}(?<![\w.-]{name})(?![\w.=:-])" for name in names))
-
-
-@cache
-def _options() -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    known: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for programs, options, how in COMMANDS:
-        for program in programs.split():
-            known.setdefault(program, []).append((tuple(options.split()), how))
-    return known
-
-
-def _arguments(text: str) -> Iterator[Place]:
-    """What follows an option that takes a password, in a shell line or a list of words, until the command ends."""
-    hits = list(_programs().finditer(text))
-    for number, hit in enumerate(hits):
-        limit = hits[number + 1].start() if number + 1 < len(hits) else len(text)
-        start = hit.end() + (text[hit.end() : hit.end() + 1] in {"'", '"'})
-        found = _expression(_ARGUMENT).finditer(text, start, min(limit, start + _LONGEST_COMMAND))
-        words: list[Place] = []
-        for word in found:
-            if word[0] in {";", "|", "&", "\n"}:
-                break
-            quoted = word[0][:1] in {"'", '"'} and len(word[0]) > 1
-            words.append((word.start() + quoted, word.end() - quoted))
-        for options, how in _options()[hit[0]]:
-            yield from _taken(text, words, options, how)
-
-
-def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) -> Iterator[Place]:
-    """The words that an option takes, as ``how`` says."""
-    told = [text[start:end] for start, end in words]
-    if how.startswith("login"):
-        if "login" not in told:
-            return
-        words, told = words[told.index("login") :], told[told.index("login") :]
-    for number, (word, (start, end)) in enumerate(zip(told, words, strict=True)):
-        following = words[number + 1] if number + 1 < len(words) else None
-        if "last" in how:
-            if number and not word.startswith("-") and "://" not in word and len(word) >= _UNUSUAL and not _is_word(word):
-                yield start, end
-                return
-            continue
-        option = next((option for option in options if word == option or ("joined" in how and word.startswith(option))), None)
-        if "pair" in how and (given := _expression(r"(--[a-z-]+=|-[uU](?=[^\s:]+:))(.+)").fullmatch(word)) and given[1].rstrip("=") in options:
-            yield end - len(given[2]), end
-        elif option is not None and word != option and not _is_literal(word[len(option) :], "pass"):
-            yield start + len(option), end
-        elif option is not None and word == option and following and how != "joined":
-            value = text[following[0] : following[1]]
-            if value and not _expression(_FLAG).match(value) and not _is_literal(value, "") and ("pair" not in how or _is_pair(value)):
-                yield following
-
-
-def _is_word(value: str) -> bool:
-    return _is_literal(value, "key") or _expression(_VARIABLE).fullmatch(value) is not None
-
-
-def _is_pair(value: str) -> bool:
-    """``user:password``; a token may stand alone."""
-    return any(mark in value for mark in ":,%") or _is_random(value, _RANDOM)
+    return data
+
+
+def _under(name: str, text: str) -> str:
+    return HIDDEN if name and stands_for_secret(name, text) else _hide(text)
+
+
+def _members(members: dict[Any, Any]) -> dict[Any, Any]:
+    """A record or a dictionary: the name of a value is its key, or stands beside it (``{"name": "API_KEY", "value": ...}``)."""
+    named = next((members[key] for key in _NAMES if isinstance(members.get(key), str)), "")
+    cleaned = {}
+    for key, item in members.items():
+        name = named if key in _VALUES and named else key
+        cleaned[key] = _walk(item, name if isinstance(name, str) else "")
+    return cleaned
+
+
+def _items(items: Sequence[Any], name: str) -> list[Any]:
+    """The items of a list, texts and fields of records as one text: a name may stand in one and its value in the next."""
+    if len(items) > 1 and all(isinstance(item, str) for item in items):
+        return [_under(name, text) for text in _together(items)]
+    cleaned = [_walk(item, name) for item in items]
+    fields = names_of(items[0]) if len(items) > 1 else None
+    if fields is None or any(type(item) is not type(items[0]) for item in items):
+        return cleaned
+    for field in fields:
+        column = [getattr(item, field) for item in cleaned]
+        if all(isinstance(text, str) for text in column):
+            texts = _together(column)
+            cleaned = [replace(item, **{field: text}) for item, text in zip(cleaned, texts, strict=True)]
+    return cleaned
+
+
+def _together(texts: Sequence[str]) -> list[str]:
+    return _hide(NEXT.join(map(plain, texts))).split(NEXT)

@@ -20,7 +20,14 @@ __all__ = [
     "SECRET_PARTS",
     "SHAPES",
     "UNANCHORED",
+    "words",
 ]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
 
 # Letters that stand for an alphabet in SHAPES.
 BODIES = {
@@ -277,7 +284,7 @@ SECRET_PARTS = (
     "authorization", "mnemonic", "webhook", "cookie", "jwt", "bearer", "sshpass", "sessid", "sessionid",
 )  # fmt: skip
 # Whose or what for: before "key", "token" or "pass" these make a secret. Providers of SHAPES count too.
-OWNERS = frozenset(
+OWNERS = words(
     "api access account admin agent app application auth aws azure basic bot ci client cloud cluster comet consumer csrf customer database db "
     "deploy deployment dev device docker email encrypt encryption facebook fernet ftp gcp gh git gitea gl hf hmac http hub identity influx influxdb ingest "
     "integration jenkins jfrog job kaggle keystore kraken kubernetes kube ldap license login mail mailchimp master mlflow modal mongo mongodb mysql "
@@ -287,15 +294,15 @@ OWNERS = frozenset(
     "adafruit adobe airtable algolia alibaba asana beamer bitbucket bittrex meraki cloudflare codecov coinbase confluent contentful "
     "databricks datadog droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter grafana heroku hubspot intercom jfrog artifactory kucoin launchdarkly "
     "linkedin lob looker mailgun mapbox mattermost messagebird netlify nytimes rapidapi sendbird squarespace sumologic travisci typeform yandex privateai "
-    "workspace xsrf zendesk clearml swanlab dask cohere mistral discord wandb huggingface gitlab github openai anthropic npm pypi sentry stripe".split()
+    "workspace xsrf zendesk clearml swanlab dask cohere mistral discord wandb huggingface gitlab github openai anthropic npm pypi sentry stripe"
 )
 # Of those, owners of keys that are no secrets: session_key, storage_key.
-NOT_BEFORE_KEY = frozenset(
+NOT_BEFORE_KEY = words(
     "session user client server service device job agent cluster storage http workspace customer proxy push email mail identity integration ticket username "
-    "registry git hub dev prod data ray redis sql mongo mongodb".split()
+    "registry git hub dev prod data ray redis sql mongo mongodb"
 )
 # The names of things that stand beside a secret and are none: a path, a count, a name.
-NOT_A_VALUE = frozenset(
+NOT_A_VALUE = words(
     "file files filename path paths dir dirs directory folder name names id ids type types kind length len lens size sizes count counts counter num number "
     "numbers index indices idx limit limits policy expiry expires expiration expire ttl age timeout error errors err exception warning env envvar var variable "
     "variables field fields column columns prompt regex pattern format provider providers manager managers url urls uri endpoint host hosts callback fn func "
@@ -307,9 +314,9 @@ NOT_A_VALUE = frozenset(
     "module modules plugin plugins parser reader writer loader factory builder base64encoded vocab ized izer ize izing ization er ing ed "
     "source sources rule rules store stores storage service services server client alias status action event events view model config configs settings "
     "options option engine backend request response result results page form input button widget dialog label title text message messages msg "
-    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies".split()
+    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies"
 )
-HARMLESS_BEFORE_TOKEN = frozenset(
+HARMLESS_BEFORE_TOKEN = words(
     "pad padding eos bos unk unknown mask masked cls sep special image images img text audio video vision visual start end stop first last next prev previous "
     "new old max min num n nb total per input output prompt train training each every single extra added additional blank decoder encoder query class register "
     "cur current other begin think thinking tool system assistant user_input bad good line op operator syntax lex string comment indent dedent exact decoded "
@@ -318,17 +325,17 @@ HARMLESS_BEFORE_TOKEN = frozenset(
     "expected unexpected illegal peek lookahead left right open close paren brace number name newline eof soft keyword identifier literal regexp html xml css json "
     "model memory summary attention learned virtual soft_prompt code is has to as with for from in on at and or not if keep skip drop swap replace merge split "
     "prefix suffix infix middle fim content document doc separator delimiter chunk patch frame modality latent global local sink position rare common frequent "
-    "public cancel cancellation continuation page pagination scheduler interrupt stopping".split()
+    "public cancel cancellation continuation page pagination scheduler interrupt stopping"
 )
-HARMLESS_BEFORE_KEY = frozenset(
+HARMLESS_BEFORE_KEY = words(
     "cache hash partition public pub primary foreign sort object blob store prng rng random graph trace metric row column dict map group join index query attention "
     "attn missing unexpected duplicate unknown invalid s3 bucket schema sequence natural hot idx idempotency compile fx guard shape state config kernel "
     "image text label input output batch dataset episode special feature column group data_ registry_ lookup search any each every first last next tune "
-    "translation i18n unique composite compound surrogate arrow page down up left right event any shift".split()
+    "translation i18n unique composite compound surrogate arrow page down up left right event any shift"
 )
-HARMLESS_BEFORE_PASS = frozenset(
+HARMLESS_BEFORE_PASS = words(
     "forward backward first second third one two single multi num n per high low band all each every next last final compile optimization optimizer fusion graph "
-    "inductor fx compiler lowering sub pre post render depth shadow eval train inference warmup dry test tests did not must should will to by".split()
+    "inductor fx compiler lowering sub pre post render depth shadow eval train inference warmup dry test tests did not must should will to by"
 )
 # Programs, the options of theirs that take a secret, and how: as the "next" word, "joined" to the option, as a "pair" of user and
 # password, or as the "last" word; after the word "login" only, where that is said first.

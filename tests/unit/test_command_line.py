@@ -67,6 +67,7 @@ def test_help_loads_no_verb_and_no_library() -> None:
     assert {name for name in added if name.startswith("crashcart.")} <= {
         "crashcart.cli",
         "crashcart.arguments",
+        "crashcart.escapes",
         "crashcart.version",
     }
     assert len(added) <= 10
