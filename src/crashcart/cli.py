@@ -104,7 +104,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _complain(sentence: str, exit_code: int) -> int:
-    print(f"crashcart: {sentence}", file=sys.stderr)  # noqa: T201 - the one place that speaks to the user's terminal
+    from crashcart.escapes import one_line
+
+    print(f"crashcart: {one_line(sentence)}", file=sys.stderr)  # noqa: T201 - the one place that speaks to the user's terminal
     return exit_code
 
 

@@ -105,10 +105,12 @@ _VALUE_BESIDE = r"[\"']?[\s,;>/]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
+_ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
     "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
 )
 _QUOTES = frozenset("'\"`")
+_IN_CODE = "in code"  # the sign of a value that may be an expression
 _COMPARISONS = frozenset(("==", "!=", "===", "!=="))
 _FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
 _HEADER_VALUE = (
@@ -210,7 +212,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
         and name.isalpha()
         and (word := _expression(r"([A-Za-z][\w-]{0,30}) \Z").search(text[max(0, begin - 32) : begin]))
     ):
-        owned = _grade(f"{word[1]}_{name}")
+        owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
         if owned in {NOT_SECRET, ALWAYS}:
             return owned
     sure = name.startswith("-") or (name.isupper() and text[end : end + 1] == "=")
@@ -263,13 +265,14 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
     block = _expression(_BLOCK).match(text, start)
     if block is not None:
         return _read(text, block.end(), name, grade, sign)
-    if code := _may_be_code(text, end, start, name, sign, close):
-        grade = min(grade, code)
-    return _read(text, start, name, grade, "&" if text[begin - 1 : begin] in {"?", "&", ";"} else sign)
+    if code := _may_be_code(text, (begin, end, start), name, sign, close):
+        return _read(text, start, name, min(grade, code), _IN_CODE)
+    return _read(text, start, name, grade, sign)
 
 
-def _may_be_code(text: str, end: int, start: int, name: str, sign: str, close: str) -> int:
+def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, close: str) -> int:
     """The grade of a value without quotes that may be an expression: ``{"token": token}``, ``x.password = user``, ``f(password=word)``."""
+    begin, end, start = at
     if name.startswith("-") or _expression(_OPENING).match(text, start):
         return NOT_SECRET
     if (sign == ":" and close[-1:] in _QUOTES) or (sign == "=" and close[-1:] == "]"):
@@ -277,11 +280,12 @@ def _may_be_code(text: str, end: int, start: int, name: str, sign: str, close: s
     word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
     if sign != "=" or word is None or name.isupper():
         return NOT_SECRET
-    after, before = text[word.end() : word.end() + 1], text[end - len(name) - 1 : end - len(name)]
+    after = text[word.end() : word.end() + 1]
     spaced = text[end : end + 1] == " "
-    if after in {"(", "["} or (after in {",", ")"} and not spaced):
+    called = text.rfind("(", max(0, begin - 200), begin) > text.rfind(")", max(0, begin - 200), begin)
+    if after in {"(", "["} or (not spaced and (after == ")" or (after == "," and called))):
         return IF_RANDOM
-    return IF_UNUSUAL if spaced and (before == " " or "." in name or after == ",") else NOT_SECRET
+    return IF_UNUSUAL if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
 
 
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
@@ -341,7 +345,7 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
     elif sign == ",":
         return None
     else:
-        begin, end = start, _word_end(text, start)
+        begin, end = start, _word_end(text, start, start + _LONGEST_LOOK)
     value = text[begin : min(end, begin + _LONGEST_LOOK)]
     if sign == "," and _expression(_FLAG).match(value):
         return None
@@ -358,7 +362,7 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
         return None
     if opening is None and sign in {":", "="} and "phrase" in name.lower():
         end = _line_end(text, end)
-    return begin, end
+    return begin, end if opening is not None else _word_end(text, end, end + _LONGEST_VALUE)
 
 
 def _is_prose(text: str, value: str, end: int, name: str) -> bool:
@@ -390,12 +394,12 @@ def _closing(text: str, start: int, quote: str) -> int:
     return at if at >= 0 else limit
 
 
-def _word_end(text: str, start: int) -> int:
+def _word_end(text: str, start: int, limit: int) -> int:
     """Where a value without quotes ends: at white space, or at a delimiter that something else follows."""
     run, stops = _expression(_RUN), _expression(_STOPS)
-    at, size = start, len(text)
+    at, size = start, min(len(text), limit)
     while at < size:
-        found = run.match(text, at)
+        found = run.match(text, at, size)
         if found is not None:
             at = found.end()
         if at >= size or stops.match(text, at):
@@ -435,7 +439,12 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
     if _refers(value, name, quoted=quoted, sign=sign):
         return False
     if grade == IF_UNUSUAL:
-        return " " not in value and (_is_random(value, _UNUSUAL) or _is_unusual(value) or (sign == "=" and _is_odd(value)))
+        return " " not in value and (
+            value.startswith(("hf_", "sk-"))
+            or _is_random(value, _UNUSUAL)
+            or _is_unusual(value)
+            or (sign in {"=", _IN_CODE} and _is_odd(value))
+        )
     if quoted and name.lower().endswith(_HEADERS) and _is_literal(value.split()[-1], name):
         return False  # "Bearer %s"
     if quoted and " " in value and sign not in {":", "="} and not _is_password(name) and not _is_random(value, _UNUSUAL):
@@ -445,11 +454,13 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
 
 def _refers(value: str, name: str, *, quoted: bool, sign: str) -> bool:
     """Whether a value only names something: a variable, a call, a module."""
-    code = not quoted and sign == "=" and not name.isupper() and not name.startswith("-")
+    code = sign == _IN_CODE
     if (_expression(_VARIABLE).fullmatch(value) and _grade(value)) or _same(value, name, code=code):
         return True
     if quoted:
-        return not _is_password(name) and _expression(r"[a-z_]*(?:\.[a-z_]+)+").fullmatch(value) is not None
+        return (
+            not _is_password(name) and name[0] != "-" and _expression(r"[a-z_]*(?:\.[a-z_]+)+").fullmatch(value) is not None
+        )
     if (code or "(" in value) and _expression(_CODE, re.DOTALL).fullmatch(value) and not _is_random(value, _RANDOM):
         return True
     return code and _is_variable(value)
@@ -485,7 +496,7 @@ def _is_literal(value: str, name: str) -> bool:
     if _expression(_LITERAL, re.DOTALL).fullmatch(value.rstrip(",;.:")):
         return True
     number = _expression(_NUMBER).fullmatch(value.rstrip(",;.:"))
-    return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 9))
+    return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 6))
 
 
 def _is_path(value: str) -> bool:
@@ -502,7 +513,7 @@ def _is_random(value: str, least: int) -> bool:
         letters = sum(map(str.isalpha, piece))
         if letters in {0, len(piece)} and (piece.islower() or piece.isupper() or not letters):
             continue
-        odd = len(_expression(r"[A-Z]?[a-z]{3,}|(?<![A-Z])[A-Z]{4,}(?![A-Z0-9])").sub("", piece))
+        odd = len(_expression(r"[A-Z]?[a-z]{3,}").sub("", piece))
         switches = len(_expression(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])").findall(piece))
         total += len(piece) if odd * 2 >= len(piece) or switches * 6 >= max(len(piece), 18) else 0
     return total >= least
@@ -513,7 +524,7 @@ def _is_random(value: str, least: int) -> bool:
 # Words that say what a hexadecimal number is: a few words before it, or right before it; and the addresses of code.
 _DIGEST = r"(?:commit|revision|sha-?\d*|git|hash|snapshots?|\brev|\bhead|md5|digest|checksum|etag|blobs?|fingerprint|gist|crc)(?![a-z])"
 _RIGHT_BEFORE = (
-    r"(?:image|layer|container|docker|pod|trace|span|tree|parent|merge|branch|tag|version|uuid|guid|\brun|objects?|refs?|cache|index|pinned|build|\bid|_id)"
+    r"(?:image|layer|container|docker|pod|trace|span|tree|parent|merge|branch|tag|version|uuid|guid|\brun|objects?|refs?|cache|index|pinned|build|\bid|_id)(?:[ _]key)?"
     r"[^\w\n]{0,4}\Z|[-.@]\Z|[/\\][0-9a-f]{2}[/\\]\Z"
 )
 _CODE_HOST = r"(?:github|gitlab|huggingface|bitbucket|notion|gist)[\w.-]*/[^\s\"']*\Z"
@@ -614,24 +625,32 @@ def _cut_off(text: str) -> Iterator[Place]:
     if "\u2026" in text:
         for cut in _expression(r" ?\u2026 ?([A-Za-z0-9_+/=~-]{0,512})").finditer(text):
             yield from _last_word(text, cut.start())
-            if _is_random(cut[1][:_LONGEST_LOOK], _UNUSUAL):
+            if _is_random(cut[1][:40], _UNUSUAL):
                 yield cut.span(1)
 
 
 def _last_word(text: str, end: int) -> Iterator[Place]:
     """The word before a cut, where it begins as a token does; in the midst of a text also where it is random."""
+    if not text[end - 1 : end].isalnum() and text[end - 1 : end] not in {"_", "-", "=", "+", "/"}:
+        return
     word = _expression(r"[^A-Za-z0-9_.+/=~-]").split(text[max(0, end - 120) : end])[-1]
     if len(word) < 4 or word.isalpha():  # noqa: PLR2004 - no beginning is shorter
         return
     begin = end - len(word)
-    start = max((word.find(first) for first in _certain() if first in word), default=-1)
-    if start >= 0 and not word[start - 1 : start].isalnum() and not _expression(r"[A-Za-z_.-]*").fullmatch(word[start:]):
-        yield begin + start, end
-    elif (
-        (_is_hexadecimal(word, _SHORTEST_HEX) and not _is_checksum(text, begin, end))
-        or (end < len(text) and _is_random(word, _UNUSUAL))
-        or (word.startswith(("hf_", "sk-")) and _is_random(word, 4))
+    first = next((first for first in _certain() if first in word), "")
+    start = word.rfind(first) if first else -1
+    unsure = _expression(r"(?<![A-Za-z0-9])(?:hf_|sk-)").search(word)
+    if (
+        start >= 0
+        and not word[start - 1 : start].isalnum()
+        and not _expression(r"[a-z_.-]*").fullmatch(word, start + len(first))
     ):
+        yield begin + start, end
+    elif _is_hexadecimal(word, _SHORTEST_HEX) and not _is_checksum(text, begin, end):
+        yield begin, end
+    elif unsure and _is_random(word[unsure.start() :], 4):
+        yield begin + unsure.start(), end
+    elif end < len(text) and _is_random(word, _UNUSUAL):
         yield begin, end
 
 

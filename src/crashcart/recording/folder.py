@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from crashcart.recording.files import read_json, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import join, nodes_of
+from crashcart.redact import clean_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,6 +120,7 @@ def _free_bytes(folder: str) -> int:
 
 def job_name(command: Sequence[str]) -> str:
     """A short name of what is run: the script, not the launcher; the shell or interpreter where it was given code."""
+    command = clean_all(list(command))
     code = {at + 1 for at, word in enumerate(command) if word in {"-c", "-lc", "-ic"}}
     words = [word for at, word in enumerate(command) if at not in code and not _SKIPPED.match(os.path.basename(word))]
     scripts = [word for word in words if word.endswith((".py", ".sh"))]
