@@ -116,7 +116,6 @@ _FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
 _HEADER_VALUE = (
     r"(?:basic|bearer|token|digest|apikey|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
 )
-_SET = frozenset(("set", "setenv", "export", "-x", "-gx", "put"))
 
 
 def _by_name(text: str, lowered: str) -> Iterator[Place]:
@@ -291,24 +290,29 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
     start = _after(_GAP, text, end)
-    if start in {end, len(text)} or _expression(_FLAG).match(text, start):
+    if start == len(text) or not text[end:start].strip("\\\"'`") or _expression(_FLAG).match(text, start):
         return None
     if name.startswith("-"):
         return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
-    before = text[max(0, end - len(name) - 200) : end - len(name)]
-    words = before.split()
-    named = "_" in name or name.isupper()
-    if (
-        grade == ALWAYS
-        and words
-        and ((words[-1] in _SET and named) or ("login" in words[-4:] and ("machine" in words or "default" in words)))
-    ):
+    if grade == ALWAYS and _is_told_to(text, end - len(name), name):
         return _read(text, start, name, grade, " ")
-    if grade == ALWAYS and text[start : start + 1] in {"'", '"', "`"} and (place := _read(text, start, name, grade, ",")):
+    start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
+    if _expression(r"[A-Za-z]{1,16}(?![\w+/=-])").match(text, start):
+        return None  # prose
+    if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
         after = text[place[1] + 1 : place[1] + 2]
         return place if after == ";" or _is_random(text[place[0] : place[1]][:_LONGEST_LOOK], _UNUSUAL) else None
-    start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
     return _read(text, start, name, min(grade, IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM), " ")
+
+
+def _is_told_to(text: str, begin: int, name: str) -> bool:
+    """``setenv API_KEY x``, ``aws configure set aws_secret_access_key x``, and a password in a .netrc."""
+    if ("_" in name or name.isupper()) and _expression(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z").search(
+        text[max(0, begin - 8) : begin]
+    ):
+        return True
+    before = text[max(0, begin - 120) : begin]
+    return "login" in before and ("machine" in before or "default" in before) and "login" in before.split()[-4:]
 
 
 def _header(text: str, begin: int, start: int, name: str, close: str) -> Place | None:
@@ -483,12 +487,20 @@ def _is_odd(value: str) -> bool:
 
 def _same(value: str, name: str, *, code: bool) -> bool:
     """``api_key=api_key`` names itself; in code ``password=self.db_password`` does too."""
-    named = [word.lower() for word in _expression(_WORDS).findall(name)]
-    words = [word.lower() for word in _expression(_WORDS).findall(value.rsplit(".", 1)[-1])]
     if not code:
-        return words == named
-    plain_name = _expression(r"[A-Za-z_][\w.-]*").fullmatch(value) is not None
-    return plain_name and bool(named) and named[-1] in "".join(words) and not _is_random(value, _UNUSUAL)
+        return _squeezed(value) == _squeezed(name)
+    words = _expression(_WORDS).findall(name)
+    last = _squeezed(value.rsplit(".", 1)[-1])
+    return (
+        bool(words)
+        and words[-1].lower() in last
+        and _expression(r"[A-Za-z_][\w.-]*").fullmatch(value) is not None
+        and not _is_random(value, _UNUSUAL)
+    )
+
+
+def _squeezed(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 @lru_cache(maxsize=1024)
