@@ -314,7 +314,7 @@ NOT_A_VALUE = words(
     "module modules plugin plugins parser reader writer loader factory builder base64encoded vocab ized izer ize izing ization er ing ed "
     "source sources rule rules store stores storage service services server client alias status action event events view model config configs settings "
     "options option engine backend request response result results page form input button widget dialog label title text message messages msg "
-    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies"
+    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies at"
 )
 HARMLESS_BEFORE_TOKEN = words(
     "pad padding eos bos unk unknown mask masked cls sep special image images img text audio video vision visual start end stop first last next prev previous "

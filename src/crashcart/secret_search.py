@@ -269,6 +269,17 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
     return _read(text, start, name, grade, sign)
 
 
+def _names_another(text: str, start: int) -> bool:
+    """``self.token``, ``job_secrets,``, ``_AccessToken``: what is given is itself the name of a secret, so it is a variable."""
+    word = _expression(r"_*[A-Za-z]\w*(?:\.[A-Za-z_]\w*)*").match(text, start)
+    if word is None or not (_grade(word[0].rpartition(".")[2]) or word[0][0] == "_"):
+        return False
+    after = text[word.end() : word.end() + 1]
+    return after in {"", " ", ",", ")", "\n", ";"} and (
+        "." in word[0] or word[0][0] == "_" or ("_" in word[0] and after in {",", ")"})
+    )
+
+
 def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, close: str) -> int:
     """The grade of a value without quotes that may be an expression: ``{"token": token}``, ``x.password = user``, ``f(password=word)``."""
     begin, end, start = at
@@ -276,6 +287,8 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
         return NOT_SECRET
     if (sign == ":" and close[-1:] in _QUOTES) or (sign == "=" and close[-1:] == "]"):
         return IF_UNUSUAL
+    if sign == "=" and _names_another(text, start):
+        return IF_RANDOM
     word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
     if sign != "=" or word is None or name.isupper():
         return NOT_SECRET
@@ -419,7 +432,8 @@ _LITERAL = (
     r"|[*xX.#_?=\-\u2022\u2026]+|<[^<>]*>|\[[^\[\]]{0,40}\]|\(\w{0,20}\)|\$\{[^}]*\}?|\$\w+|\$\(.*|%\w+%|%\(?\w*\)?[sdr]|\{\{.*|\{[^{}]{0,60}\}|@\w*\(.*"
     r"|(?i:your|enter|insert|replace)[-_ ](?i:your|this|own|api|secret|access|auth|token|key|password|hf|it|with|the)\S*.{0,40}"
     r"|\w+ of \d+|0x[0-9A-Fa-f]{1,16}[uUlL]{0,3}|\S{0,8}\*{3,}\S{0,8}|\S{0,6}(?:\.{3,}|\u2026)\S{0,6}|(?i:values?)"
-    r"|Optional\[.*|Union\[.*|Literal\[.*|SecretStr.?|SecretBytes.?"
+    r"|(?:typing\.|t\.)?(?:dict|list|tuple|set|type|Optional|Union|Literal|Annotated|NotRequired|Required|Sequence|Mapping|Iterable|Callable|ClassVar|Final|Type|Dict|List|Tuple)\[.*"
+    r"|SecretStr.?|SecretBytes.?"
 )
 _PLACEHOLDER = r"<[^<>\s]{0,60}(?:>|\Z)|\{[^{}]{0,60}(?:\}|\Z)|\{\{"
 _NUMBER = r"[-+]?[\d.,_:/]{1,18}(?:e[-+]?\d+)?[%kKmMgGbBsS]{0,3}"
@@ -443,14 +457,24 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
     if _refers(value, name, quoted=quoted, sign=sign):
         return False
     if grade == IF_UNUSUAL:
-        return " " not in value and (
-            value.startswith(("hf_", "sk-"))
-            or _is_random(value, _UNUSUAL)
-            or _is_unusual(value)
-            or (sign in {"=", _IN_CODE} and _is_odd(value))
+        return (
+            " " not in value
+            and any(map(str.isalpha, value))
+            and (
+                value.startswith(("hf_", "sk-"))
+                or _is_random(value, _UNUSUAL)
+                or _is_unusual(value)
+                or (sign in {"=", _IN_CODE} and _is_odd(value))
+            )
         )
     if quoted and name.lower().endswith(_HEADERS) and _is_literal(value.split()[-1], name):
         return False  # "Bearer %s"
+    if (
+        quoted
+        and not _is_password(name)
+        and _expression(r"(?:[A-Za-z'`-]+[.,:;!?]* ){3,}[A-Za-z'`-]+[.,:;!?]*").fullmatch(value)
+    ):
+        return False  # a sentence
     if quoted and " " in value and sign not in {":", "="} and not _is_password(name) and not _is_random(value, _UNUSUAL):
         return name.lower().endswith(_HEADERS)  # else a help text or a message
     return any(map(str.isalnum, value))
@@ -505,7 +529,7 @@ def _squeezed(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_literal(value: str, name: str) -> bool:
-    if _expression(_LITERAL, re.DOTALL).fullmatch(value.rstrip(",;.:")):
+    if any(_expression(_LITERAL, re.DOTALL).fullmatch(form) for form in (value, value.rstrip(",;.:"))):
         return True
     number = _expression(_NUMBER).fullmatch(value.rstrip(",;.:"))
     return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 6))
@@ -548,8 +572,14 @@ _HEX_LENGTHS = frozenset((32, 40, 48, 64, 96, 128))
 
 def _by_shape(text: str) -> Iterator[Place]:
     """Tokens of known providers, private keys, and long runs of hexadecimal or base64 letters."""
-    for found in _beginnings().finditer(text):
-        if found[0].startswith(_certain()) or _is_random(found[0][:_LONGEST_LOOK], _UNUSUAL) or _is_long(found[0]):
+    done = 0
+    for hit in _beginnings().finditer(text):
+        found = _token_at(text, hit) if hit.start() >= done else None
+        if found is None:
+            continue
+        done = found.end()
+        token = found[0][:_LONGEST_LOOK]
+        if hit[0].startswith(_certain()) or _is_random(token, _UNUSUAL) or _is_long(token):
             yield found.span()
     for needed, source in UNANCHORED:
         if needed in text:
@@ -567,16 +597,34 @@ def _is_long(token: str) -> bool:
     return run is not None and len(set(run[0])) > 10  # noqa: PLR2004
 
 
+def _token_at(text: str, hit: re.Match[str]) -> re.Match[str] | None:
+    """The token that begins here; of two beginnings that fit the longer counts."""
+    for length in range(len(hit[0]), 0, -1):
+        for source in _bodies().get(hit[0][:length], ()):
+            if (found := _expression(source).match(text, hit.start())) is not None:
+                return found
+    return None
+
+
 @cache
-def _beginnings() -> re.Pattern[str]:
-    """One expression for all shapes, by their first letters: most places of a text are passed at one look."""
-    by_letter: dict[str, list[str]] = {}
+def _bodies() -> dict[str, list[str]]:
+    """The expressions of all tokens by their beginnings; each is compiled when its beginning is met."""
+    bodies: dict[str, list[str]] = {}
     for line in SHAPES.strip().splitlines():
         _, beginning, body = line.split()
         first = beginning.lstrip("!")
         pieces = _expression(r"([AHUWDBP])(\d+)|(.)").findall(body)
         source = "".join(f"{BODIES[letter]}{{{least},}}" if letter else re.escape(other) for letter, least, other in pieces)
-        by_letter.setdefault(first[0], []).append(re.escape(first[1:]) + source)
+        bodies.setdefault(first, []).append(re.escape(first) + source)
+    return bodies
+
+
+@cache
+def _beginnings() -> re.Pattern[str]:
+    """All beginnings, by their first letters: most places of a text are passed at one look."""
+    by_letter: dict[str, list[str]] = {}
+    for first in sorted(_bodies(), key=len, reverse=True):
+        by_letter.setdefault(first[0], []).append(re.escape(first[1:]))
     border = r"(?:(?<![A-Za-z0-9].)|(?<=%[0-9A-Fa-f][0-9A-Fa-f].)|(?<=\\[nrt].))"
     return re.compile("|".join(f"{re.escape(letter)}{border}(?:{'|'.join(rest)})" for letter, rest in by_letter.items()))
 
@@ -651,7 +699,7 @@ def _last_word(text: str, end: int) -> Iterator[Place]:
     begin = end - len(word)
     first = next((first for first in _certain() if first in word), "")
     start = word.rfind(first) if first else -1
-    unsure = _expression(r"(?<![A-Za-z0-9])(?:hf_|sk-)").search(word)
+    unsure = _expression(r"(?<![A-Za-z0-9])(?:hf_|sk-)[A-Za-z0-9]{2,}\Z").search(word)
     if (
         start >= 0
         and not word[start - 1 : start].isalnum()
