@@ -573,7 +573,10 @@ _HEX_LENGTHS = frozenset((32, 40, 48, 64, 96, 128))
 def _by_shape(text: str) -> Iterator[Place]:
     """Tokens of known providers, private keys, and long runs of hexadecimal or base64 letters."""
     done = 0
-    for hit in _beginnings().finditer(text):
+    bordered = text  # the letters of %3D and of a written line feed are no part of the word that follows
+    if "%" in text or "\\" in text:
+        bordered = _expression(r"%[0-9A-Fa-f]{2}|\\[nrt]").sub(lambda escaped: " " * len(escaped[0]), text)
+    for hit in _beginnings().finditer(bordered):
         found = _token_at(text, hit) if hit.start() >= done else None
         if found is None:
             continue
@@ -625,7 +628,7 @@ def _beginnings() -> re.Pattern[str]:
     by_letter: dict[str, list[str]] = {}
     for first in sorted(_bodies(), key=len, reverse=True):
         by_letter.setdefault(first[0], []).append(re.escape(first[1:]))
-    border = r"(?:(?<![A-Za-z0-9].)|(?<=%[0-9A-Fa-f][0-9A-Fa-f].)|(?<=\\[nrt].))"
+    border = "(?<![A-Za-z0-9].)"
     return re.compile("|".join(f"{re.escape(letter)}{border}(?:{'|'.join(rest)})" for letter, rest in by_letter.items()))
 
 
