@@ -40,6 +40,32 @@ def _keep_to_ourselves() -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
+    """Everything that we say goes through here: whatever a path or a log holds, no escape sequence reaches a terminal."""
+    from crashcart.escapes import PlainStream
+
+    streams = sys.stdout, sys.stderr
+    for stream in streams:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
+    # Python has no stream at all where the descriptor was closed before it started.
+    sys.stdout = PlainStream(sys.stdout) if sys.stdout is not None else None
+    sys.stderr = PlainStream(sys.stderr, _clean) if sys.stderr is not None else None
+    try:
+        return _answer(arguments)
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _clean(text: str) -> str:
+    """Errors quote arguments and paths, and argparse writes its own."""
+    if text.isspace():
+        return text
+    from crashcart.redact import clean
+
+    return clean(text)
+
+
+def _answer(arguments: Sequence[str] | None) -> int:
     from crashcart.arguments import OUR_OWN_FAILURE, parser
 
     main_parser = parser()
@@ -49,9 +75,6 @@ def _main(arguments: Sequence[str] | None) -> int:
         return 0
     from crashcart.errors import CommandError
 
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
     if options.verb != "run":
         _forget_odd_sizes()
     try:
@@ -105,9 +128,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _complain(sentence: str, exit_code: int) -> int:
-    from crashcart.redact import clean
+    from crashcart.escapes import one_line
 
-    print(f"crashcart: {clean(sentence)}", file=sys.stderr)  # noqa: T201 - the one place that speaks to the user's terminal
+    print(f"crashcart: {one_line(sentence)}", file=sys.stderr)  # noqa: T201 - the one place that speaks to the user's terminal
     return exit_code
 
 

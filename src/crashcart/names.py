@@ -158,9 +158,6 @@ WORKERS = r"(?:n|num|data|dl|loader|dataloader|train)+workers?"
 EPOCHS = r"(?:n|num|max|total|nb|number)(?:of)?(?:train|training)?epochs?"
 BATCH = r"(?:bsz|bs|batch|batchsize)"
 PERIOD = r"(?:every|everysteps|everynsteps|interval|period|freq|frequency)"
-HIDDEN = r"(?i)api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$"
-# Hugging Face and others call these keys "...key" or "...token" too, and they are no secrets.
-HARMLESS = r"(?i)(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w*_?(key|token)$"
 
 
 def canonical(spelling: str, *, path: str = "") -> str | None:
@@ -227,8 +224,9 @@ def spellings(name: str) -> tuple[str, ...]:
 
 def is_secret(name: str) -> bool:
     """Whether what stands under this name must never be shown."""
-    last = name.replace("-", "_").rsplit(".", 1)[-1]
-    return bool(re.search(HIDDEN, last)) and not re.search(HARMLESS, last)
+    from crashcart.redact import names_secret
+
+    return names_secret(name)
 
 
 def _entries(name: str) -> list[str]:

@@ -1,87 +1,119 @@
 """Keeps secrets and terminal tricks out of everything that is shown or written.
 
-Logs, commands and environments hold keys: a report gets pasted into public issues. Known token forms are replaced wherever
-they stand, and so is whatever follows a name such as ``--api_key`` or ``password:``. A bare run of 40 hexadecimal digits may be
-a wandb key, so it goes too, unless a word beside it says that it is a commit.
+Logs, commands and environments hold keys, and a report gets pasted into public issues. ``secret_search`` finds them by shape, name
+and place; here they are replaced, in one text or in plain data of any depth.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from crashcart.escapes import plain
 from crashcart.record import names_of, replace
+from crashcart.secret_search import HIDDEN, NEXT, names_secret, secrets_in, stands_for_secret
 
-__all__ = ["clean", "clean_all"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
-HIDDEN = "[hidden]"
-_TOKENS = re.compile(
-    r"wandb_v1_\w{20,}|\bhf_[A-Za-z0-9]{16,}|\bapi_org_[A-Za-z0-9]{16,}|\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{12,20}\b"
-    r"|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bsk-[A-Za-z0-9_-]{16,}|\bxox[abprs]-[\w-]{10,}"
-    r"|\bAIza[\w-]{30,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{4,}|\bnpm_[A-Za-z0-9]{20,}|\bpypi-[\w-]{20,}|\bnvapi-[\w-]{16,}"
-)
-_NAMED = re.compile(
-    r"(?P<name>(?:\b|_|--?)(?:[\w.-]{0,80}?(?:api[_-]?key|apikey|access[_-]?key(?:[_-]?id)?|secret(?:[_-]?\w{0,40})?|auth[_-]?token|passw(?:or)?d|passwd"
-    r"|[_-]token|hf_token|private[_-]?key|credentials?)|token))(?P<between>[\"']?\s{0,2}(?::|=>|=)\s{0,2}[\"']?)"
-    r"(?P<value>[^\s\"',;&}\])]{6,})",
-    re.IGNORECASE,
-)
-_FLAG = re.compile(
-    r"(?P<name>--?[\w.-]{0,80}(?:key|token|secret|passw(?:or)?d|passwd|credentials?))(?P<between>\s+[\"']?)(?P<value>[^\s\"'-][^\s\"']{5,})",
-    re.IGNORECASE,
-)
-_BEARER = re.compile(
-    r"\b(?P<name>Bearer|Basic|Authorization:|wandb login(?: --relogin)?|--token|netrc password)\s+(?P<value>[\w.~+/=-]{8,})",
-    re.IGNORECASE,
-)
-_ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]{0,30}://)[^\s/@:]+:[^\s/@]+@")
-_HEX = re.compile(r"(?<![0-9a-fA-F])(?:local-)?[0-9a-f]{40}(?![0-9a-fA-F])")
-_COMMIT = re.compile(r"(?:commit|revision|sha1?|git|hash|snapshots?/|rev|HEAD)\W{0,12}$", re.IGNORECASE)
-_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL)
-_NOT_SECRET = re.compile(
-    r"(?:none|null|true|false|[\d.,:]+|\*+|tokens?|bos|eos|pad\w*|<[^>]*>|\[\w+\]|\$\{?\w+\}?|\d+[kmb]?|max_\w+|num_\w+)[.:,;]*$",
-    re.IGNORECASE,
-)
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
-_COUNTS = re.compile(
-    r"(?:max|num|n|total|new|per|input|output|pad|eos|bos|unk|mask|special|added|prompt|train|tokens?)[_-]*token$",
-    re.IGNORECASE,
-)
+    from crashcart.secret_search import Place
 
-Plain = TypeVar("Plain")
+__all__ = ["HIDDEN", "clean", "clean_all", "names_secret"]
+
+Data = TypeVar("Data")
+
+_NAMES = ("spelling", "name", "key", "Name")  # members of plain data that name the value beside them
+_VALUES = frozenset(("value", "Value", "default", "text", "quote"))
 
 
 def clean(text: str) -> str:
     """The text without secrets and control characters."""
-    if _CONTROLS.search(text):
-        text = _CONTROLS.sub("", text)
-    text = _KEY_BLOCK.sub(HIDDEN, text)
-    text = _TOKENS.sub(HIDDEN, text)
-    text = _BEARER.sub(lambda match: f"{match['name']} {HIDDEN}", text)
-    text = _NAMED.sub(_named, _FLAG.sub(_named, text))
-    text = _ADDRESS.sub(lambda match: f"{match['scheme']}{HIDDEN}@", text)
-    return _HEX.sub(lambda match: match[0] if _COMMIT.search(text[: match.start()][-24:]) else HIDDEN, text)
+    return _hide(plain(text))
 
 
-def _named(match: re.Match[str]) -> str:
-    if _NOT_SECRET.match(match["value"]) or _COUNTS.search(match["name"]):
-        return match[0]
-    return f"{match['name']}{match['between']}{HIDDEN}"
+def clean_all(data: Data) -> Data:
+    """The same data with every text in it cleaned: records, tuples, lists and dictionaries all the way down.
+
+    What stands under a name that says secret goes, and the items of a list are read together: ``["--api_key", "VALUE"]``.
+    """
+    return _walk(data, "")  # type: ignore[no-any-return]
 
 
-def clean_all(value: Plain) -> Plain:
-    """The same data with every text in it cleaned: records, tuples, lists and dictionaries all the way down."""
-    return _walk(value)  # type: ignore[no-any-return]
+def _hide(text: str) -> str:
+    places = sorted(secrets_in(text))
+    if not places:
+        return text
+    parts, done = [], 0
+    for start, end in _joined(places):
+        parts += [text[done:start], _cover(text[start:end])]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
-def _walk(value: Any) -> Any:  # noqa: ANN401 - any plain data
-    if isinstance(value, str):
-        return clean(value)
-    names = names_of(value)
-    if names is not None:
-        return replace(value, **{name: _walk(getattr(value, name)) for name in names})
-    if isinstance(value, (tuple, list)):
-        return type(value)(_walk(item) for item in value)
-    if isinstance(value, dict):
-        return {_walk(key): _walk(item) for key, item in value.items()}
-    return value
+def _joined(places: list[Place]) -> Iterator[Place]:
+    """Places that overlap or touch as one."""
+    start, end = places[0]
+    for next_start, next_end in places[1:]:
+        if next_start > end:
+            yield start, end
+            start, end = next_start, next_end
+        end = max(end, next_end)
+    yield start, end
+
+
+def _cover(secret: str) -> str:
+    """What is shown instead; as many lines as there were, so that those below keep their numbers."""
+    for mark in (NEXT, "\n"):
+        if mark in secret:
+            return mark.join(_cover(line) for line in secret.split(mark))
+    return HIDDEN if secret.strip() else secret
+
+
+def _walk(data: Any, name: str) -> Any:  # noqa: ANN401 - any plain data
+    """The data that stands under a name, cleaned."""
+    if isinstance(data, str):
+        return _under(name, plain(data))
+    if isinstance(data, dict):
+        return {_walk(key, ""): item for key, item in _members(data).items()}
+    if isinstance(data, (tuple, list)):
+        items = _items(data, name)
+        return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
+    fields = names_of(data)
+    if fields is not None:
+        return replace(data, **_members({field: getattr(data, field) for field in fields}))
+    if name and isinstance(data, int) and not isinstance(data, bool) and stands_for_secret(name, str(data)):
+        return HIDDEN
+    return data
+
+
+def _under(name: str, text: str) -> str:
+    return HIDDEN if name and stands_for_secret(name, text) else _hide(text)
+
+
+def _members(members: dict[Any, Any]) -> dict[Any, Any]:
+    """A record or a dictionary: the name of a value is its key, or stands beside it (``{"name": "API_KEY", "value": ...}``)."""
+    named = next((members[key] for key in _NAMES if isinstance(members.get(key), str)), "")
+    cleaned = {}
+    for key, item in members.items():
+        name = named if key in _VALUES and named else key
+        cleaned[key] = _walk(item, name if isinstance(name, str) else "")
+    return cleaned
+
+
+def _items(items: Sequence[Any], name: str) -> list[Any]:
+    """The items of a list, texts and fields of records as one text: a name may stand in one and its value in the next."""
+    if len(items) > 1 and all(isinstance(item, str) for item in items):
+        return [_under(name, text) for text in _together(items)]
+    cleaned = [_walk(item, name) for item in items]
+    fields = names_of(items[0]) if len(items) > 1 else None
+    if fields is None or any(type(item) is not type(items[0]) for item in items):
+        return cleaned
+    for field in fields:
+        column = [getattr(item, field) for item in cleaned]
+        if all(isinstance(text, str) for text in column):
+            texts = _together(column)
+            cleaned = [replace(item, **{field: text}) for item, text in zip(cleaned, texts, strict=True)]
+    return cleaned
+
+
+def _together(texts: Sequence[str]) -> list[str]:
+    return _hide(NEXT.join(map(plain, texts))).split(NEXT)

@@ -68,6 +68,7 @@ def test_help_loads_no_verb_and_no_library() -> None:
         "crashcart.cli",
         "crashcart.arguments",
         "crashcart.numbers",
+        "crashcart.escapes",
         "crashcart.version",
     }
     assert len(added) <= 10

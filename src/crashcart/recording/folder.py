@@ -19,6 +19,7 @@ from crashcart.numbers import to_float
 from crashcart.recording.files import has_entry, read_json, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import join, nodes_of
+from crashcart.redact import clean_all
 from crashcart.regular_files import belongs_to_us, names_in
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def _free_bytes(folder: str) -> int:
 
 def job_name(command: Sequence[str]) -> str:
     """A short name of what is run: the script, not the launcher; the shell or interpreter where it was given code."""
+    command = clean_all(list(command))
     code = {at + 1 for at, word in enumerate(command) if word in {"-c", "-lc", "-ic"}}
     words = [word for at, word in enumerate(command) if at not in code and not _SKIPPED.match(os.path.basename(word))]
     scripts = [word for word in words if word.endswith((".py", ".sh"))]

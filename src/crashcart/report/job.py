@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from crashcart.causes._loaders import loaders
+from crashcart.escapes import one_line
 from crashcart.numbers import to_int
 from crashcart.report.terminal import printed
 
@@ -83,11 +84,11 @@ def write_jobs(jobs: Sequence[tuple[str, Case, dict[str, int]]]) -> None:
 def _lines(name: str, case: Case, counted: dict[str, int]) -> Iterator[tuple[str, str]]:
     from crashcart.redact import clean
 
-    yield "bold", f"The job: {clean(name)}"
+    yield "bold", f"The job: {one_line(clean(name))}"
     for heading, part in _rows(case, counted):
         yield "bold", f"  {heading}"
         for label, row in part:
-            value, origin = (UNKNOWN, "") if row is None else (clean(_shown(row[0], label)), clean(row[1]))
+            value, origin = (UNKNOWN, "") if row is None else (_shown(row[0], label), one_line(clean(row[1])))
             yield (
                 "" if row else "dim",
                 f"    {label:<22}{value:<{_LONGEST if len(value) > _SHORT else _SHORT}} {origin}".rstrip(),
@@ -100,7 +101,10 @@ def _shown(value: object, label: str) -> str:
         return " and ".join(map(str, value))
     if label == "host memory limit" and isinstance(value, int):
         return f"{value / 2**30:.4g} GiB"
+    from crashcart.redact import clean
+
     text = repr(value) if isinstance(value, str) and (value[:1].isdigit() or value in {"None", "none"}) else str(value)
+    text = one_line(clean(text))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

@@ -11,6 +11,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+from crashcart.escapes import one_line, plain, unfiltered
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -54,9 +56,9 @@ def printed(lines: list[tuple[str, str]]) -> None:
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb":
         from rich.console import Console
 
-        console = Console(highlight=False, markup=False, soft_wrap=True)
+        console = Console(file=unfiltered(sys.stdout), highlight=False, markup=False, soft_wrap=True)
         for style, line in lines:
-            console.print(line, style=style)
+            console.print(plain(line), style=style)
         return
     sys.stdout.write("\n".join(line for _, line in lines) + "\n")
 
@@ -241,7 +243,7 @@ def sign_lines(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
 
 
 def _quoted(item: Evidence) -> Iterator[tuple[str, str]]:
-    yield "cyan", f"    {item.where}"
+    yield "cyan", f"    {one_line(item.where)}"
     yield "dim", wrapped(item.quote, "      | ", "      | ", limit=4)
 
 
@@ -253,9 +255,9 @@ def fix_lines(fix: Fix) -> Iterator[tuple[str, str]]:
     for line in unresolved(fix):
         yield "green", wrapped(line, "    ", "      ")
     for name, value in fix.environment.items():
-        yield "green", f"    export {name}={value}"
+        yield "green", one_line(f"    export {name}={value}")
     for name, value in fix.arguments.items():
-        yield "green", f"    {name}={value}" if name.startswith("-") else f"    {name}: {value}"
+        yield "green", one_line(f"    {name}={value}" if name.startswith("-") else f"    {name}: {value}")
     for line in fix.diff.splitlines():
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else "dim"
         yield style, f"    {line}"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.recording.folder import working_folder, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import boot_id
-from crashcart.redact import clean
+from crashcart.redact import clean, clean_all
 from crashcart.version import __version__
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ _SAME = 0.1  # seconds
 
 def describe(command: Sequence[str], environment: dict[str, str]) -> dict[str, Any]:
     """The facts of a run as plain data."""
-    words = [clean(_text(word)) for word in command]
+    words = [word[:_LONGEST_WORD] for word in clean_all([os.fsencode(word).decode("utf-8", "replace") for word in command])]
     return {
         "schema": 1,
         "crashcart": __version__,
-        "command": clean(shlex.join(words)[:_LONGEST_COMMAND]),
+        "command": clean(shlex.join(words))[:_LONGEST_COMMAND],
         "folder": _text(working_folder()),
         "started": time.time(),
         "host": platform.node(),
         "user": _user(),
         "python": platform.python_version(),
         "machine": _machine(),
-        "interpreter": shutil.which(command[0]) or command[0],
+        "interpreter": clean(_text(shutil.which(command[0]) or command[0])),
         "environment": _allowed(environment),
         "git": _git(),
         "errors": _errors(),
@@ -96,7 +96,7 @@ def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> N
     difference = _asked(["git", "diff", "--no-ext-diff", "--no-textconv", "HEAD"])
     if difference:
         with contextlib.suppress(OSError), open(os.path.join(folder, "git.diff"), "w", encoding="utf-8") as file:
-            file.writelines(clean(line) + "\n" for line in difference[:_LARGEST_DIFF].splitlines())
+            file.write(clean(difference[: difference.rfind("\n", 0, _LARGEST_DIFF) + 1]))
     write_json(os.path.join(folder, "run.json"), facts)
 
 

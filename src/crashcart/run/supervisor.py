@@ -16,11 +16,13 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.errors import our_errors
+from crashcart.escapes import one_line
 from crashcart.inside.layout import FIELDS, JOB
 from crashcart.recording.folder import live_folder, make_folder, working_folder, write_json
 from crashcart.recording.frames import Sample
 from crashcart.recording.tables import TABLES
 from crashcart.recording.writer import Writer
+from crashcart.redact import clean
 from crashcart.run.ends import Ends
 from crashcart.run.environment import job_environment
 from crashcart.run.exit import make_reserve
@@ -234,7 +236,7 @@ class Supervisor:
         if not self.options.quiet:
             end = "\r\n" if self.terminal.taken else "\n"
             with contextlib.suppress(OSError):
-                os.write(2, f"crashcart: {sentence}{end}".encode(errors="replace"))
+                os.write(2, f"crashcart: {one_line(clean(sentence))}{end}".encode(errors="replace"))
 
     def _sampler(self) -> Sampler | None:
         from crashcart.run.outside.gpu import Cards

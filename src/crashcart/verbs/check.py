@@ -6,6 +6,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from crashcart.escapes import one_line
 from crashcart.foresight import foresee, merged, news
 from crashcart.readers.plan import Asked, plans
 from crashcart.record import replace
@@ -116,7 +117,6 @@ def _told(options: argparse.Namespace) -> int:
 def _repaired(diagnosis: Diagnosis, *, everything: bool, first: bool) -> bool:
     """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
     from crashcart.model import HARMLESS
-    from crashcart.redact import clean
     from crashcart.repair import repairs, write
 
     repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
@@ -129,11 +129,11 @@ def _repaired(diagnosis: Diagnosis, *, everything: bool, first: bool) -> bool:
         )
         sys.stderr.write(f"crashcart: {why}.\n" if first else "")
         return False
-    sys.stderr.write(clean(repair.diff))
+    sys.stderr.write(repair.diff)
     done, left = write(repair)
     for title in repair.titles:
-        sys.stderr.write(f"crashcart: {clean(title)}\n")
+        sys.stderr.write(f"crashcart: {title}\n")
     for path in left:
-        sys.stderr.write(f"crashcart: {path} changed meanwhile and was left alone.\n")
-    sys.stderr.write(f"crashcart: wrote {', '.join(done) or 'nothing'}.\n\n")
+        sys.stderr.write(f"crashcart: {one_line(path)} changed meanwhile and was left alone.\n")
+    sys.stderr.write(f"crashcart: wrote {', '.join(map(one_line, done)) or 'nothing'}.\n\n")
     return bool(done)

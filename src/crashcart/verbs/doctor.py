@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.case import Case
 from crashcart.errors import CommandError
+from crashcart.escapes import one_line, unfiltered
 from crashcart.fitness import graded
 from crashcart.foresight import foresee
 from crashcart.model import NotLooked
@@ -90,5 +91,5 @@ def examined(case: Case, found: Sequence[Reading]) -> tuple[Diagnosis, list[Row]
 def _progress(words: str) -> None:
     """One line on a terminal that the next one takes the place of."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[2K{f'crashcart: {words} ...' if words else ''}")
+        unfiltered(sys.stderr).write(f"\r\x1b[2K{f'crashcart: {one_line(words)} ...' if words else ''}")
         sys.stderr.flush()

@@ -9,9 +9,10 @@ import time
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from crashcart.escapes import one_line
 from crashcart.readers.outcomes import outcome_of
 from crashcart.recording.folder import roots, runs
-from crashcart.redact import clean
+from crashcart.redact import clean, clean_all
 from crashcart.regular_files import walk
 from crashcart.report.data import SCHEMA, json_text
 
@@ -29,15 +30,17 @@ _MEASURED = 2.0  # seconds that sizes may take: a day's recording is a thousand 
 def run(options: argparse.Namespace) -> int:
     """List the runs."""
     deadline = time.monotonic() + _MEASURED
-    rows = [{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()]
+    rows = clean_all([{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()])
     if options.json:
         sys.stdout.write(json_text({"schema": SCHEMA, "runs": rows}))
     elif not rows:
-        looked = f"No runs in {' nor in '.join(clean(root) for root in roots())}. `crashcart run -- CMD` records one."
+        looked = (
+            f"No runs in {' nor in '.join(one_line(clean(root)) for root in roots())}. `crashcart run -- CMD` records one."
+        )
         print(looked)  # noqa: T201 - the answer
     else:
         for line in _lines(rows):
-            print(clean(line))  # noqa: T201 - the answer
+            print(one_line(line))  # noqa: T201 - the answer
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from crashcart.engine import examine
+from crashcart.escapes import one_line, unfiltered
 from crashcart.readers.gather import Given, gather
 from crashcart.record import replace
 from crashcart.redact import clean_all
@@ -98,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # names may hold any byte
             file.write(html(diagnosis))
-        sys.stderr.write(f"wrote {options.html}\n")
+        sys.stderr.write(f"wrote {one_line(options.html)}\n")
     if options.json:
         from crashcart.report.data import json_text, plain
 
@@ -138,7 +139,7 @@ class _Looking:
 
     def __call__(self, seconds: float) -> None:
         if self._terminal:
-            sys.stderr.write(f"\rlooking at the job for 3 to 16 seconds ... {seconds:.0f} s ")
+            unfiltered(sys.stderr).write(f"\rlooking at the job for 3 to 16 seconds ... {seconds:.0f} s ")
             sys.stderr.flush()
 
     def end(self) -> None:
@@ -161,7 +162,7 @@ class _Bar:
             from rich.console import Console
             from rich.progress import Progress
 
-            self._progress = Progress(console=Console(stderr=True), transient=True)
+            self._progress = Progress(console=Console(file=unfiltered(sys.stderr)), transient=True)
             self._task = self._progress.add_task("reading", total=self.total)
             self._progress.start()
         return self

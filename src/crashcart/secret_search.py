@@ -1,0 +1,853 @@
+"""Finds secrets in a text. Three things give one away.
+
+- its shape: ``ghp_...``, ``AKIA...``, a private key, 40 hexadecimal digits that no word beside them calls a commit;
+- its name: whatever stands under ``api_key``, ``--token``, ``Authorization:``, in any notation in which a name meets a value;
+- its place: before the ``@`` of an address, behind ``curl -u``.
+
+``secret_forms`` holds the data. A text is searched for a few stems and beginnings, and only what stands beside a hit is looked at,
+once and within bounds: a line of a megabyte costs no more than a megabyte of lines. All expressions are those of the standard
+library, so that the answer is the same on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from crashcart.secret_forms import (
+    BODIES,
+    COMMANDS,
+    HARMLESS_BEFORE_KEY,
+    HARMLESS_BEFORE_PASS,
+    HARMLESS_BEFORE_TOKEN,
+    NOT_A_VALUE,
+    NOT_BEFORE_KEY,
+    OWNERS,
+    SECRET_PARTS,
+    SHAPES,
+    UNANCHORED,
+    words,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["HIDDEN", "NEXT", "Place", "names_secret", "secrets_in", "stands_for_secret"]
+
+Place = tuple[int, int]
+
+HIDDEN = "[hidden]"
+NEXT = "\x1e"  # between items of a list that are read as one text; white space to an expression, and in no plain text
+# How surely a name stands for a secret: random values only, values that are no plain words, anything but a literal or a path.
+NOT_SECRET, IF_RANDOM, IF_UNUSUAL, ALWAYS = range(4)
+_COVERS = ("[hidden", "[redacted")
+_LONGEST_NAME = 64
+_LONGEST_VALUE = 16384
+_LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
+_RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
+
+
+def secrets_in(text: str) -> Iterator[Place]:
+    """Where secrets stand; places may overlap."""
+    if len(text) < 3:  # noqa: PLR2004 - no secret is so short
+        return
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a capital dotted I becomes two characters
+        lowered = text.replace("\u0130", "i").lower()
+    yield from _by_name(text, lowered)
+    yield from _by_shape(text)
+    yield from _by_place(text, lowered)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a setting, flag or variable of this name may hold a secret."""
+    return _grade(name.strip("-+~ ")) > NOT_SECRET
+
+
+def stands_for_secret(name: str, value: str) -> bool:
+    """Whether a value is a secret under this name."""
+    grade = _grade(name.strip("-+~ "))
+    return grade > NOT_SECRET and _tells(value, name, grade, quoted=True, sign=":")
+
+
+@cache
+def _expression(source: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile(source, flags)
+
+
+def _after(source: str, text: str, start: int) -> int:
+    """Where an expression that may match nothing ends."""
+    found = _expression(source).match(text, start)
+    return found.end() if found else start
+
+
+# --- by name ---------------------------------------------------------------------------------------------------------------
+
+_STEMS = (
+    "token", "key", "pass", "pwd", "secret", "cred", "auth", "cookie", "sig", "bearer", "hook", "dsn", "connectionstring", "connection_string",
+    "connection-string", "conn_str", "connstr", "kennwort", "contrase", "jwt", "mnemonic", "sessid", "sessionid", "pw",
+)  # fmt: skip
+_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
+_TRAILING = words(
+    "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0"
+)
+_PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
+_NAME = r"[\w.-]{0,64}"
+_HEADERS = ("authorization", "cookie")
+_CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
+_SEPARATOR = _CLOSE + r"[ \t]{0,8}(?:===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD])?[ \t]{0,8}"
+_ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
+_OPENING = r"(?:(?:new |pydantic\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote)\([ \t]{0,2})?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+_GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
+_BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
+_VALUE_BESIDE = r"[\"']?[\s,;>/]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
+_RUN = r"[^\s\"'`,;&)}\]>|\\]+"
+_STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
+_WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
+_ARTICLES = words("the a an this that your my our its their his her old new same")
+_VERBS = words(
+    "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
+)
+_QUOTES = frozenset("'\"`")
+_IN_CODE = "in code"  # the sign of a value that may be an expression
+_COMPARISONS = frozenset(("==", "!=", "===", "!=="))
+_FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
+_HEADER_VALUE = (
+    r"(?:basic|bearer|token|digest|apikey|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
+)
+
+
+def _by_name(text: str, lowered: str) -> Iterator[Place]:
+    """Values that stand beside a name which says secret."""
+    done = 0
+    for hit in _expression("|".join(_STEMS)).finditer(lowered):
+        if hit.start() < done:
+            continue
+        begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
+        while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
+            begin -= 1
+        end = _after(_NAME, text, hit.start())
+        done = end
+        while text[end - 1] in ".-" and end > hit.start():
+            end -= 1
+        name = text[begin:end]
+        if text[begin - 1 : begin] in {"`", ")"}:
+            name = name.lstrip("-")
+        grade = _grade(name.strip("-."))
+        if not grade:
+            continue
+        if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and _expression(_WORD_FOLLOWS).match(text, end):
+            continue
+        grade = _in_context(text, begin, end, name, grade)
+        place = _value_of(text, begin, end, name, grade) if grade else None
+        if place is not None:
+            done = max(done, place[1])
+            yield place
+
+
+@lru_cache(maxsize=4096)
+def _grade(name: str) -> int:
+    """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
+    words = [word.lower() for word in _expression(_WORDS).findall(name)]
+    squeezed = "".join(_expression(_WORDS).findall(name.rsplit(".", 1)[-1])).lower()
+    if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
+        return ALWAYS
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
+        words.pop()
+    if not words or words[-1] in NOT_A_VALUE:
+        return NOT_SECRET
+    last, owner = words[-1], words[-2] if len(words) > 1 else ""
+    if any(part in squeezed for part in SECRET_PARTS) or last in {"creds", "cred", "dsn"}:
+        return ALWAYS
+    if last.endswith("pwd"):
+        return ALWAYS
+    for noun, harmless, alone in (
+        ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
+        ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
+        ("pass", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
+        ("pw", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
+    ):
+        if last == noun:
+            sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
+            return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
+        if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
+            return ALWAYS
+        if last.endswith(noun) and (prefix := last[: -len(noun)]) not in harmless:
+            return (
+                ALWAYS
+                if _is_owner(prefix)
+                else alone
+                if noun == "token" or (noun == "key" and name.isupper())
+                else NOT_SECRET
+            )
+        if words[0] == noun and owner and words[1] in _providers():
+            return ALWAYS  # token_github
+    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, "hook": NOT_SECRET}.get(last, NOT_SECRET)
+
+
+def _is_owner(word: str) -> bool:
+    return bool(word) and (word in OWNERS or word in _providers())
+
+
+@cache
+def _providers() -> frozenset[str]:
+    return frozenset(line.split()[0] for line in SHAPES.strip().splitlines())
+
+
+def _is_password(name: str) -> bool:
+    return "pass" in name.lower() or name.lower().endswith(("pwd", "pw", "pin"))
+
+
+def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
+    """The grade as the surroundings have it: "API key", ``?key=``, ``TOKEN=``, ``--token``."""
+    before = text[begin - 1 : begin]
+    if before in {"?", "&"} or text[begin - 5 : begin] == "&amp;":
+        return min(grade + 1, ALWAYS)
+    if grade == ALWAYS:
+        return grade
+    if (
+        before == " "
+        and name.isalpha()
+        and (word := _expression(r"([A-Za-z][\w-]{0,30}) \Z").search(text[max(0, begin - 32) : begin]))
+    ):
+        owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
+        if owned in {NOT_SECRET, ALWAYS}:
+            return owned
+    sure = name.startswith("-") or (name.isupper() and text[end : end + 1] == "=")
+    if grade == IF_UNUSUAL and sure and not name.lower().endswith("auth"):
+        return ALWAYS
+    return grade
+
+
+def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place | None:
+    """Where the value of a name stands, if that is to be hidden."""
+    start = _after(_SEPARATOR, text, end)
+    close = text[end : _after(_CLOSE, text, end)]
+    sign = text[end + len(close) : start].strip().lower()
+    around = text[begin - 1 : begin]
+    if not close and around in _QUOTES and text[start : start + 1] == around:
+        return None  # the end of 'Password: '
+    if (beside := _expression(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
+        return _read(text, beside.end(), name, grade, "=")
+    if not sign:
+        return _gap(text, end, name, grade)
+    if sign == ",":
+        return _listed(text, start, end, name, grade, close)
+    if sign in {"(", ".assign("}:
+        is_verb = _expression(_WORDS).findall(name)[0].lower() in _VERBS
+        return _read(text, start, name, grade, ",") if grade == ALWAYS and not close and not is_verb else None
+    if sign == ">":
+        opened = text.rfind("<", max(0, begin - 40), begin) > text.rfind(">", max(0, begin - 40), begin)
+        return _element(text, start, name, grade) if opened else None
+    return _assigned(text, (begin, end, start), name, grade, sign, close)
+
+
+def _listed(text: str, start: int, end: int, name: str, grade: int, close: str) -> Place | None:
+    """``["--api_key", "VALUE"]`` and ``setdefault("API_KEY", "VALUE")``."""
+    if close:
+        return _read(text, start, name, grade if name.startswith("-") else min(grade, IF_UNUSUAL), ",")
+    return _gap(text, end, name, grade) if name.startswith("-") else None
+
+
+def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: str, close: str) -> Place | None:
+    """``name=value`` and ``name: value``; ``at`` is where the name begins, where it ends, and where the value begins."""
+    begin, end, start = at
+    if sign == ":":
+        if (header := _header(text, begin, start, name, close)) is not None:
+            return header
+        start = _after(_ANNOTATION, text, start)
+    if sign in _COMPARISONS and not _expression(_OPENING).match(text, start):
+        return None
+    if sign == "=" and name.startswith("-") and text[end] == "=" and start > end + 1:
+        return None  # an empty value
+    block = _expression(_BLOCK).match(text, start)
+    if block is not None:
+        return _read(text, block.end(), name, grade, sign)
+    if code := _may_be_code(text, (begin, end, start), name, sign, close):
+        return _read(text, start, name, min(grade, code), _IN_CODE)
+    return _read(text, start, name, grade, sign)
+
+
+def _names_another(text: str, start: int) -> bool:
+    """``self.token``, ``job_secrets,``, ``_AccessToken``: what is given is itself the name of a secret, so it is a variable."""
+    word = _expression(r"_*[A-Za-z]\w*(?:\.[A-Za-z_]\w*)*").match(text, start)
+    if word is None or not (_grade(word[0].rpartition(".")[2]) or word[0][0] == "_"):
+        return False
+    after = text[word.end() : word.end() + 1]
+    return after in {"", " ", ",", ")", "\n", ";"} and (
+        "." in word[0] or word[0][0] == "_" or ("_" in word[0] and after in {",", ")"})
+    )
+
+
+def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, close: str) -> int:
+    """The grade of a value without quotes that may be an expression: ``{"token": token}``, ``x.password = user``, ``f(password=word)``."""
+    begin, end, start = at
+    if name.startswith("-") or _expression(_OPENING).match(text, start):
+        return NOT_SECRET
+    if (sign == ":" and close[-1:] in _QUOTES) or (sign == "=" and close[-1:] == "]"):
+        return IF_UNUSUAL
+    if sign == "=" and _names_another(text, start):
+        return IF_RANDOM
+    word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
+    if sign != "=" or word is None or name.isupper():
+        return NOT_SECRET
+    after = text[word.end() : word.end() + 1]
+    spaced = text[end : end + 1] == " "
+    called = text.rfind("(", max(0, begin - 200), begin) > text.rfind(")", max(0, begin - 200), begin)
+    if after in {"(", "["} or (not spaced and (after == ")" or (after == "," and called))):
+        return IF_RANDOM
+    return IF_UNUSUAL if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
+
+
+def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
+    """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
+    start = _after(_GAP, text, end)
+    if start == len(text) or not text[end:start].strip("\\\"'`") or _expression(_FLAG).match(text, start):
+        return None
+    if name.startswith("-"):
+        return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
+    if grade == ALWAYS and _is_told_to(text, end - len(name), name):
+        return _read(text, start, name, grade, " ")
+    start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
+    if _expression(r"[A-Za-z]{1,16}(?![\w+/=-])").match(text, start):
+        return None  # prose
+    if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
+        after = text[place[1] + 1 : place[1] + 2]
+        return place if after == ";" or _is_random(text[place[0] : place[1]][:_LONGEST_LOOK], _UNUSUAL) else None
+    return _read(text, start, name, min(grade, IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM), " ")
+
+
+def _is_told_to(text: str, begin: int, name: str) -> bool:
+    """``setenv API_KEY x``, ``aws configure set aws_secret_access_key x``, and a password in a .netrc."""
+    if ("_" in name or name.isupper()) and _expression(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z").search(
+        text[max(0, begin - 8) : begin]
+    ):
+        return True
+    before = text[max(0, begin - 120) : begin]
+    return "login" in before and ("machine" in before or "default" in before) and "login" in before.split()[-4:]
+
+
+def _header(text: str, begin: int, start: int, name: str, close: str) -> Place | None:
+    """``Authorization: Bearer x`` and ``Cookie: a=b; c=d`` hide all that follows, to the quote around them or the end of the line."""
+    if (
+        not name.lower().rstrip("2").endswith(_HEADERS)
+        or close
+        or not _expression(_HEADER_VALUE, re.IGNORECASE).match(text, start)
+    ):
+        return None
+    quote = text[begin - 1 : begin]
+    line_end = _line_end(text, start)
+    end = text.find(quote, start, line_end) if quote in {"'", '"', "`"} else -1
+    end = line_end if end < 0 else end
+    words = text[start : min(end, start + _LONGEST_LOOK)].split()
+    return None if any(_is_literal(word, name) or word.startswith(_COVERS) for word in words[:2]) else (start, end)
+
+
+def _element(text: str, start: int, name: str, grade: int) -> Place | None:
+    """The content of ``<password>...</password>``."""
+    end = text.find("<", start, start + 4096)
+    end = end if end >= 0 else _after(r"\S{0,4096}", text, start)
+    value = text[start:end]
+    begin = start + len(value) - len(value.lstrip())
+    stop = begin + len(value.strip())
+    return (begin, stop) if _tells(value.strip(), name, grade, quoted=True) else None
+
+
+def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | None:
+    """The value that begins here, if it is to be hidden."""
+    opening = _expression(_OPENING).match(text, start)
+    if opening is not None:
+        begin, end = opening.end(), _closing(text, opening.end(), opening["quote"])
+    elif sign == ",":
+        return None
+    else:
+        begin, end = start, _word_end(text, start, start + _LONGEST_LOOK)
+    value = text[begin : min(end, begin + _LONGEST_LOOK)]
+    if sign == "," and _expression(_FLAG).match(value):
+        return None
+    if opening is not None and "f" in opening[0].lower()[:-1] and "{" in value:
+        value = _expression(r"\{[^{}]*\}").sub("", value)  # the rest of an f-string may still hold a secret
+        grade = min(grade, IF_RANDOM)
+    if not _tells(value, name, grade, quoted=opening is not None, sign=sign):
+        return None
+    if (
+        opening is None
+        and sign == ":"
+        and (_is_prose(text, value, end, name) or (name.lower().endswith(_HEADERS) and value.isalpha()))
+    ):
+        return None
+    if opening is None and sign in {":", "="} and "phrase" in name.lower():
+        end = _line_end(text, end)
+    return begin, end if opening is not None else _word_end(text, end, end + _LONGEST_VALUE)
+
+
+def _is_prose(text: str, value: str, end: int, name: str) -> bool:
+    """``password: must be set``, ``passwd: command not found``: a plain word that more words follow."""
+    if "phrase" in name.lower() or not _expression(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?").fullmatch(value):
+        return False
+    return _expression(r"[ \t]{1,4}[\w(\[]").match(text, end) is not None
+
+
+def _line_end(text: str, start: int) -> int:
+    limit = min(len(text), start + _LONGEST_VALUE)
+    for mark in ("\n", NEXT):
+        limit = at if (at := text.find(mark, start, limit)) >= 0 else limit
+    return limit
+
+
+def _closing(text: str, start: int, quote: str) -> int:
+    """Where the quote ends; without an end, the line does."""
+    many = len(quote.lstrip("\\")) > 1
+    limit = min(len(text), start + _LONGEST_VALUE) if many else _line_end(text, start)
+    at = text.find(quote, start, limit)
+    while at > start and not quote.startswith("\\"):
+        back = at - 1
+        while back >= start and text[back] == "\\":
+            back -= 1
+        if (at - back) % 2:
+            break
+        at = text.find(quote, at + 1, limit)
+    return at if at >= 0 else limit
+
+
+def _word_end(text: str, start: int, limit: int) -> int:
+    """Where a value without quotes ends: at white space, or at a delimiter that something else follows."""
+    run, stops = _expression(_RUN), _expression(_STOPS)
+    at, size = start, min(len(text), limit)
+    while at < size:
+        found = run.match(text, at, size)
+        if found is not None:
+            at = found.end()
+        if at >= size or stops.match(text, at):
+            return at
+        at += 1
+    return at
+
+
+_LITERAL = (
+    r"(?i:none|null|nil|true|false|yes|no|on|off|undefined|nan|empty|required|optional|str|int|float|bool|bytes|string|object|any|list|dict|tuple|type|path)"
+    r"|(?i:unset|missing|invalid|expired|redacted|masked|hidden|removed|omitted|disabled|enabled|ok|failed|not|set|is|was|are|has|must|should|can|cannot|will|for|from|"
+    r"in|if|else|and|or|with|lambda|await|return|the|a|an|to|of|this|that|it|found|given|error|default|auto)"
+    r"|[*xX.#_?=\-\u2022\u2026]+|<[^<>]*>|\[[^\[\]]{0,40}\]|\(\w{0,20}\)|\$\{[^}]*\}?|\$\w+|\$\(.*|%\w+%|%\(?\w*\)?[sdr]|\{\{.*|\{[^{}]{0,60}\}|@\w*\(.*"
+    r"|(?i:your|enter|insert|replace)[-_ ](?i:your|this|own|api|secret|access|auth|token|key|password|hf|it|with|the)\S*.{0,40}"
+    r"|\w+ of \d+|0x[0-9A-Fa-f]{1,16}[uUlL]{0,3}|\S{0,8}\*{3,}\S{0,8}|\S{0,6}(?:\.{3,}|\u2026)\S{0,6}|(?i:values?)"
+    r"|(?:typing\.|t\.)?(?:dict|list|tuple|set|type|Optional|Union|Literal|Annotated|NotRequired|Required|Sequence|Mapping|Iterable|Callable|ClassVar|Final|Type|Dict|List|Tuple)\[.*"
+    r"|SecretStr.?|SecretBytes.?"
+)
+_PLACEHOLDER = r"<[^<>\s]{0,60}(?:>|\Z)|\{[^{}]{0,60}(?:\}|\Z)|\{\{"
+_NUMBER = r"[-+]?[\d.,_:/]{1,18}(?:e[-+]?\d+)?[%kKmMgGbBsS]{0,3}"
+_PATH = r"(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/|~$)[^\n]*|(?:[\w.@-]+/)+[\w.@-]*\.[A-Za-z]{1,8}|[\w.@-]+\.(?:pem|crt|key|pub|json|ya?ml|toml|txt|env|ini|cfg|py|sh|p12|pfx|jks|kdbx|netrc|conf)"
+_CODE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|lambda.*|[!\-]?[a-z_]+\s.*|f[\"'].*"
+_ADDRESSES = ("hook", "dsn", "conn")  # names whose values are addresses
+_VARIABLE = r"[A-Z][A-Z]+(?:_[A-Z]{2,})+[0-9]?"
+
+
+def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -> bool:
+    """Whether a value under such a name gives a secret away."""
+    value = value.strip()
+    if not value or HIDDEN in value or value.startswith(_COVERS) or _is_literal(value, name) or _is_path(value):
+        return False
+    if not quoted and (value[:1] in {"(", "["} or _expression(_PLACEHOLDER).match(value)):
+        return False
+    if grade == IF_RANDOM:
+        return _is_random(value, _RANDOM)
+    if ("://" in value[:16]) != any(part in name.lower() for part in _ADDRESSES):
+        return "://" not in value[:16] and _is_random(value, _RANDOM)
+    if _refers(value, name, quoted=quoted, sign=sign):
+        return False
+    if grade == IF_UNUSUAL:
+        return (
+            " " not in value
+            and any(map(str.isalpha, value))
+            and (
+                value.startswith(("hf_", "sk-"))
+                or _is_random(value, _UNUSUAL)
+                or _is_unusual(value)
+                or (sign in {"=", _IN_CODE} and _is_odd(value))
+            )
+        )
+    if quoted and name.lower().endswith(_HEADERS) and _is_literal(value.split()[-1], name):
+        return False  # "Bearer %s"
+    if (
+        quoted
+        and not _is_password(name)
+        and _expression(r"(?:[A-Za-z'`-]+[.,:;!?]* ){3,}[A-Za-z'`-]+[.,:;!?]*").fullmatch(value)
+    ):
+        return False  # a sentence
+    if quoted and " " in value and sign not in {":", "="} and not _is_password(name) and not _is_random(value, _UNUSUAL):
+        return name.lower().endswith(_HEADERS)  # else a help text or a message
+    return any(map(str.isalnum, value))
+
+
+def _refers(value: str, name: str, *, quoted: bool, sign: str) -> bool:
+    """Whether a value only names something: a variable, a call, a module."""
+    code = sign == _IN_CODE
+    if (_expression(_VARIABLE).fullmatch(value) and _grade(value)) or _same(value, name, code=code):
+        return True
+    if quoted:
+        return (
+            not _is_password(name) and name[0] != "-" and _expression(r"[a-z_]*(?:\.[a-z_]+)+").fullmatch(value) is not None
+        )
+    if (code or "(" in value) and _expression(_CODE, re.DOTALL).fullmatch(value) and not _is_random(value, _RANDOM):
+        return True
+    return code and _is_variable(value)
+
+
+def _is_variable(value: str) -> bool:
+    """``default_key``: a name of the program's own, as far as one can tell."""
+    return value.isidentifier() and value.islower() and "_" in value and len(value) <= 30 and not _is_random(value, _UNUSUAL)  # noqa: PLR2004
+
+
+def _is_unusual(value: str) -> bool:
+    """A long word of letters and digits."""
+    return _expression(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}").fullmatch(value) is not None
+
+
+def _is_odd(value: str) -> bool:
+    """No name of a variable."""
+    return len(value) >= _UNUSUAL - 2 and not value.isidentifier()
+
+
+def _same(value: str, name: str, *, code: bool) -> bool:
+    """``api_key=api_key`` names itself; in code ``password=self.db_password`` does too."""
+    if not code:
+        return _squeezed(value) == _squeezed(name)
+    words = _expression(_WORDS).findall(name)
+    last = _squeezed(value.rsplit(".", 1)[-1])
+    return (
+        bool(words)
+        and words[-1].lower() in last
+        and _expression(r"[A-Za-z_][\w.-]*").fullmatch(value) is not None
+        and not _is_random(value, _UNUSUAL)
+    )
+
+
+def _squeezed(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+@lru_cache(maxsize=1024)
+def _is_literal(value: str, name: str) -> bool:
+    if any(_expression(_LITERAL, re.DOTALL).fullmatch(form) for form in (value, value.rstrip(",;.:"))):
+        return True
+    number = _expression(_NUMBER).fullmatch(value.rstrip(",;.:"))
+    return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 6))
+
+
+def _is_path(value: str) -> bool:
+    if not _expression(_PATH).fullmatch(value.rstrip(",;:")):
+        return False
+    return not any(_is_random(part, 24) for part in value.split("/"))
+
+
+@lru_cache(maxsize=4096)
+def _is_random(value: str, least: int) -> bool:
+    """Whether so many characters of a text are neither words nor numbers; ``Qwen2ForCausalLM`` is words, ``9f86d081`` is not."""
+    total = 0
+    for piece in _expression(r"[A-Za-z0-9]{4,}").findall(value):
+        letters = sum(map(str.isalpha, piece))
+        if letters in {0, len(piece)} and (piece.islower() or piece.isupper() or not letters):
+            continue
+        odd = len(_expression(r"[A-Z]?[a-z]{3,}").sub("", piece))
+        switches = len(_expression(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])").findall(piece))
+        total += len(piece) if odd * 2 >= len(piece) or switches * 6 >= max(len(piece), 18) else 0
+    return total >= least
+
+
+# --- by shape --------------------------------------------------------------------------------------------------------------
+
+# Words that say what a hexadecimal number is: a few words before it, or right before it; and the addresses of code.
+_DIGEST = r"(?:commit|revision|sha-?\d*|git|hash|snapshots?|\brev|\bhead|md5|digest|checksum|etag|blobs?|fingerprint|gist|crc)(?![a-z])"
+_RIGHT_BEFORE = (
+    r"(?:image|layer|container|docker|pod|trace|span|tree|parent|merge|branch|tag|version|uuid|guid|\brun|objects?|refs?|cache|index|pinned|build|\bid|_id)(?:[ _]key)?"
+    r"[^\w\n]{0,4}\Z|[-.@]\Z|[/\\][0-9a-f]{2}[/\\]\Z"
+)
+_CODE_HOST = r"(?:github|gitlab|huggingface|bitbucket|notion|gist)[\w.-]*/[^\s\"']*\Z"
+_BEFORE_DIGEST = 48
+_BEFORE_HEX = 120
+_SHORTEST_HEX = 20  # of what was cut off
+_HEX_LENGTHS = frozenset((32, 40, 48, 64, 96, 128))
+
+
+def _by_shape(text: str) -> Iterator[Place]:
+    """Tokens of known providers, private keys, and long runs of hexadecimal or base64 letters."""
+    done = 0
+    bordered = text  # the letters of %3D and of a written line feed are no part of the word that follows
+    if "%" in text or "\\" in text:
+        bordered = _expression(r"%[0-9A-Fa-f]{2}|\\[nrt]").sub(lambda escaped: " " * len(escaped[0]), text)
+    for hit in _beginnings().finditer(bordered):
+        found = _token_at(text, hit) if hit.start() >= done else None
+        if found is None:
+            continue
+        done = found.end()
+        token = found[0][:_LONGEST_LOOK]
+        if hit[0].startswith(_certain()) or _is_random(token, _UNUSUAL) or _is_long(token):
+            yield found.span()
+    for needed, source in UNANCHORED:
+        if needed in text:
+            for found in _expression(source).finditer(text):
+                yield found.span()
+    if "-----" in text:
+        yield from _private_keys(text)
+    yield from _runs(text)
+    yield from _cut_off(text)
+
+
+def _is_long(token: str) -> bool:
+    """A run of letters that no word has."""
+    run = _expression(r"[a-z0-9]{28}").search(token)
+    return run is not None and len(set(run[0])) > 10  # noqa: PLR2004
+
+
+def _token_at(text: str, hit: re.Match[str]) -> re.Match[str] | None:
+    """The token that begins here; of two beginnings that fit the longer counts."""
+    for length in range(len(hit[0]), 0, -1):
+        for source in _bodies().get(hit[0][:length], ()):
+            if (found := _expression(source).match(text, hit.start())) is not None:
+                return found
+    return None
+
+
+@cache
+def _bodies() -> dict[str, list[str]]:
+    """The expressions of all tokens by their beginnings; each is compiled when its beginning is met."""
+    bodies: dict[str, list[str]] = {}
+    for line in SHAPES.strip().splitlines():
+        _, beginning, body = line.split()
+        first = beginning.lstrip("!")
+        pieces = _expression(r"([AHUWDBP])(\d+)|(.)").findall(body)
+        source = "".join(f"{BODIES[letter]}{{{least},}}" if letter else re.escape(other) for letter, least, other in pieces)
+        bodies.setdefault(first, []).append(re.escape(first) + source)
+    return bodies
+
+
+@cache
+def _beginnings() -> re.Pattern[str]:
+    """All beginnings, by their first letters: most places of a text are passed at one look."""
+    by_letter: dict[str, list[str]] = {}
+    for first in sorted(_bodies(), key=len, reverse=True):
+        by_letter.setdefault(first[0], []).append(re.escape(first[1:]))
+    border = "(?<![A-Za-z0-9].)"
+    return re.compile("|".join(f"{re.escape(letter)}{border}(?:{'|'.join(rest)})" for letter, rest in by_letter.items()))
+
+
+@cache
+def _certain() -> tuple[str, ...]:
+    """Beginnings that no other word has."""
+    beginnings = dict.fromkeys(line.split()[1] for line in SHAPES.strip().splitlines())
+    return tuple(first for first in beginnings if first[0] != "!")
+
+
+def _private_keys(text: str) -> Iterator[Place]:
+    """Whole PEM blocks, and what is left of one whose beginning or end was cut off."""
+    at = 0
+    for begin in _expression(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text):
+        if begin.start() < at:
+            continue
+        end = _expression(r"-----END[ A-Z0-9_]{0,60}-----").search(text, begin.end())
+        at = end.end() if end else len(text)
+        yield begin.start(), at
+    for end in _expression(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text, at):
+        start = max(at, end.start() - 16384)
+        before = _expression(r"(?:[A-Za-z0-9+/=\\]|[\n\x1e][-+ \t|]{0,12}(?=[A-Za-z0-9+/=]{16}))*\Z").search(
+            text[start : end.start()].rstrip()
+        )
+        if before is not None:
+            yield start + before.start(), end.end()
+        at = end.end()
+
+
+def _runs(text: str) -> Iterator[Place]:
+    for found in _expression(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])").finditer(text):
+        if len(found[0]) in _HEX_LENGTHS and _is_hexadecimal(found[0], 32) and not _is_checksum(text, *found.span()):
+            yield found.span()
+    for found in _expression(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}").finditer(text):
+        if any(map(_is_base64, found[0].split("/"))):
+            yield found.span()
+
+
+def _is_base64(piece: str) -> bool:
+    kinds = (str.isupper, str.islower, str.isdigit)
+    return len(piece) >= 20 and all(sum(map(kind, piece[:256])) > 1 for kind in kinds) and _is_random(piece[:256], 18)  # noqa: PLR2004
+
+
+def _is_checksum(text: str, start: int, end: int) -> bool:
+    """Whether a word beside it says that it is a commit, the digest of a file or the like."""
+    before = text[max(0, start - _BEFORE_DIGEST) : start].rpartition("\n")[2]
+    if _expression(_DIGEST, re.IGNORECASE).search(before) or _expression(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
+        return True
+    if before[-1:] == "/" and _expression(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
+        return True
+    return _expression(r" [ *][\w./-]|\.[A-Za-z]\w{0,8}\b|-[A-Za-z]").match(text, end) is not None
+
+
+def _cut_off(text: str) -> Iterator[Place]:
+    """What is left of a token where a text was cut: at its end, and on both sides of an ellipsis."""
+    yield from _last_word(text, len(text))
+    if "\u2026" in text:
+        for cut in _expression(r" ?\u2026 ?([A-Za-z0-9_+/=~-]{0,512})").finditer(text):
+            yield from _last_word(text, cut.start())
+            if _is_random(cut[1][:40], _UNUSUAL):
+                yield cut.span(1)
+
+
+def _last_word(text: str, end: int) -> Iterator[Place]:
+    """The word before a cut, where it begins as a token does; in the midst of a text also where it is random."""
+    if not text[end - 1 : end].isalnum() and text[end - 1 : end] not in {"_", "-", "=", "+", "/"}:
+        return
+    word = _expression(r"[^A-Za-z0-9_.+/=~-]").split(text[max(0, end - 120) : end])[-1]
+    if len(word) < 4 or word.isalpha():  # noqa: PLR2004 - no beginning is shorter
+        return
+    begin = end - len(word)
+    first = next((first for first in _certain() if first in word), "")
+    start = word.rfind(first) if first else -1
+    unsure = _expression(r"(?<![A-Za-z0-9])(?:hf_|sk-)[A-Za-z0-9]{2,}\Z").search(word)
+    if (
+        start >= 0
+        and not word[start - 1 : start].isalnum()
+        and not _expression(r"[a-z_.-]*").fullmatch(word, start + len(first))
+    ):
+        yield begin + start, end
+    elif _is_hexadecimal(word, _SHORTEST_HEX) and not _is_checksum(text, begin, end):
+        yield begin, end
+    elif unsure and _is_random(word[unsure.start() :], 4):
+        yield begin + unsure.start(), end
+    elif end < len(text) and _is_random(word, _UNUSUAL):
+        yield begin, end
+
+
+def _is_hexadecimal(word: str, least: int) -> bool:
+    """Whether a word is that many random hexadecimal digits."""
+    mixed = not word.isdigit() and not word.isalpha() and len(set(word)) > 6  # noqa: PLR2004
+    return mixed and len(word) >= least and not word.strip("0123456789abcdefABCDEF")
+
+
+_ARGUMENT = r"(?:\\\n|[^\s\"',;|&\x1e]|[\"'][^\"'\n]{0,200}[\"'])+|[;|&\n]"
+_LONGEST_COMMAND = 600
+
+
+# --- by place --------------------------------------------------------------------------------------------------------------
+
+
+def _by_place(text: str, lowered: str) -> Iterator[Place]:
+    """Passwords in addresses and behind the options of known programs."""
+    if "//" in text or "\\/" in text or "%2f" in lowered:
+        yield from _addresses(text)
+    if "@" in text and ":" in text:
+        for found in _expression(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]").finditer(
+            text
+        ):
+            if not _is_literal(found[1], ""):
+                yield found.span(1)
+    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text:
+        yield from _arguments(text)
+    if "==" in text or "!=" in text:  # "hunter2" == password
+        for found in _expression(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})").finditer(text):
+            if _grade(found[2]) == ALWAYS and not _is_literal(found[1], found[2]):
+                yield found.span(1)
+
+
+def _addresses(text: str) -> Iterator[Place]:
+    for mark in _expression(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?(?::(?:\\{0,2}/){2}|%3[aA]%2[fF]%2[fF])").finditer(text):
+        start = mark.end()
+        user = _expression(r"(?:[^\s/?#\"'<>`\\]*@|[^\s/?#\"'<>`%&]*%40)").match(text, start)
+        if user is None:  # a password with a slash in it
+            user = _expression(
+                r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{1,5}(?:[/?#]|\b))[^\s\"'<>`@]{1,128}@(?=[\w.-]{1,100}(?:[:/]|\b))"
+            ).match(text, start)
+        if user is None:
+            cut = _expression(r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{0,5}(?:[.,;:)\]]|\Z))([^\s/?#\"'<>`@]{1,256})\Z").match(
+                text, start
+            )
+            if cut is not None and not _is_literal(cut[1], ""):
+                yield cut.span(1)  # the text was cut off before the @
+            continue
+        end = user.end() - (1 if user[0].endswith("@") else 3)
+        name, colon, password = text[start:end].partition(":")
+        if colon and _is_literal(password, "") and not password.isdigit():
+            continue
+        scheme = (mark[1] or "").lower()
+        if not colon and (
+            _is_literal(name, "") or HIDDEN in name or (not scheme.startswith("http") and not _is_random(name, _RANDOM))
+        ):
+            continue
+        if start < end:
+            yield start, end
+
+
+@cache
+def _programs() -> re.Pattern[str]:
+    names = sorted(_options(), key=len, reverse=True)
+    return re.compile("|".join(rf"{name}(?<![\w.-]{name})(?![\w.=:-])" for name in names))
+
+
+@cache
+def _options() -> dict[str, list[tuple[tuple[str, ...], str]]]:
+    known: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for programs, options, how in COMMANDS:
+        for program in programs.split():
+            known.setdefault(program, []).append((tuple(options.split()), how))
+    return known
+
+
+def _arguments(text: str) -> Iterator[Place]:
+    """What follows an option that takes a password, in a shell line or a list of words, until the command ends."""
+    hits = list(_programs().finditer(text))
+    for number, hit in enumerate(hits):
+        limit = hits[number + 1].start() if number + 1 < len(hits) else len(text)
+        start = hit.end() + (text[hit.end() : hit.end() + 1] in {"'", '"'})
+        found = _expression(_ARGUMENT).finditer(text, start, min(limit, start + _LONGEST_COMMAND))
+        words: list[Place] = []
+        for word in found:
+            if word[0] in {";", "|", "&", "\n"}:
+                break
+            quoted = word[0][:1] in {"'", '"'} and len(word[0]) > 1
+            words.append((word.start() + quoted, word.end() - quoted))
+        for options, how in _options()[hit[0]]:
+            yield from _taken(text, words, options, how)
+
+
+def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) -> Iterator[Place]:
+    """The words that an option takes, as ``how`` says."""
+    told = [text[start:end] for start, end in words]
+    if how.startswith("login"):
+        if "login" not in told:
+            return
+        words, told = words[told.index("login") :], told[told.index("login") :]
+    for number, (word, (start, end)) in enumerate(zip(told, words, strict=True)):
+        following = words[number + 1] if number + 1 < len(words) else None
+        if "last" in how:
+            if number and not word.startswith("-") and "://" not in word and len(word) >= _UNUSUAL and not _is_word(word):
+                yield start, end
+                return
+            continue
+        option = next(
+            (option for option in options if word == option or ("joined" in how and word.startswith(option))), None
+        )
+        if (
+            "pair" in how
+            and (given := _expression(r"(--[a-z-]+=|-[uU](?=[^\s:]+:))(.+)").fullmatch(word))
+            and given[1].rstrip("=") in options
+        ):
+            yield end - len(given[2]), end
+        elif option is not None and word != option and not _is_literal(word[len(option) :], "pass"):
+            yield start + len(option), end
+        elif option is not None and word == option and following and how != "joined":
+            value = text[following[0] : following[1]]
+            if (
+                value
+                and not _expression(_FLAG).match(value)
+                and not _is_literal(value, "")
+                and ("pair" not in how or _is_pair(value))
+            ):
+                yield following
+
+
+def _is_word(value: str) -> bool:
+    return _is_literal(value, "key") or _expression(_VARIABLE).fullmatch(value) is not None
+
+
+def _is_pair(value: str) -> bool:
+    """``user:password``; a token may stand alone."""
+    return any(mark in value for mark in ":,%") or _is_random(value, _RANDOM)
