@@ -47,7 +47,6 @@ def _main(arguments: Sequence[str] | None) -> int:
     for stream in streams:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
-    # Python has no stream at all where the descriptor was closed before it started.
     sys.stdout = PlainStream(sys.stdout) if sys.stdout is not None else None
     sys.stderr = PlainStream(sys.stderr, _clean) if sys.stderr is not None else None
     try:
@@ -77,6 +76,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
 
     if options.verb != "run":
         _forget_odd_sizes()
+        _replace_closed_streams()
     try:
         return _run(options)
     except CommandError as problem:
@@ -107,6 +107,12 @@ def _forget_odd_sizes() -> None:
     for name in ("COLUMNS", "LINES"):
         if not os.environ.get(name, "").isascii() or len(os.environ.get(name, "")) > _LONGEST_SIZE:
             del os.environ[name]
+
+
+def _replace_closed_streams() -> None:
+    """Python has no stream where the descriptor was closed before it started; what we say goes nowhere then."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _run(options: argparse.Namespace) -> int:
