@@ -425,3 +425,8 @@ def test_the_record_of_a_command_holds_no_secret_not_even_half_of_one(monkeypatc
     told = json.dumps(describe(command, dict(os.environ)))
     assert "hunter2" not in told
     assert not any(secret[at : at + 7] in told for at in range(4, len(secret) - 6))
+
+
+def test_a_closed_output_is_no_error() -> None:
+    command = f"{sys.executable} -m crashcart runs >&- 2>&-"
+    assert subprocess.run(command, shell=True, timeout=60, check=False).returncode == 0  # noqa: S602 - a line of ours
