@@ -221,6 +221,10 @@ aws configure set aws_secret_access_key Zq9Wn4kLm2Xv7Tb | Zq9Wn4kLm2
 password = correct horse | correct
 passphrase: correct horse battery staple | horse | staple
 PASS=hunter2 | hunter2
+os.environ.get('API_KEY', 'letmein') | letmein
+[('password', 'letmein')] | letmein
+user=me, password=my_secret_word, host=x | my_secret
+password: pa(ss)word1 | (ss)
 PWD=hunter2 | hunter2
 if ("hunter2" == password) | hunter2
 std::string secret("hunter2"); | hunter2
