@@ -43,16 +43,18 @@ def _main(arguments: Sequence[str] | None) -> int:
     """Everything that we say goes through here: whatever a path or a log holds, no escape sequence reaches a terminal."""
     from crashcart.escapes import PlainStream
 
-    streams = sys.stdout, sys.stderr
-    for stream in streams:
+    output, errors = sys.stdout, sys.stderr
+    for stream in (output, errors):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only must not cost the answer
-    sys.stdout = PlainStream(sys.stdout) if sys.stdout is not None else None
-    sys.stderr = PlainStream(sys.stderr, _clean) if sys.stderr is not None else None
+    if output is not None:  # it is where the caller has closed it
+        sys.stdout = PlainStream(output)
+    if errors is not None:
+        sys.stderr = PlainStream(errors, _clean)
     try:
         return _answer(arguments)
     finally:
-        sys.stdout, sys.stderr = streams
+        sys.stdout, sys.stderr = output or sys.stdout, errors or sys.stderr
 
 
 def _clean(text: str) -> str:

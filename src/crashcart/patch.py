@@ -9,7 +9,6 @@ and not after. Numbers are written so that PyYAML reads them as numbers: half of
 
 from __future__ import annotations
 
-import ast
 import difflib
 import json
 import math
@@ -74,7 +73,7 @@ def _parses(path: str, text: str) -> bool:
     suffix = os.path.splitext(path)[1].lower()
     try:
         if suffix == ".py":
-            ast.parse(text)
+            parse_python(text)
         elif suffix in _CONFIGS:
             read_config_text(text, path)
     except (CommandError, ValueError, SyntaxError, RecursionError):

@@ -233,7 +233,7 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     if not sign:
         return _gap(text, end, name, grade)
     if sign == ",":
-        return _listed(text, start, end, name, grade, close)
+        return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
         is_verb = _expression(_WORDS).findall(name)[0].lower() in _VERBS
         return _read(text, start, name, grade, ",") if grade == ALWAYS and not close and not is_verb else None
@@ -243,11 +243,22 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     return _assigned(text, (begin, end, start), name, grade, sign, close)
 
 
-def _listed(text: str, start: int, end: int, name: str, grade: int, close: str) -> Place | None:
-    """``["--api_key", "VALUE"]`` and ``setdefault("API_KEY", "VALUE")``."""
-    if close:
-        return _read(text, start, name, grade if name.startswith("-") else min(grade, IF_UNUSUAL), ",")
-    return _gap(text, end, name, grade) if name.startswith("-") else None
+def _listed(text: str, at: tuple[int, int, int], name: str, grade: int, close: str) -> Place | None:
+    """``["--api_key", "VALUE"]``, ``("password", "VALUE")`` and ``get("API_KEY", "VALUE")``."""
+    begin, end, start = at
+    if not close:
+        return _gap(text, end, name, grade) if name.startswith("-") else None
+    if name.startswith("-"):
+        return _read(text, start, name, grade, ",")
+    place = _read(text, start, name, grade, ",")
+    if place is None or grade != ALWAYS:
+        return place
+    value = text[place[0] : place[1]]
+    is_pair = (
+        text[begin - 2 : begin - 1] == "(" and text[place[1] + 1 : place[1] + 2] == ")" and not _grade(value[:_LONGEST_NAME])
+    )
+    is_name = value.isidentifier() and ("_" in value or value.isalpha())
+    return place if is_pair or not is_name else None
 
 
 def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: str, close: str) -> Place | None:
@@ -269,14 +280,14 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
     return _read(text, start, name, grade, sign)
 
 
-def _names_another(text: str, start: int) -> bool:
+def _names_another(text: str, start: int, *, in_call: bool) -> bool:
     """``self.token``, ``job_secrets,``, ``_AccessToken``: what is given is itself the name of a secret, so it is a variable."""
     word = _expression(r"_*[A-Za-z]\w*(?:\.[A-Za-z_]\w*)*").match(text, start)
     if word is None or not (_grade(word[0].rpartition(".")[2]) or word[0][0] == "_"):
         return False
     after = text[word.end() : word.end() + 1]
     return after in {"", " ", ",", ")", "\n", ";"} and (
-        "." in word[0] or word[0][0] == "_" or ("_" in word[0] and after in {",", ")"})
+        "." in word[0] or word[0][0] == "_" or (in_call and "_" in word[0] and after in {",", ")"})
     )
 
 
@@ -287,15 +298,18 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
         return NOT_SECRET
     if (sign == ":" and close[-1:] in _QUOTES) or (sign == "=" and close[-1:] == "]"):
         return IF_UNUSUAL
-    if sign == "=" and _names_another(text, start):
+    if sign != "=":
+        return NOT_SECRET
+    line = text[max(0, begin - 200) : begin].rpartition("\n")[2]
+    in_call = line.rfind("(") > line.rfind(")") or not line.strip()
+    if _names_another(text, start, in_call=in_call):
         return IF_RANDOM
     word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
-    if sign != "=" or word is None or name.isupper():
+    if word is None or name.isupper():
         return NOT_SECRET
     after = text[word.end() : word.end() + 1]
     spaced = text[end : end + 1] == " "
-    called = text.rfind("(", max(0, begin - 200), begin) > text.rfind(")", max(0, begin - 200), begin)
-    if after in {"(", "["} or (not spaced and (after == ")" or (after == "," and called))):
+    if after in {"(", "["} or (not spaced and in_call and after in {",", ")"}):
         return IF_RANDOM
     return IF_UNUSUAL if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
 
@@ -438,7 +452,7 @@ _LITERAL = (
 _PLACEHOLDER = r"<[^<>\s]{0,60}(?:>|\Z)|\{[^{}]{0,60}(?:\}|\Z)|\{\{"
 _NUMBER = r"[-+]?[\d.,_:/]{1,18}(?:e[-+]?\d+)?[%kKmMgGbBsS]{0,3}"
 _PATH = r"(?:[A-Za-z]:[\\/]|~?/|\.{1,2}/|~$)[^\n]*|(?:[\w.@-]+/)+[\w.@-]*\.[A-Za-z]{1,8}|[\w.@-]+\.(?:pem|crt|key|pub|json|ya?ml|toml|txt|env|ini|cfg|py|sh|p12|pfx|jks|kdbx|netrc|conf)"
-_CODE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|lambda.*|[!\-]?[a-z_]+\s.*|f[\"'].*"
+_CODE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[(\[](?!.*[)\]]\w).*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|lambda.*|[!\-]?[a-z_]+\s.*|f[\"'].*"
 _ADDRESSES = ("hook", "dsn", "conn")  # names whose values are addresses
 _VARIABLE = r"[A-Z][A-Z]+(?:_[A-Z]{2,})+[0-9]?"
 
