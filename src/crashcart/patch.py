@@ -9,6 +9,7 @@ and not after. Numbers are written so that PyYAML reads them as numbers: half of
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import math
