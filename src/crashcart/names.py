@@ -160,7 +160,7 @@ BATCH = r"(?:bsz|bs|batch|batchsize)"
 PERIOD = r"(?:every|everysteps|everynsteps|interval|period|freq|frequency)"
 HIDDEN = r"(?i)api_?key|access_?key|secret|passw|credential|(^|_)(key|token)$"
 # Hugging Face and others call these keys "...key" or "...token" too, and they are no secrets.
-HARMLESS = r"(?i)(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w*_?(key|token)$"
+HARMLESS = r"(?i)(pad|eos|bos|unk|mask|image|text|caption|input|label|prompt|dataset|episode|special)\w{0,60}(key|token)$"
 
 
 def canonical(spelling: str, *, path: str = "") -> str | None:

@@ -49,8 +49,8 @@ THINGS = (
 )
 AVERAGED = (
     r"(?:mean|avg|average|running|epoch_?loss|train_?loss|total_?loss|losses|loss_?sum|cum_loss|"
-    r"loss_acc)\w*['\"\])]*(?:\s*=[^=]|\s*/=?|.*/)"
-    r"(?!.*(?:lr|weight|dim|scale|time|height|width))"
+    r"loss_acc)(?:\w{0,20}['\"\])]{0,4}\s{0,4}=[^=]|.{0,40}/)"
+    r"(?!.{0,80}(?:lr|weight|dim|scale|time|height|width))"
 )
 EVALUATION = r"metric|precision|recall|f1|\biou\b|accuracy|fps|elapsed|time"
 LOOP = (
@@ -82,7 +82,7 @@ phrases = (
         "no images", "no samples", "no data", "no files", "no training", "no episodes", "no examples", "no annotations",
         "no videos", "no valid", "0 files", "length of the dataset is 0",
         says="a data set or loader is empty",
-        pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).*(?:{THINGS}.*(?:(?:is|are) empty|length (?:is |of )?0|"
+        pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).{{0,80}}(?:{THINGS}.{{0,40}}(?:(?:is|are) empty|length (?:is |of )?0|"
                 r"zero length|is 0\b)|empty (?:dataset|data)|"
         rf"\b(?:0|no|zero)(?: \w+){{0,2}} {THINGS}(?: \w+)? ?(?:found|were|was|available|left|in\b|for\b|to\b|given|"
         r"provided|exist|$))",
@@ -141,7 +141,7 @@ def _told(case: Case, raised: Raised) -> str | None:
     if (
         raised.kind == "IndexError"
         and "list index out of range" in first
-        and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w*\[0\]").search(code)
+        and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w{0,60}\[0\]").search(code)
     ):
         return "the first item of an empty list was asked for"
     return None

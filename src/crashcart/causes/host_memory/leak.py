@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 title = "Host memory leaks: it grows until the process is killed"
 piece = "chunk_index"
 alike = ("host-memory/oom-kill",)
-_TRACED = r"(\S+\.\w+:\d+): size=([\d.]+) ([KMGT]?i?B)(?: \(\+[^)]*\))?, count=(\d+)"
+_TRACED = r"(\S{1,200}\.\w{1,60}:\d{1,20}): size=([\d.]{1,24}) ([KMGT]?i?B)(?: \(\+[^)]{0,200}\))?, count=(\d{1,20})"
 _UNIT = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _DEVICE = r"\bgpu|cuda|vram|nvidia|\bhbm\b"
 _HOST = (

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 title = "Every rank loads the full weights into host memory at once"
 alike = ("host-memory/oom-kill",)
 _LOADING = (
-    r"load(?:ing|ed)? (?:\w+ ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
+    r"load(?:ing|ed)? (?:\w{1,60} ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
     r"components|"
     r"optimizer states?|model)\b|Loading (?:VLA|LLM|base model|model)|ZeRO state_dicts|Attempting to resume|"
-    r"_optim_states\.pt|model_states\.pt|pytorch_model.*\.bin|under default dtype|\bfrom_pretrained\b|zero_to_fp32|"
-    r"Parameter Offload: Total persistent|Gathering (?:full|weights|state)|Converting .{0,20}weights|consolidat\w+ "
+    r"_optim_states\.pt|model_states\.pt|pytorch_model.{0,200}\.bin|under default dtype|\bfrom_pretrained\b|zero_to_fp32|"
+    r"Parameter Offload: Total persistent|Gathering (?:full|weights|state)|Converting .{0,20}weights|consolidat\w{1,60} "
     r".{0,20}(?:weights|checkpoint)|"
     r"加载(?:模型|权重|检查点)"
 )
@@ -47,7 +47,7 @@ _LAUNCHER = (
     r"Traceback|^\s+File |^\s{2,}\S|UserWarning|FutureWarning|wandb:|legacy behaviou?r|Loading extension module|Time to load"
 )
 _WORK = (
-    r"\bloss\b|Epoch\b.{0,30}\d|\*+ Running training|Num examples|Map\b.{0,20}%|Tokeniz|\biter\w*\W{1,3}\d|"
+    r"\bloss\b|Epoch\b.{0,30}\d|\*{1,20} Running training|Num examples|Map\b.{0,20}%|Tokeniz|\biter\w{0,60}\W{1,3}\d|"
     r"\bstep\W{1,3}[1-9]"
 )
 _FRAMES = frozenset({

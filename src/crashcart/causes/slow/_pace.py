@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from crashcart.model import Strength
 
 SPEED = (
-    r"(?:speed|throughput)\W{1,3}([\d.]+)|([\d.]+) ?(?:samples?|examples?|img|images|tokens?|seq|it|iters?)/s(?:ec)?\b|"
-    r"([\d.]+) ?s(?:ec)?/(?:it|iter|step|batch)\b"
+    r"(?:speed|throughput)\W{1,3}([\d.]{1,24})|(?<![\d.])([\d.]{1,24}) ?(?:samples?|examples?|img|images|tokens?|seq|it|iters?)/s(?:ec)?\b|"
+    r"(?<![\d.])([\d.]{1,24}) ?s(?:ec)?/(?:it|iter|step|batch)\b"
 )
 CLOCK = r"(?:^|[\s\[])(?:(\d{4})[-/](\d\d)[-/](\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,]\d+)?(?=[\s\],:Z]|$)"
 

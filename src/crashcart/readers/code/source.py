@@ -27,7 +27,7 @@ _BARE = frozenset({"ctx", "op", "ops", "type_comment", "kind", "id", "attr", "ar
 _FIELDS: dict[type, tuple[str, ...]] = {}
 # What ends a line for str.splitlines and not for Python.
 _NO_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_ENDS = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ENDS = re.compile(r"[^\r\n]+(?:\r\n|\r|\n)?|\r\n|\r|\n")
 
 
 def _fields(kind: type[ast.AST]) -> tuple[str, ...]:

@@ -233,7 +233,7 @@ class _Reading:
         first = min((command.words[0].span.start for command in self.script.commands if command.words), default=None)
         for header in SBATCH.finditer(self.script.text, 0, len(self.script.text) if first is None else first):
             start, line = header.start("line"), self.script.text.count("\n", 0, header.start()) + 1
-            for found in re.finditer(r"(?<!\S)(--[a-z-]+|-[A-Za-z])(?:[= \t]*([^\s=-]\S*))?", header["line"]):
+            for found in re.finditer(r"(?<!\S)(--[a-z-]+(?![a-z-])|-[A-Za-z])(?:[= \t]{0,20}([^\s=-]\S*))?", header["line"]):
                 option, text = found.group(1).lstrip("-").replace("-", "_"), found.group(2)
                 if option in SLURM:
                     span = Span(self.script.file, start + found.start(2), start + found.end(2), line) if text else None

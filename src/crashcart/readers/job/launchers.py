@@ -203,7 +203,7 @@ def typed(text: str) -> Any:  # noqa: ANN401 - data enters here
     text = text.strip()
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
-    for kind, pattern in ((int, r"[-+]?\d[\d_]*"), (float, r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")):
+    for kind, pattern in ((int, r"[-+]?\d[\d_]*"), (float, r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")):
         if re.fullmatch(pattern, text):
             return kind(text.rstrip("_"))
     return text
