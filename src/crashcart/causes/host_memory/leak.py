@@ -52,14 +52,14 @@ phrases = (
 )  # fmt: skip
 _SERIES = (
     ("available", -1, r"\bavail(?:able)?(?:[_ ]mem\w*)?\W{1,4}([\d.]+)"),
-    ("used", 1, r"^\s*Mem:\s+[\d.]+\w*\s+([\d.]+)"),
+    ("used", 1, r"^\s*Mem:\s+[\d.]+[A-Za-z]*\s+([\d.]+)"),
     ("resident memory", 1, r"\brss\w*\W{1,4}([\d.]+)"),
     ("used", 1, r"\bused\W{1,4}([\d.]+)"),
     ("percentage", 1, r"\bpercent\W{1,4}([\d.]+)"),
     ("memory", 1, r"\bmem(?:ory)?[ _]?(?:usage|percent|used|footprint)?[^\d\n]{1,20}([\d.]+)"),
     ("host memory", 1, r"\bcpu(?:[_ ]mem\w*)?\W{1,4}([\d.]+) ?[KMGT]i?B"),
-    ("memory", 1, (r"(?:\bram|host[_ ]?mem\w*|cpu[_ ]?(?:virtual[_ ])?(?:mem\w*|ram)|memory[_ ]percent|"
-                   r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
+    ("memory", 1, (r"(?:\bram|host[_ ]?mem\w{0,20}|cpu[_ ]?(?:virtual[_ ])?(?:mem\w{0,20}|ram)|memory[_ ]percent|"
+                   r"proc\.memory\.\w{1,40})\b[^\d\n]{1,20}([\d.]+)")),
 )  # fmt: skip
 _POINTS = 4
 _LOOKS = 24
