@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
+from crashcart.deadline import TookTooLongError, attempt, limited, too_long
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
@@ -31,6 +32,7 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml")
 _LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
 _MOST_LOGS = 2000
 _BESIDE = 200
+_PART_SECONDS, _FILE_SECONDS = 1.5, 1.0
 _LOWEST_STATUS, _HIGHEST_STATUS = -64, 255
 
 
@@ -73,13 +75,19 @@ class _Gathering:
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
         self._read_logs(logs, progress)
-        self._read_job(scripts, configs)
+        self._in_time("the launch of the job", lambda: self._read_job(scripts, configs))
         self._read_exit()
-        self._read_kernel(kernel)
+        self._in_time("the kernel log", lambda: self._read_kernel(kernel))
         if not self.case.log.lines:
-            self._read_traces()
-        self._read_checkpoints([folder for folder in folders if folder not in recorded])
-        self._describe()
+            self._in_time("what trackers left", self._read_traces)
+        self._in_time("checkpoints", lambda: self._read_checkpoints([one for one in folders if one not in recorded]))
+        self._in_time("how far it came", self._describe)
+
+    def _in_time(self, what: str, task: Callable[[], None]) -> None:
+        """Do a part of the reading; where it takes too long the others must not."""
+        _, in_time = attempt(task, _PART_SECONDS, None)
+        if not in_time:
+            self.case.not_looked.append(NotLooked(what, too_long(_PART_SECONDS)))
 
     def _read_run(self, folders: list[str], scripts: list[str]) -> list[str]:
         """Folders that ``crashcart run`` made: recording, ending and logs."""
@@ -157,9 +165,9 @@ class _Gathering:
 
     def _tried(self, read: Callable[[str], list[Fact]], path: str) -> list[Fact]:
         try:
-            return read(path)
+            return limited(lambda: read(path), _FILE_SECONDS)
         except (CommandError, OSError) as problem:
-            if path in self.given.configs:
+            if not isinstance(problem, TookTooLongError) and path in self.given.configs:
                 raise CommandError(f"{path}: {problem}") from None
             self.case.not_looked.append(NotLooked(os.path.basename(path), str(problem)))
             return []

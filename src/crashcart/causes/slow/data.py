@@ -103,7 +103,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
         yield Sign("weak", says, (evidence(waits[0][0]),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
-        share = compiled(r"(?<![\d.])([\d.]{1,24}) ?%").search(line.text) or compiled(r"\|\s{0,20}([\d.]{1,24})\s{0,20}\|?\s{0,20}$").search(line.text)
+        share = compiled(r"(?<![\d.])([\d.]{1,24}) ?%").search(line.text) or compiled(
+            r"\|\s{0,20}([\d.]{1,24})\s{0,20}\|?\s{0,20}$"
+        ).search(line.text)
         if share and float(share[1]) > 100 * SHARE and compiled(PROFILED).search(line.text):
             says = f"{share[1]} % of the profiled time is the loader"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)

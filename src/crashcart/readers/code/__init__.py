@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from crashcart.deadline import Allowance, too_long
 from crashcart.model import NotLooked
 from crashcart.readers.code.program import without_collecting
 
@@ -22,15 +23,24 @@ if TYPE_CHECKING:
 __all__ = ["facts_of"]
 
 NOT_RULES = {"__init__", "source", "program"}
+_ALL_RULES_SECONDS, _RULE_SECONDS = 2.0, 0.7
+_PER_MEGABYTE = 3.0  # more for a large project: its rules take about one second for a megabyte
 RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 
 
 def facts_of(program: Program) -> dict[str, list[Fact]]:
     """What every rule saw, by name."""
     found: dict[str, list[Fact]] = {fact.name: program.refused for fact in program.refused[:1]}
+    size = sum(len(source.text) for source in program.sources)
+    allowance = Allowance(_ALL_RULES_SECONDS + _PER_MEGABYTE * size / 1e6, _RULE_SECONDS + _PER_MEGABYTE * size / 1e7)
+    nothing: list[Fact] = []
     with without_collecting():
         for rule in _rules():
-            for fact in _seen(rule, program):
+            facts, in_time = allowance.attempt(partial(_seen, rule, program), nothing)
+            if not in_time:
+                what = rule.__name__.rpartition(".")[2].replace("_", " ")
+                program.not_looked.append(NotLooked(f"{what} in the code", too_long(allowance.share)))
+            for fact in facts:
                 found.setdefault(fact.name, []).append(fact)
     return found
 
