@@ -109,7 +109,10 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Code that trips over an empty loop, and epochs that cost nothing and learn nothing."""
+    trained = [one.line.order for one in case.log.metrics if one.get("loss") not in {None, 0.0}][1:2]
     for raised in case.log.uncaught(cut=True):
+        if trained and trained[0] < raised.line.order:  # in the order of the log: all that follow have trained too
+            break
         told = _told(case, raised)
         if told:
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
@@ -119,9 +122,6 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _told(case: Case, raised: Raised) -> str | None:
     first = raised.message.split("\n", 1)[0]
     code = raised.frames[-1].code if raised.frames else ""
-    trained = sum(one.get("loss") not in {None, 0.0} and one.line.order < raised.line.order for one in case.log.metrics) > 1
-    if trained:
-        return None
     if raised.kind == "ZeroDivisionError" and raised.phase != "evaluate":
         divisor = code.rsplit("/", 1)[-1] if "/" in code else code.rsplit("%", 1)[-1]
         if (compiled(COUNTS).search(divisor) and not compiled(EVALUATION).search(code)) or "len(" in code:

@@ -64,7 +64,7 @@ def read_logs(
             source.close()
         _note(source, notes)
         last = lines[-1].window + 1 if lines else 0
-        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last)
+        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last, notes)
         order += kept.size + 1
     return structured(lines, notes)
 

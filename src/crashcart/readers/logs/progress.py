@@ -7,6 +7,7 @@ and that a line of the same shape comes again and again.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Index, Line, Metrics, Progress
@@ -143,9 +144,14 @@ def phase_of_frames(frames: Sequence[Frame]) -> str | None:
 def phase_of_lines(lines: Sequence[Line]) -> tuple[str | None, Line | None]:
     """What the program said last that it was doing."""
     for line in reversed(lines):
-        if 'File "' in line.text or line.text.startswith("    "):
-            continue
-        for phase, pattern in _PHASE_LINES:
-            if pattern.search(line.text):
-                return phase, line
+        phase = _phase_of_text(line.text)
+        if phase is not None:
+            return phase, line
     return None, None
+
+
+@lru_cache(maxsize=4096)  # every exception asks for the lines before it, and exceptions come in crowds
+def _phase_of_text(text: str) -> str | None:
+    if 'File "' in text or text.startswith("    "):
+        return None
+    return next((phase for phase, pattern in _PHASE_LINES if pattern.search(text)), None)
