@@ -55,6 +55,7 @@ _FRAMES = frozenset({
     "_load_state_dict_into_model", "load_sharded_checkpoint", "load_shard_file", "load_weights", "from_checkpoint",
 })  # fmt: skip
 _NEAR = 40
+_OTHERS = 6
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -73,21 +74,18 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _last_loading(case: Case, end: Line) -> Line | None:
-    near = case.log.around(end, before=_NEAR)
-    for line in reversed(near):
+    """The loading that ended with this line: no step, and no more than a few lines of anything else, came between."""
+    others = 0  # other ranks and libraries talk meanwhile
+    for line in reversed(case.log.around(end, before=_NEAR)):
         if compiled(_LOADING).search(line.text):
             return line
         if line is not end and compiled(_WORK).search(line.text):
             return None
-        if line is not end and not compiled(_LAUNCHER).search(line.text) and _far(near, line):
-            return None
+        if not compiled(_LAUNCHER).search(line.text):
+            others += 1
+            if line is not end and others > _OTHERS:
+                return None
     return None
-
-
-def _far(near: list[Line], line: Line) -> bool:
-    """More than a few lines of other work between the loading and the end."""
-    after = [other for other in near if other.order >= line.order and not compiled(_LAUNCHER).search(other.text)]
-    return len(after) > 6  # other ranks and libraries talk meanwhile
 
 
 def _silent_launcher(case: Case) -> Iterator[End]:

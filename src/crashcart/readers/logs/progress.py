@@ -16,7 +16,7 @@ from crashcart.pattern import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
+__all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_line", "phase_of_lines", "shape"]
 
 _VALUE = r"(?P<value>[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,9})?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -144,10 +144,15 @@ def phase_of_frames(frames: Sequence[Frame]) -> str | None:
 def phase_of_lines(lines: Sequence[Line]) -> tuple[str | None, Line | None]:
     """What the program said last that it was doing."""
     for line in reversed(lines):
-        phase = _phase_of_text(line.text)
+        phase = phase_of_line(line)
         if phase is not None:
             return phase, line
     return None, None
+
+
+def phase_of_line(line: Line) -> str | None:
+    """What a single line says that the program does."""
+    return _phase_of_text(line.text)
 
 
 @lru_cache(maxsize=4096)  # every exception asks for the lines before it, and exceptions come in crowds
