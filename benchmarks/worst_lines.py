@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, help="a folder for the worst lines")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, interrupting():
+    with tempfile.TemporaryDirectory(prefix="crashcart-worst-") as folder, interrupting():
         search = Search(Path(folder) / "x.log", options.kilobytes << 10, random.Random(options.seed))
         usual = search.usual()
         print(f"usual: {statistics.median(usual):.2f} s/MB (median of {len(usual)}), {max(usual):.2f} the slowest", flush=True)
@@ -95,7 +95,7 @@ class Search:
                 if line not in known:
                     known[line] = self.timed(self.log(line))
             best = sorted(known, key=known.__getitem__, reverse=True)[:POPULATION]
-            print(f"round {number}: {known[best[0]]:.2f} s/MB", flush=True)
+            print(f"round {number}: {known[best[0]]:.2f} s/MB {best[0][:90]!r}", flush=True)
             lines = [self.changed(self.chance.choice(best), self.chance.choice(best)) for _ in range(POPULATION)]
             lines += [self.fresh() for _ in range(POPULATION // 4)]
         worst = sorted(known, key=known.__getitem__, reverse=True)[:10]

@@ -91,11 +91,14 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _rising(case: Case, until: int | None) -> tuple[str, Line, Line, float, float] | None:
+    lines = [
+        line
+        for line in case.log.index.saying(("mem", "rss", "ram"))
+        if (until is None or line.order < until) and _is_of_host(line)
+    ]
     for name, direction, pattern in _SERIES:
         points: list[tuple[Line, float]] = []
-        for line in case.log.lines:
-            if until is not None and line.order >= until:
-                break
+        for line in lines:
             value = _value(line, pattern)
             if value is not None:
                 points.append((line, value))
@@ -119,12 +122,14 @@ def _traced(case: Case) -> tuple[Line, Line] | None:
     return None
 
 
-def _value(line: Line, pattern: str) -> float | None:
+def _is_of_host(line: Line) -> bool:
     lowered = line.lowered
-    if "mem" not in lowered and "rss" not in lowered and "ram" not in lowered:
-        return None
-    if compiled(_DEVICE).search(lowered) or not (lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered)):
-        return None
+    if compiled(_DEVICE).search(lowered):
+        return False
+    return lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered) is not None
+
+
+def _value(line: Line, pattern: str) -> float | None:
     match = compiled(pattern).search(line.text)
     try:
         return float(match[1]) if match else None

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from crashcart.cause import compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crashcart.case import Case
     from crashcart.log import Line
     from crashcart.model import Strength
@@ -33,9 +31,9 @@ def grade(case: Case, strength: Strength) -> Strength:
     return "weak" if ended_badly(case) else strength
 
 
-def lines_with(case: Case, *words: str) -> Iterator[Line]:
+def lines_with(case: Case, *words: str) -> list[Line]:
     """Kept lines that hold any of the words, which are in lower case."""
-    return (line for line in case.log.lines if any(word in line.lowered for word in words))
+    return case.log.index.saying(words)
 
 
 def speeds(case: Case) -> list[tuple[Line, float]]:

@@ -21,7 +21,7 @@ __all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_line", 
 _VALUE = r"(?P<value>[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,9})?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAIR = Pattern(
-    rf"['\"]?(?<![A-Za-z_])(?P<name>[A-Za-z_][\w/.@\-]{{0,80}}(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\(|\[)?['\"]?{_VALUE}",
+    rf"['\"]?(?<![A-Za-z_])(?P<name>[A-Za-z_][\w/.@\-]{{0,60}}(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\(|\[)?['\"]?{_VALUE}",
     re.IGNORECASE,
 )
 _SPACED = Pattern(
