@@ -60,12 +60,13 @@ _OTHERS = 6
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Host memory ended a process while loading was the last thing that it said it did."""
+    kinds: dict[int, str] = {}
     for end in [*ends(case), *_silent_launcher(case)]:
         if end.raised is not None and _FRAMES & set(end.raised.functions):
             says = "host memory was refused inside the loading of weights"
             yield Sign("decisive", says, (evidence(end.line),), order=end.line.order)
             return
-        loading = _last_loading(case, end.line)
+        loading = _last_loading(case, end.line, kinds)
         if loading is not None and (end.raised is None or end.raised.phase in {None, "load", "start-up"}):
             says = f"loading weights was the last thing said before: {end.says}"
             strength: Strength = "decisive" if _limit_named(case) else "strong"
@@ -73,19 +74,29 @@ def in_log(case: Case) -> Iterator[Sign]:
             return
 
 
-def _last_loading(case: Case, end: Line) -> Line | None:
+def _last_loading(case: Case, end: Line, kinds: dict[int, str]) -> Line | None:
     """The loading that ended with this line: no step, and no more than a few lines of anything else, came between."""
     others = 0  # other ranks and libraries talk meanwhile
     for line in reversed(case.log.around(end, before=_NEAR)):
-        if compiled(_LOADING).search(line.text):
+        kind = kinds.get(line.order) or _kind(line)
+        kinds[line.order] = kind
+        if kind == "loading":
             return line
-        if line is not end and compiled(_WORK).search(line.text):
+        if line is not end and kind == "work":
             return None
-        if not compiled(_LAUNCHER).search(line.text):
+        if kind != "launcher":
             others += 1
             if line is not end and others > _OTHERS:
                 return None
     return None
+
+
+def _kind(line: Line) -> str:
+    if compiled(_LOADING).search(line.text):
+        return "loading"
+    if compiled(_WORK).search(line.text):
+        return "work"
+    return "launcher" if compiled(_LAUNCHER).search(line.text) else "other"
 
 
 def _silent_launcher(case: Case) -> Iterator[End]:
