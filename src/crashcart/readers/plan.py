@@ -8,9 +8,10 @@ A folder can hold many jobs: each launch script is one, each config that no scri
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.case import Case
+from crashcart.deadline import TookTooLongError, attempt, too_long
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Plan", "plans"]
 
 _MOST_JOBS = 200
+_PART_SECONDS = 1.5
+Result = TypeVar("Result")
 
 
 @record(frozen=True)
@@ -127,6 +130,14 @@ class _Planning:
             self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path]) for target in targets
         ] or [self.file(path)]
 
+    def launched(self, path: str, problems: list[tuple[str, str]]) -> list[Plan]:
+        """The jobs that a script or Makefile of a folder starts, if any."""
+        try:
+            return self.files(path) if launches(path) else []
+        except TookTooLongError as problem:
+            problems.append((path, str(problem)))
+            return []
+
     def file(self, path: str) -> Plan:
         if path.endswith(CONFIGS):
             return self.config(path)
@@ -149,10 +160,7 @@ class _Planning:
         problems: list[tuple[str, str]] = []
         files = list(files_of(path, self.own.exclude, problems))
         scripts = [
-            plan
-            for file in files
-            if (file.endswith(SCRIPTS) or is_makefile(file)) and launches(file)
-            for plan in self.files(file)
+            plan for file in files if file.endswith(SCRIPTS) or is_makefile(file) for plan in self.launched(file, problems)
         ][:_MOST_JOBS]
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files))
@@ -205,19 +213,29 @@ class _Planning:
         read = read_configs(case, facts, defaults, configs, places, given=not found)
         if not modules and (wanted := targets(read.facts, program, places)):
             return self.job(name, launched, folder, configs, entries, named=named, found=found, modules=wanted)
-        lost = missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
-        for fact in [*launch, *facts, *read.facts, *refusals(case, facts), *lost]:
+        sure = bool(entry) and not _is_lost(facts)
+        told = self.in_time(case, "paths", lambda: list(missing([*read.facts, *launch, *facts], places, sure=sure))) or []
+        told = [*(self.in_time(case, "flags", lambda: list(refusals(case, facts))) or []), *told]
+        for fact in [*launch, *facts, *read.facts, *told]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
-        count_ranks(case, program)
-        data_facts(case, program, places, self.looking)
+        self.in_time(case, "the ranks", lambda: count_ranks(case, program))
+        self.in_time(case, "the data", lambda: data_facts(case, program, places, self.looking))
         remarked = [*(source.path for source in program.sources), *read.files, name, *named]
         case.ignored = self.remarks.silenced(remarked)
         case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]
         case.ignored["*"] = self.own.ignore
         return Plan(name, case, program)
+
+    def in_time(self, case: Case, what: str, task: Callable[[], Result]) -> Result | None:
+        """Do a part of the reading; where it takes too long the others must not."""
+        nothing: Result | None = None
+        result, in_time = attempt(task, _PART_SECONDS, nothing)
+        if not in_time:
+            case.not_looked.append(NotLooked(f"{what} of the job", too_long(_PART_SECONDS)))
+        return result
 
     def code(
         self, entries: Sequence[str], root: str, more: Sequence[str], modules: Sequence[str]

@@ -11,6 +11,7 @@ are given as ``json`` gives them, TOML as ``tomllib``. Of two facts with one nam
 
 from __future__ import annotations
 
+import bisect
 import importlib
 import json
 import os
@@ -235,7 +236,7 @@ def _toml_places(text: str) -> dict[str, tuple[int, int]]:
     tables = [(0, "")] + [(match.end(), match.group(1).strip()) for match in TOML_TABLE.finditer(text)]
     places = {}
     for match in TOML_LINE.finditer(text):
-        table = [name for at, name in tables if at <= match.start()][-1]
+        table = tables[bisect.bisect(tables, match.start(), key=lambda one: one[0]) - 1][1]
         places[f"{table}.{match.group(1)}".strip(".").replace('"', "")] = match.span("value")
     return places
 

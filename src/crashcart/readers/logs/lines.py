@@ -79,7 +79,11 @@ def to_lines(
             offset += len(raw) + len(end)
             number += end.endswith(b"\n")
     if cut and notes is not None:
-        notes.append(f"{file}: the middle of {cut} lines, each longer than {_LONGEST} bytes" if cut > 1 else f"{file}: the middle of a line longer than {_LONGEST} bytes")
+        notes.append(
+            f"{file}: the middle of {cut} lines, each longer than {_LONGEST} bytes"
+            if cut > 1
+            else f"{file}: the middle of a line longer than {_LONGEST} bytes"
+        )
     return lines
 
 
