@@ -15,8 +15,8 @@ from crashcart.deadline import TookTooLongError, attempt, too_long
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
-from crashcart.readers.code import facts_of
-from crashcart.readers.code.program import Program, read_program
+from crashcart.readers.code import facts_of, rules_allowance
+from crashcart.readers.code.program import Program, read_program, reading_allowance
 from crashcart.readers.data import Looking, data_facts
 from crashcart.readers.entry import entry_of, nearest, python_path
 from crashcart.readers.job.argv import refusals
@@ -93,6 +93,7 @@ class _Planning:
         self.root = "."
         self.remarks = Remarks()
         self.looking = Looking()
+        self.reading, self.rules = reading_allowance(), rules_allowance()
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
@@ -242,14 +243,14 @@ class _Planning:
     ) -> tuple[Program, dict[str, list[Fact]]]:
         key = (root, *more, "", *entries, "", *modules)
         if key not in self.programs:
-            program = read_program(entries, [*more, ".", root], modules)
+            program = read_program(entries, [*more, ".", root], modules, self.reading)
             left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
             program.sources = (
                 [source for source in program.sources if not source.path.startswith(left_out)]
                 if left_out
                 else program.sources
             )
-            self.programs[key] = program, facts_of(program)
+            self.programs[key] = program, facts_of(program, self.rules)
         return self.programs[key]
 
 

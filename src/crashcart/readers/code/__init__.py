@@ -20,22 +20,23 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.code.program import Program
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "rules_allowance"]
 
 NOT_RULES = {"__init__", "source", "program"}
-_ALL_RULES_SECONDS, _RULE_SECONDS = 2.0, 0.7
-_PER_MEGABYTE = 3.0  # more for a large project: its rules take about one second for a megabyte
+_ALL_RULES_SECONDS, _LEAST_SECONDS = 2.5, 0.02
+_FAIR = 8.0  # times its even share that one rule may take, so that a slow one leaves time for the others
 RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 
 
-def facts_of(program: Program) -> dict[str, list[Fact]]:
-    """What every rule saw, by name."""
+def facts_of(program: Program, allowance: Allowance | None = None) -> dict[str, list[Fact]]:
+    """What every rule saw, by name; several programs can share one ``allowance`` of time."""
     found: dict[str, list[Fact]] = {fact.name: program.refused for fact in program.refused[:1]}
-    size = sum(len(source.text) for source in program.sources)
-    allowance = Allowance(_ALL_RULES_SECONDS + _PER_MEGABYTE * size / 1e6, _RULE_SECONDS + _PER_MEGABYTE * size / 1e7)
+    allowance = allowance or rules_allowance()
+    rules = _rules()
     nothing: list[Fact] = []
     with without_collecting():
-        for rule in _rules():
+        for number, rule in enumerate(rules):
+            allowance.share = max(_LEAST_SECONDS, _FAIR * allowance.left / (len(rules) - number))
             facts, in_time = allowance.attempt(partial(_seen, rule, program), nothing)
             if not in_time:
                 what = rule.__name__.rpartition(".")[2].replace("_", " ")
@@ -43,6 +44,11 @@ def facts_of(program: Program) -> dict[str, list[Fact]]:
             for fact in facts:
                 found.setdefault(fact.name, []).append(fact)
     return found
+
+
+def rules_allowance() -> Allowance:
+    """The time of all rules together."""
+    return Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
 
 
 def _seen(rule: Any, program: Program) -> list[Fact]:  # noqa: ANN401 - a module
