@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.cause import Cause, Phrase, causes
-from crashcart.deadline import Allowance, check, too_long
+from crashcart.deadline import Allowance, attempt, check, too_long
 from crashcart.deaths import first, stopped_first, whole
 from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crashcart.case import Case
-    from crashcart.model import Level, Role, Strength
+    from crashcart.model import Level, Role, StageReport, Strength
 
 __all__ = ["CONTRIBUTING", "WEIGHT", "asked", "causes_allowance", "examine", "not_asked"]
 
@@ -44,6 +44,7 @@ RAISE_OUR_ERRORS = False  # the test suite sets this, so that our errors fail it
 _MOST_LINES_PER_PHRASE = 3
 _ALL_CAUSES_SECONDS, _CAUSE_SECONDS, _EACH_JOB_SECONDS = 2.0, 1.0, 0.2
 _SHOWN = 3
+Result = TypeVar("Result")
 _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
@@ -56,10 +57,11 @@ CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", 
 def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
     """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
     asked = _Asked(case)
-    ending = ending_of(case)
+    ending = _in_time(case, "how it ended", partial(ending_of, case), Ending())
     weighed = _in_order([_Weighed(cause, signs) for cause, signs in asked.signs()], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
-    ending = replace(ending, first_rank=_first_rank(findings, ending, case))
+    ending = replace(ending, first_rank=_in_time(case, "the first rank", lambda: _first_rank(findings, ending, case), None))
+    stages: tuple[StageReport, ...] = _in_time(case, "how each program ended", lambda: stage_reports(case, ending), ())
     return Diagnosis(
         verb=verb,
         subject=subject,
@@ -70,8 +72,15 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
         notes=tuple(case.notes),
         run=(case.flight.name or None) if case.flight is not None else None,
         says=case.flight.says if case.flight is not None else "",
-        stages=stage_reports(case, ending),
+        stages=stages,
     )
+
+
+def _in_time(case: Case, what: str, task: Callable[[], Result], otherwise: Result) -> Result:
+    result, in_time = attempt(task, _CAUSE_SECONDS, otherwise)
+    if not in_time:
+        case.not_looked.append(NotLooked(what, too_long(_CAUSE_SECONDS)))
+    return result
 
 
 class _Weighed:

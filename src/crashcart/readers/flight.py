@@ -17,7 +17,7 @@ from crashcart.recording.frames import frames, header_of, unpack_sample
 from crashcart.recording.meeting import lives
 from crashcart.stages import set_stages
 
-__all__ = ["read_flight"]
+__all__ = ["bare_flight", "read_flight"]
 
 _LONGEST_LINE = 1 << 16
 _MOST_EVENTS = 50_000
@@ -30,12 +30,7 @@ _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
 def read_flight(folder: str) -> Flight:
     """Everything that was recorded."""
-    flight = Flight(
-        name=os.path.basename(os.path.abspath(folder)),
-        facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
-        ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
-    )
-    flight.alive = not flight.ending and lives(folder, flight.facts)
+    flight = bare_flight(folder)
     recording = os.path.join(folder, "recording")
     _read_samples(flight, recording)
     _read_events(flight, os.path.join(recording, "events.jsonl"))
@@ -55,6 +50,17 @@ def read_flight(folder: str) -> Flight:
         from crashcart.readers.nccl import read_dumps
 
         flight.collectives = read_dumps(os.path.join(folder, "nccl"))
+    return flight
+
+
+def bare_flight(folder: str) -> Flight:
+    """How a run was started and how it ended, without its recording."""
+    flight = Flight(
+        name=os.path.basename(os.path.abspath(folder)),
+        facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
+        ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
+    )
+    flight.alive = not flight.ending and lives(folder, flight.facts)
     return flight
 
 

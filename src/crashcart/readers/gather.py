@@ -77,7 +77,7 @@ class _Gathering:
         self._read_logs(logs, progress)
         self._in_time("the launch of the job", lambda: self._read_job(scripts, configs))
         self._read_exit()
-        self._in_time("the kernel log", lambda: self._read_kernel(kernel))
+        self._read_kernel(kernel)
         if not self.case.log.lines:
             self._in_time("what trackers left", self._read_traces)
         self._in_time("checkpoints", lambda: self._read_checkpoints([one for one in folders if one not in recorded]))
@@ -200,14 +200,16 @@ class _Gathering:
             start, end = flight.facts.get("started", start), flight.facts.get("ended", end)
             pids = frozenset()  # those of the log are no better known than those of the recording
         own = own_pids(flight) if flight is not None else frozenset()
+        notes: list[str] = []
         for kept, known in recorded or [(path or "", own)]:
             try:
-                events = read_kernel(kept)
+                events = read_kernel(kept, notes=notes)
             except OSError as problem:
                 raise CommandError(f"{kept}: {problem.strerror or problem}.") from None
             placed = place(events, run_start=start, run_end=end, pids={*pids, *known})
             self.case.kernel += tie(placed, recorded_job(flight, known, start, end)) if flight is not None else placed
         self.case.kernel = _own_kills_only(self.case.kernel)
+        self.case.not_looked += [NotLooked("the rest of the kernel log", note) for note in notes]
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""

@@ -23,6 +23,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from crashcart.case import KernelEvent
+from crashcart.deadline import attempt, check, too_long
 from crashcart.model import Evidence
 from crashcart.readers.kernel import lines as kernel_lines
 from crashcart.readers.kernel import oom as kernel_oom
@@ -40,6 +41,7 @@ _BLOCK = 1 << 20
 _LONGEST_LINE = 8192
 _UNPACKED = 4 << 30
 _HALF = 1000
+_SECONDS = 2.0
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
 
@@ -51,19 +53,22 @@ class _Draft:
     details: dict[str, Any]
 
 
-def read_kernel(source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> tuple[KernelEvent, ...]:
+def read_kernel(
+    source: str | os.PathLike[str] | bytes, *, name: str | None = None, notes: list[str] | None = None
+) -> tuple[KernelEvent, ...]:
     """Every event of a kernel log that can matter to a training run, in the order of the log.
 
     A string with a line end in it, and bytes, are the log itself; anything else names a file (``.gz`` is unpacked), and
     a file that cannot be read raises ``OSError``. ``details["clock"]`` says what is known of the time, for ``place``.
+    Where reading takes too long, ``notes`` says so, and what was read till then is returned.
     """
     if isinstance(source, str) and "\n" in source:
         source = source.encode("utf-8", "replace")
     if isinstance(source, bytes):
-        return _read(io.BytesIO(source), name or "kernel log", None)
+        return _read(io.BytesIO(source), name or "kernel log", None, notes)
     path = os.fspath(source)
     with _opened(path) as stream:
-        return _read(stream, name or path, os.stat(path).st_mtime)
+        return _read(stream, name or path, os.stat(path).st_mtime, notes)
 
 
 def _opened(path: str) -> io.BufferedIOBase:
@@ -77,10 +82,11 @@ def _opened(path: str) -> io.BufferedIOBase:
     return open(path, "rb")
 
 
-def _read(stream: io.BufferedIOBase, name: str, written: float | None) -> tuple[KernelEvent, ...]:
+def _read(stream: io.BufferedIOBase, name: str, written: float | None, notes: list[str] | None) -> tuple[KernelEvent, ...]:
     reader = _Reader()
-    for number, raw in _lines(stream):
-        reader.take(number, raw.decode("utf-8", "replace").rstrip("\r\n"))
+    _, in_time = attempt(lambda: reader.take_all(stream), _SECONDS, None)
+    if not in_time and notes is not None:
+        notes.append(f"{name} {too_long(_SECONDS)}")
     drafts, left_out = reader.finish()
     events = [
         KernelEvent(
@@ -105,6 +111,11 @@ class _Reader:
         self._count = 0
         self._report = kernel_oom.OomReport()
         self._told: _Draft | None = None
+
+    def take_all(self, stream: io.BufferedIOBase) -> None:
+        for number, raw in _lines(stream):
+            check()
+            self.take(number, raw.decode("utf-8", "replace").rstrip("\r\n"))
 
     def take(self, number: int, text: str) -> None:
         line = read_line(text)
