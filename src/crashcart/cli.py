@@ -118,10 +118,19 @@ def _replace_closed_streams() -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.verb == "run":
+        from crashcart.verbs import run as supervising
+
+        return supervising.run(options)
+    from crashcart.deadline import interrupting
+
+    with interrupting():
+        return _run_verb(options)
+
+
+def _run_verb(options: argparse.Namespace) -> int:
     if options.verb == "why":
         from crashcart.verbs import why as verb
-    elif options.verb == "run":
-        from crashcart.verbs import run as verb  # type: ignore[no-redef]
     elif options.verb == "check":
         from crashcart.verbs import check as verb  # type: ignore[no-redef]
     elif options.verb == "doctor":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["died_after", "ending_of", "stage_reports"]
 
 # A debugger or faulthandler was asked where the program stands.
-_DUMPED = Pattern(r"\((?:idle|active)[^)]*\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
+_DUMPED = Pattern(r"\((?:idle|active)[^)]{0,200}\)|py-bt|most recent call first|^Timeout \(\d", re.MULTILINE)
 _CONTAINER = " exited with code "
 _STOPPED = ("due to time limit", "due to preemption", "death signal", "cancelled at", "due to node failure")
 

@@ -13,9 +13,11 @@ Weak signs alone settle nothing: then the answer is ``unknown/not-enough-evidenc
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.cause import Cause, Phrase, causes
+from crashcart.deadline import Allowance, attempt, check, too_long
 from crashcart.deaths import first, stopped_first, whole
 from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing, our_errors
@@ -26,12 +28,12 @@ from crashcart.record import replace
 from crashcart.stacks import stack_signs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crashcart.case import Case
-    from crashcart.model import Experiment, Level, Role, Strength
+    from crashcart.model import Experiment, Level, Role, StageReport, Strength
 
-__all__ = ["CONTRIBUTING", "WEIGHT", "asked", "examine", "remedies"]
+__all__ = ["CONTRIBUTING", "WEIGHT", "asked", "causes_allowance", "examine", "not_asked", "remedies"]
 
 WEIGHT = {"decisive": 0.9, "strong": 0.6, "weak": 0.25, "against": -0.3}
 TIER = {"decisive": 3, "strong": 2, "weak": 1, "against": 0}
@@ -39,6 +41,9 @@ EACH_FURTHER_SIGN = 0.03
 GENERAL = 2
 UNSETTLED = frozenset({"unknown", "running"})
 _MOST_LINES_PER_PHRASE = 3
+_ALL_CAUSES_SECONDS, _CAUSE_SECONDS, _EACH_JOB_SECONDS = 2.0, 1.0, 0.2
+_SHOWN = 3
+Result = TypeVar("Result")
 _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
@@ -51,10 +56,11 @@ CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", 
 def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
     """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
     asked = _Asked(case)
-    ending = ending_of(case)
+    ending = _in_time(case, "how it ended", partial(ending_of, case), Ending())
     weighed = _in_order([_Weighed(cause, signs) for cause, signs in asked.signs()], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
-    ending = replace(ending, first_rank=_first_rank(findings, ending, case))
+    ending = replace(ending, first_rank=_in_time(case, "the first rank", lambda: _first_rank(findings, ending, case), None))
+    stages: tuple[StageReport, ...] = _in_time(case, "how each program ended", lambda: stage_reports(case, ending), ())
     return Diagnosis(
         verb=verb,
         subject=subject,
@@ -65,8 +71,15 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
         notes=tuple(case.notes),
         run=(case.flight.name or None) if case.flight is not None else None,
         says=case.flight.says if case.flight is not None else "",
-        stages=stage_reports(case, ending),
+        stages=stages,
     )
+
+
+def _in_time(case: Case, what: str, task: Callable[[], Result], otherwise: Result) -> Result:
+    result, in_time = attempt(task, _CAUSE_SECONDS, otherwise)
+    if not in_time:
+        case.not_looked.append(NotLooked(what, too_long(_CAUSE_SECONDS)))
+    return result
 
 
 class _Weighed:
@@ -113,17 +126,26 @@ class _Asked:
         with our_errors("the innermost frames", case.could_not_look):
             self.stacks = stack_signs(case.log)
         self._missing: dict[str, list[str]] = {}
+        self._late: list[str] = []
         self._alive: dict[int, bool] = {}
 
     def signs(self) -> Iterator[tuple[Cause, list[Sign]]]:
         """Each cause that has anything to say, with its signs."""
+        allowance = causes_allowance()
+        nothing: list[Sign] = []
         for cause in causes():
-            signs = [sign for phrase in cause.phrases for sign in self.lines.signs(phrase)]
-            signs += self.stacks.get(cause.id, ())
-            for part, ask in cause.parts.items():
-                signs += self._ask(cause, part, ask)
+            signs, in_time = allowance.attempt(partial(self._signs_of, cause), nothing)
+            if not in_time:
+                self._late.append(cause.id)
             if signs:
-                yield cause, [self._survived(cause, sign) for sign in signs]
+                yield cause, signs
+
+    def _signs_of(self, cause: Cause) -> list[Sign]:
+        signs = [sign for phrase in cause.phrases for sign in self.lines.signs(phrase)]
+        signs += self.stacks.get(cause.id, ())
+        for part, ask in cause.parts.items():
+            signs += self._ask(cause, part, ask)
+        return [self._survived(cause, sign) for sign in signs]
 
     def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
         try:
@@ -153,11 +175,25 @@ class _Asked:
         return self._alive[order]
 
     def missing(self) -> list[NotLooked]:
-        """What causes asked for and the case does not hold."""
-        return [
+        """What causes asked for and the case does not hold, and the causes that took too long."""
+        missing = [
             NotLooked(name, "nothing that was given tells it", f"would be asked by {', '.join(asked[:3])}")
             for name, asked in sorted(self._missing.items())
         ]
+        return [*not_asked(self._late), *missing]
+
+
+def causes_allowance(jobs: int = 1) -> Allowance:
+    """The time of all causes together, for so many jobs."""
+    return Allowance(_ALL_CAUSES_SECONDS + _EACH_JOB_SECONDS * (jobs - 1), _CAUSE_SECONDS)
+
+
+def not_asked(late: Sequence[str]) -> list[NotLooked]:
+    """Causes that did not come to an answer in their time."""
+    if not late:
+        return []
+    more = f" and {len(late) - _SHOWN} more causes" if len(late) > _SHOWN else ""
+    return [NotLooked(f"{', '.join(late[:_SHOWN])}{more}", too_long(_CAUSE_SECONDS))]
 
 
 def asked(cause: Cause, ask: Callable[[Case], Iterable[Sign]], case: Case) -> list[Sign]:
@@ -193,6 +229,7 @@ class _Lines:
         """A sign for each of the first lines that say the phrase."""
         found: list[Sign] = []
         for line in self.log.index.saying(phrase.literals):
+            check()
             if phrase.matches(line):
                 found.append(self._sign(phrase, line))
                 if len(found) == _MOST_LINES_PER_PHRASE:

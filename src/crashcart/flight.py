@@ -38,7 +38,7 @@ __all__ = [
 MINUTE, HOUR = 60, 3600
 _FRAME = Pattern(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _SPY_HEAD = Pattern(r"^Process (\d+): ")
-_SPY_FRAME = Pattern(r"^\s+(?P<function>.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
+_SPY_FRAME = Pattern(r"^\s+(?P<function>\S.*) \((?P<file>[^()]*):(?P<line>\d+)\)$")
 _PYTHONS = ("python", "pypy")
 _RUNNERS = frozenset({"pdb", "coverage", "cProfile", "profile", "trace", "debugpy", "viztracer", "scalene", "memray", "kernprof", "line_profiler"})  # fmt: skip
 _TAKES_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
@@ -213,10 +213,20 @@ class Flight:
     nodes: list[Node] = field(default_factory=list)  # where there are several
     stages: list[Stage] = field(default_factory=list)
     stage: Stage | None = None  # the one in question: what decided how the run ended, unless somebody asks about another
+    _by_kind: dict[str, list[tuple[int, Event]]] = field(default_factory=dict)
+    _listed: tuple[int, int] = (0, 0)
 
     def of_kind(self, *kinds: str) -> Iterator[Event]:
         """Events of these kinds, in order."""
-        return (event for event in self.events if event.kind in kinds)
+        if self._listed != (id(self.events), len(self.events)):
+            self._by_kind = {}
+            for place, event in enumerate(self.events):
+                self._by_kind.setdefault(event.kind, []).append((place, event))
+            self._listed = id(self.events), len(self.events)
+        found = [one for kind in set(kinds) for one in self._by_kind.get(kind, ())]
+        if len(kinds) > 1:
+            found.sort(key=lambda one: one[0])
+        return (event for _, event in found)
 
     def series(self, table: str, column: str, pid: int | None = None) -> list[tuple[float, float]]:
         """Time and value of a column wherever it was known; of the row whose first column is ``pid`` where one is named."""

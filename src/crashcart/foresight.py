@@ -7,10 +7,11 @@ condition that it states, a weak one is a note. One cause can have findings of s
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Cause, causes
-from crashcart.engine import CONTRIBUTING, WEIGHT, asked, remedies
+from crashcart.engine import CONTRIBUTING, WEIGHT, asked, causes_allowance, not_asked, remedies
 from crashcart.errors import Missing
 from crashcart.model import Diagnosis, Ending, Evidence, Finding, RuledOut, Sign
 from crashcart.numbers import to_count
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crashcart.case import Case
+    from crashcart.deadline import Allowance
     from crashcart.model import Fix, Level, Strength
 
 __all__ = ["LEVELS", "foresee", "merged", "news"]
@@ -30,13 +32,21 @@ _FAR = 1 << 30
 ORDER: tuple[Level, ...] = ("will", "can", "note")
 
 
-def foresee(case: Case, *, subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
-    """The findings about a job before it starts, the sure ones first."""
+def foresee(
+    case: Case, *, subject: str = "", resolve: Callable[[Fix], Fix] | None = None, allowance: Allowance | None = None
+) -> Diagnosis:
+    """The findings about a job before it starts, the sure ones first; several jobs can share one ``allowance`` of time."""
+    allowance = allowance or causes_allowance()
+    late: list[str] = []
+    nothing: list[Sign] = []
     findings: list[Finding] = []
     ruled_out: list[RuledOut] = []
     silenced: list[Evidence] = []
     for cause in causes():
-        signs = [sign for sign in _signs(cause, case) if not _ignored(cause, sign, case, silenced)]
+        signs, in_time = allowance.attempt(partial(_all_signs, cause, case), nothing)
+        if not in_time:
+            late.append(cause.id)
+        signs = [sign for sign in signs if not _ignored(cause, sign, case, silenced)]
         findings += _findings(cause, signs, case, resolve or (lambda fix: fix))
         opposed = [sign for sign in signs if sign.strength == "against"]
         if opposed and len(opposed) == len(signs):
@@ -48,7 +58,7 @@ def foresee(case: Case, *, subject: str = "", resolve: Callable[[Fix], Fix] | No
         ending=Ending(),
         findings=tuple(findings),
         ruled_out=tuple(ruled_out),
-        not_looked=tuple(case.not_looked),
+        not_looked=(*not_asked(late), *case.not_looked),
         notes=(*case.notes, *silenced),
     )
 
@@ -85,6 +95,10 @@ def _seen(sign: Sign) -> tuple[tuple[str, str], ...]:
 
 def _order(finding: Finding) -> tuple[int, bool, float]:
     return ORDER.index(finding.level), finding.role != "cause", -finding.score
+
+
+def _all_signs(cause: Cause, case: Case) -> list[Sign]:
+    return list(_signs(cause, case))
 
 
 def _signs(cause: Cause, case: Case) -> Iterator[Sign]:

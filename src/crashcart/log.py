@@ -182,6 +182,33 @@ class Progress:
     line: Line | None = None
 
 
+class _Steps:
+    """The step lines of a log beside its deaths, worked out once: a log can hold thousands of both."""
+
+    __slots__ = ("_after", "_metrics", "first", "last_death", "told_by_shell")
+
+    def __init__(self, log: Log) -> None:
+        self.last_death = max((death.line.order for death in log.deaths), default=-1)
+        self.told_by_shell = {death.line.order for death in log.deaths if death.by == "shell"}
+        self.first: dict[tuple[str, str], int] = {}
+        for one in log.metrics:
+            key = one.line.file, one.shape
+            self.first[key] = min(self.first.get(key, one.line.order), one.line.order)
+        self._metrics = log.metrics
+        self._after: dict[tuple[int, str, int | None], dict[str, int]] = {}
+
+    def after(self, order: int, line: Line) -> dict[str, int]:
+        """How many lines of each shape the writer of a line printed behind a place."""
+        key = order, line.file, line.rank
+        if key not in self._after:
+            counts: dict[str, int] = {}
+            for one in self._metrics:
+                if one.line.order > order and one.line.rank == line.rank and one.line.file == line.file:
+                    counts[one.shape] = counts.get(one.shape, 0) + 1
+            self._after[key] = counts
+        return self._after[key]
+
+
 @record
 class Log:
     """Everything that was kept of one input."""
@@ -198,6 +225,7 @@ class Log:
     restarts: list[Line] = field(default_factory=list)
     attempts: list[int] = field(default_factory=list)
     _index: Index | None = None
+    _steps: _Steps | None = None
 
     @property
     def index(self) -> Index:
@@ -224,17 +252,14 @@ class Log:
         Lines of a shape that stood before it count, or more of a new one, and of the same rank where ranks are told: other
         ranks go on printing for a while when one has died.
         """
-        known = {one.shape for one in self.metrics if one.line.order < line.order and one.line.file == line.file}
-        last = max([line.order, *(death.line.order for death in self.deaths)])
-        later = [
-            one.shape
-            for one in self.metrics
-            if one.line.order > last and one.line.rank == line.rank and one.line.file == line.file
-        ]
-        again = sum(shape in known for shape in later)
+        if self._steps is None:
+            self._steps = _Steps(self)
+        steps = self._steps
+        later = steps.after(max(line.order, steps.last_death), line)
+        again = sum(count for shape, count in later.items() if steps.first[line.file, shape] < line.order)
         # A shell speaks after the death of its child: one more step shows that the word was only text.
-        enough = 1 if any(death.line is line and death.by == "shell" for death in self.deaths) else GOES_ON_LINES
-        return again >= enough or any(later.count(shape) >= GOES_ON_FRESH for shape in set(later[:50]))
+        enough = 1 if line.order in steps.told_by_shell else GOES_ON_LINES
+        return again >= enough or any(count >= GOES_ON_FRESH for count in later.values())
 
     def around(self, line: Line, before: int = 0, after: int = 0) -> list[Line]:
         """Neighbours of a line, as far as they were kept and stand in the same window."""

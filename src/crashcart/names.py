@@ -154,17 +154,26 @@ ACCUMULATION = (
     r"(?:n|num|grad|gradient|batch|backward)*accum(?:ulat(?:e|ion|ing|ions))?(?:grads?|gradients?|batch(?:es)?|steps?|iters?|every|num|freq|n|over|count)*"
     r"|(?:iters?|steps?|batches|num)toaccum(?:ulate)?|(?:n|num)?gradacc(?:umsteps|steps?|iters?|every)?|accgrad(?:s|ient|ients|steps)?"
 )
-WORKERS = r"(?:n|num|data|dl|loader|dataloader|train)+workers?"
+WORKERS = r"(?:n|num|data|dl|loader|train)+workers?"
 EPOCHS = r"(?:n|num|max|total|nb|number)(?:of)?(?:train|training)?epochs?"
+ALONE = (
+    ("train.accumulation", ACCUMULATION),
+    ("loader.workers", WORKERS),
+    ("train.epochs", EPOCHS),
+    ("train.batch_size", "bsz"),
+)
 BATCH = r"(?:bsz|bs|batch|batchsize)"
 PERIOD = r"(?:every|everysteps|everynsteps|interval|period|freq|frequency)"
+LONGEST = 1000  # characters of a key with everything above it: no framework comes near
 
 
 def canonical(spelling: str, *, path: str = "") -> str | None:
-    """The canonical name of a setting as a framework spells it, or None where the name is not known.
+    """The canonical name of a setting as a framework spells it, or None where the name is not known or longer than any.
 
     ``spelling`` may be a flag or a dotted path; ``path`` names what stands above it (``data.val``).
     """
+    if len(path) + len(spelling) > LONGEST:
+        return None
     parts = [_squeeze(part) for part in re.split(r"[./]", f"{path}.{spelling}" if path else spelling)]
     *parents, last = [part for part in parts if part] or [""]
     if _OWN and (own := _OWN.get(f"{parents[-1]}.{last}" if parents else last) or _OWN.get(last)):
@@ -188,13 +197,7 @@ def _put_together(last: str) -> str | None:
             return f"{family}.batch_size"
         if family != "train" and re.fullmatch(rf"{work}{PERIOD}|every{work}", last):
             return f"{family}.period"
-    alone = (
-        ("train.accumulation", ACCUMULATION),
-        ("loader.workers", WORKERS),
-        ("train.epochs", EPOCHS),
-        ("train.batch_size", "bsz"),
-    )
-    return next((name for name, words in alone if re.fullmatch(words, last)), None)
+    return next((name for name, words in ALONE if re.fullmatch(words, last)), None)
 
 
 @lru_cache(maxsize=1024)

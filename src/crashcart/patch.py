@@ -234,4 +234,4 @@ def _unified(old: str, new: str, before: str, after: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    return re.findall(r"[^\n]+\n?|\n", text)

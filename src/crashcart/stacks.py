@@ -44,7 +44,7 @@ def stack_signs(log: Log) -> dict[str, list[Sign]]:
 def _places(raised: Raised) -> list[str]:
     """The innermost calls first: what the last line of code calls, then the frames."""
     innermost = raised.frames[-1]
-    called = [f"{innermost.file}:{name}" for name in reversed(compiled(r"(\w+)\(").findall(innermost.code))]
+    called = [f"{innermost.file}:{name}" for name in reversed(compiled(r"(\w{1,60})\(").findall(innermost.code))]
     frames = [f"{frame.file}:{frame.function}" for frame in reversed(raised.frames[-_DEPTH:])]
     return [place.replace("\\", "/") for place in (*(called if raised.stack_only else ()), *frames)]
 

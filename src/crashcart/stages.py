@@ -54,7 +54,7 @@ _EVALUATION = Pattern(
 )
 _PREPARATION = Pattern(r"(?i)(?:^|[_\-./])(?:prep\w*|preprocess\w*|download\w*|tokeni[sz]e\w*|convert\w*|setup\w*|build\w*|index\w*|extract\w*|fetch\w*)")  # fmt: skip
 _SERVICE = Pattern(
-    r"(?i)(?:^|[_\-./])(?:server?|serving|daemon|tensorboard|monitor\w*|proxy|redis\w*|gateway|http\.server|vllm\S*)\b"
+    r"(?i)(?:^|[_\-./])(?:server?|serving|daemon|tensorboard|monitor\w{0,60}|proxy|redis\w{0,60}|gateway|http\.server|vllm\S{0,200})\b"
 )
 _TRAINING = Pattern(r"(?i)train|finetun|fine_tun|(?:^|[_\-./])(?:fit|sft|dpo|grpo|ppo)\b")
 _LONGEST_ARGUMENTS = 60

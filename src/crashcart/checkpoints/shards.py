@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SHARD: Final = re.compile(r"^(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.(?P<suffix>safetensors|bin)$")
 _STATE: Final = re.compile(
-    r"^(?:optimizer|scheduler|scaler|sampler|dl_state_dict|training_args|rng_state|random_states)|.*_optim_states\.pt$"
+    r"^(?:optimizer|scheduler|scaler|sampler|dl_state_dict|training_args|rng_state|random_states)|_optim_states\.pt$"
 )
 _CONFIGS: Final = ("config.json", "adapter_config.json", "model_index.json")
 _WEIGHTS: Final = re.compile(

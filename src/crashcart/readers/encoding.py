@@ -15,7 +15,7 @@ __all__ = ["UnknownEncodingError", "encoding_of", "encoding_of_file"]
 
 MARK = b"\xef\xbb\xbf"
 COOKIE = re.compile(rb"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
-BLANK = re.compile(rb"[ \t\f]*(?:#.*)?[\r\n]*")
+BLANK = re.compile(rb"[ \t\f]*(?:#.*|\r)?\n?")
 _HEAD = 4096
 
 

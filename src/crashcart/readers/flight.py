@@ -21,7 +21,7 @@ from crashcart.recording.meeting import lives
 from crashcart.regular_files import bounded_lines
 from crashcart.stages import set_stages
 
-__all__ = ["read_flight"]
+__all__ = ["bare_flight", "read_flight"]
 
 _LONGEST_LINE = 1 << 16
 _MOST_EVENTS = 50_000
@@ -40,12 +40,7 @@ _OWN = frozenset({"t", "m", "kind", "pid", "rank"})
 
 def read_flight(folder: str, share: int = 1) -> Flight:
     """Everything that was recorded, as far as it fits into memory; ``share`` is how many such recordings are kept at once."""
-    flight = Flight(
-        name=os.path.basename(os.path.abspath(folder)),
-        facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
-        ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
-    )
-    flight.alive = not flight.ending and lives(folder, flight.facts)
+    flight = bare_flight(folder)
     _read_samples(flight, folder, max(_LEAST_CELLS, _MOST_CELLS // share))
     events = _Events(flight, max(_LEAST_WEIGHT, _MOST_WEIGHT // share))
     events.read(folder, "recording", "events.jsonl")
@@ -64,6 +59,17 @@ def read_flight(folder: str, share: int = 1) -> Flight:
         from crashcart.readers.nccl import read_dumps
 
         flight.collectives = read_dumps(os.path.join(folder, "nccl"))
+    return flight
+
+
+def bare_flight(folder: str) -> Flight:
+    """How a run was started and how it ended, without its recording."""
+    flight = Flight(
+        name=os.path.basename(os.path.abspath(folder)),
+        facts=sound.facts(read_json(os.path.join(folder, "run.json"))),
+        ending=sound.ending(read_json(os.path.join(folder, "exit.json"))),
+    )
+    flight.alive = not flight.ending and lives(folder, flight.facts)
     return flight
 
 

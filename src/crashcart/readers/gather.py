@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
+from crashcart.deadline import TookTooLongError, guarded, limited
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
@@ -32,6 +33,7 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml")
 _LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
 _MOST_LOGS = 2000
 _BESIDE = 200
+_PART_SECONDS, _FILE_SECONDS = 1.5, 1.0
 _MOST_REFUSED = 20
 _MOST_FILES = 20_000
 _LOWEST_STATUS, _HIGHEST_STATUS = -64, 255
@@ -72,28 +74,23 @@ class _Gathering:
         for folder in folders:
             logs += self._look_through(folder, scripts, configs) if folder not in recorded else []
         if recorded:
-            with self._part("the recording"):
+            with our_errors("the recording", self.case.could_not_look):
                 logs += self._read_run(recorded, scripts)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
-        with self._part("the log"):
+        with our_errors("the log", self.case.could_not_look):
             self._read_logs(logs, progress)
-        with self._part("the job's command and config"):
-            self._read_job(scripts, configs)
+        self._part("the job's command and config", lambda: self._read_job(scripts, configs))
         self._read_exit()
-        with self._part("kernel log"):
-            self._read_kernel(kernel)
+        self._part("kernel log", lambda: self._read_kernel(kernel))
         if not self.case.log.lines:
-            with self._part("tracker files"):
-                self._read_traces()
-        with self._part("checkpoints"):
-            self._read_checkpoints([folder for folder in folders if folder not in recorded])
-        with self._part("the schedule"):
-            self._describe()
+            self._part("tracker files", self._read_traces)
+        self._part("checkpoints", lambda: self._read_checkpoints([one for one in folders if one not in recorded]))
+        self._part("the schedule", self._describe)
 
-    def _part(self, what: str) -> our_errors:
-        """One kind of input, of which an error of ours must not cost the others."""
-        return our_errors(what, self.case.could_not_look)
+    def _part(self, what: str, task: Callable[[], None]) -> None:
+        """Read one kind of input; where it fails or takes too long the others must not."""
+        guarded(what, self.case.could_not_look, task, _PART_SECONDS, None)
 
     def _read_run(self, folders: list[str], scripts: list[str]) -> list[str]:
         """Folders that ``crashcart run`` made: recording, ending and logs."""
@@ -169,9 +166,9 @@ class _Gathering:
 
     def _tried(self, read: Callable[[str], list[Fact]], path: str) -> list[Fact]:
         try:
-            return read(path)
+            return limited(lambda: read(path), _FILE_SECONDS)
         except (CommandError, OSError) as problem:
-            if path in self.given.configs:
+            if not isinstance(problem, TookTooLongError) and path in self.given.configs:
                 raise CommandError(str(problem) if isinstance(problem, CommandError) else f"{path}: {problem}") from None
             self.case.not_looked.append(NotLooked(os.path.basename(path), str(problem)))
             return []
@@ -204,9 +201,11 @@ class _Gathering:
             start, end = flight.facts.get("started", start), flight.facts.get("ended", end)
             pids = frozenset()  # those of the log are no better known than those of the recording
         own = own_pids(flight) if flight is not None else frozenset()
+        notes: list[str] = []
         for kept, known in recorded or [(path or "", own)]:
             try:
-                events = read_kernel(kept, no_links_below=containing(kept, self.recorded) if path is None else None)
+                below = containing(kept, self.recorded) if path is None else None
+                events = read_kernel(kept, no_links_below=below, notes=notes)
             except OSError as problem:
                 if path is not None and path == self.given.kernel_log:
                     raise CommandError(f"{problem_with(kept, problem)}.") from None
@@ -215,6 +214,7 @@ class _Gathering:
             placed = place(events, run_start=start, run_end=end, pids={*pids, *known})
             self.case.kernel += tie(placed, recorded_job(flight, known, start, end)) if flight is not None else placed
         self.case.kernel = _own_kills_only(self.case.kernel)
+        self.case.not_looked += [NotLooked("the rest of the kernel log", note) for note in notes]
 
     def _read_traces(self) -> None:
         """What trackers and trainers still know when there is no log."""

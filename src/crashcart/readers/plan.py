@@ -8,14 +8,16 @@ A folder can hold many jobs: each launch script is one, each config that no scri
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case
+from crashcart.deadline import TookTooLongError, guarded
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
-from crashcart.readers.code import facts_of
-from crashcart.readers.code.program import Program, read_program
+from crashcart.readers.code import facts_of, rules_allowance
+from crashcart.readers.code.program import Program, read_program, reading_allowance
 from crashcart.readers.data import Looking, data_facts
 from crashcart.readers.entry import entry_of, nearest, python_path
 from crashcart.readers.job.argv import refusals
@@ -45,11 +47,12 @@ from crashcart.readers.remarks import Remarks
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = ["Asked", "Plan", "plans"]
 
 _MOST_JOBS = 200
+_PART_SECONDS = 1.5
 
 
 @record(frozen=True)
@@ -90,6 +93,7 @@ class _Planning:
         self.root = "."
         self.remarks = Remarks()
         self.looking = Looking()
+        self.reading, self.rules = reading_allowance(), rules_allowance()
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
@@ -127,6 +131,14 @@ class _Planning:
             self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path]) for target in targets
         ] or [self.file(path)]
 
+    def launched(self, path: str, problems: list[tuple[str, str]]) -> list[Plan]:
+        """The jobs that a script or Makefile of a folder starts, if any."""
+        try:
+            return self.files(path) if launches(path) else []
+        except TookTooLongError as problem:
+            problems.append((path, str(problem)))
+            return []
+
     def file(self, path: str) -> Plan:
         if path.endswith(CONFIGS):
             return self.config(path)
@@ -149,10 +161,7 @@ class _Planning:
         problems: list[tuple[str, str]] = []
         files = list(files_of(path, self.own.exclude, problems))
         scripts = [
-            plan
-            for file in files
-            if (file.endswith(SCRIPTS) or is_makefile(file)) and launches(file)
-            for plan in self.files(file)
+            plan for file in files if file.endswith(SCRIPTS) or is_makefile(file) for plan in self.launched(file, problems)
         ][:_MOST_JOBS]
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files))
@@ -207,20 +216,22 @@ class _Planning:
             read = read_configs(case, facts, defaults, configs, places, given=not found)
         if not modules and (wanted := targets(read.facts, program, places)):
             return self.job(name, launched, folder, configs, entries, named=named, found=found, modules=wanted)
-        more_facts: list[Fact] = []
-        with our_errors("flags that the program refuses", case.could_not_look):
-            more_facts += refusals(case, facts)
-        with our_errors("paths that are not there", case.could_not_look):
-            more_facts += missing([*read.facts, *launch, *facts], places, sure=bool(entry) and not _is_lost(facts))
-        for fact in [*launch, *facts, *read.facts, *more_facts]:
+        sure = bool(entry) and not _is_lost(facts)
+        seen_in_launch: list[Fact] = []
+        tasks: dict[str, Callable[[], Iterable[Fact]]] = {
+            "flags that the program refuses": lambda: refusals(case, facts),
+            "paths that are not there": lambda: missing([*read.facts, *launch, *facts], places, sure=sure),
+        }
+        for what, task in tasks.items():
+            guarded(what, case.could_not_look, lambda task=task: seen_in_launch.extend(task()), _PART_SECONDS, None)  # type: ignore[misc]
+        for fact in [*launch, *facts, *read.facts, *seen_in_launch]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
-        with our_errors("the number of ranks", case.could_not_look):
-            count_ranks(case, program)
-        with our_errors("the data", case.could_not_look):
-            data_facts(case, program, places, self.looking)
+        guarded("the number of ranks", case.could_not_look, lambda: count_ranks(case, program), _PART_SECONDS, None)
+        looked = partial(data_facts, case, program, places, self.looking)
+        guarded("the data", case.could_not_look, looked, _PART_SECONDS, None)
         remarked = [*(source.path for source in program.sources), *read.files, name, *named]
         case.ignored = self.remarks.silenced(remarked)
         case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]
@@ -232,14 +243,14 @@ class _Planning:
     ) -> tuple[Program, dict[str, list[Fact]]]:
         key = (root, *more, "", *entries, "", *modules)
         if key not in self.programs:
-            program = read_program(entries, [*more, ".", root], modules)
+            program = read_program(entries, [*more, ".", root], modules, self.reading)
             left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
             program.sources = (
                 [source for source in program.sources if not source.path.startswith(left_out)]
                 if left_out
                 else program.sources
             )
-            self.programs[key] = program, facts_of(program)
+            self.programs[key] = program, facts_of(program, self.rules)
         return self.programs[key]
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import TookTooLongError, limited
 from crashcart.errors import CommandError
 from crashcart.readers.job.command import read_script
 from crashcart.readers.job.makefile import is_makefile
@@ -47,6 +48,7 @@ LOADS = re.compile(
 )
 MOST_FILES = 20_000
 MOST_ENTRIES = 200_000
+_SCRIPT_SECONDS = 1.5
 MOST_STARTED = 12
 
 
@@ -165,7 +167,10 @@ def launches(path: str) -> bool:
     try:
         if is_makefile(path):
             return bool(training_targets(path))
-        return any(fact.name == "launch.kind" for fact in read_script(path, whole=True))
+        told = limited(lambda: read_script(path, whole=True), _SCRIPT_SECONDS)
+        return any(fact.name == "launch.kind" for fact in told)
+    except TookTooLongError:
+        raise
     except CommandError:
         return False
 

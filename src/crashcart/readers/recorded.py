@@ -6,12 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from crashcart.case import ExitStatus
+from crashcart.deadline import attempt, too_long
 from crashcart.deaths import finished, stop, trained_well
 from crashcart.flight import Pid, clock, took
 from crashcart.model import Evidence, NotLooked
 from crashcart.numbers import format_time
 from crashcart.readers import sound
-from crashcart.readers.flight import read_flight
+from crashcart.readers.flight import bare_flight, read_flight
 from crashcart.readers.run_logs import logs_of_run
 from crashcart.readers.scheduler import scheduler_words
 from crashcart.record import replace
@@ -31,6 +32,7 @@ __all__ = ["Recorded", "is_run", "read_recorded", "without_other_stages"]
 
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
 _MESSAGE = 60
+_SECONDS = 2.0
 
 
 class Recorded(NamedTuple):
@@ -54,7 +56,12 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     else:
         several = False
     read = parts if several else parts[-1:]
-    case.flight = flight = read_nodes(parts, name) if several else read_flight(parts[-1])
+    flight, in_time = attempt(
+        lambda: read_nodes(parts, name) if several else read_flight(parts[-1]), _SECONDS, bare_flight(parts[-1])
+    )
+    if not in_time:
+        case.not_looked.append(NotLooked("what was recorded", too_long(_SECONDS)))
+    case.flight = flight
     flight.events += scheduler_words(flight)
     flight.events.sort(key=lambda event: event.time)
     case.notes.append(Evidence("recorder", _who(flight, given[-1]), os.path.join(read[0], "run.json")))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["scheduler_words"]
 
 _WORDS = Pattern(
-    r"^(?:\d+: )?slurmstepd(?:-[\w.-]+)?: .*\*\*\* (?:JOB|STEP|StepId=)[ =]?(?P<job>\d+)\S* .*(?:CANCELLED|FAILED|TERMINATED)"
+    r"^(?:\d+: )?slurmstepd(?:-[\w.-]+)?: .{0,100}\*\*\* (?:JOB|STEP|StepId=)[ =]?(?P<job>\d{1,20})\S{0,20} .{0,100}(?:CANCELLED|FAILED|TERMINATED)"
     r"(?: AT (?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d))?.*"
 )
 _TAIL = 1 << 16

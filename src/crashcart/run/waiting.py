@@ -67,7 +67,7 @@ _PRIMITIVES = (
     (Pattern(r"/subprocess\.py$"), {"wait": "Popen.wait()", "communicate": "Popen.communicate()"}),
     (Pattern(r"/threading\.py$"), {"join": "Thread.join()", "_shutdown": "the end of its threads"}),
 )  # fmt: skip
-_LOCK_LINE = Pattern(r"\bacquire\(|\bwith\b.*(?:lock|mutex|semaphore|condition)", 2)
+_LOCK_LINE = Pattern(r"\bacquire\(|\bwith\b.{0,200}(?:lock|mutex|semaphore|condition)", 2)
 _EVENT_WAIT = 2  # Condition.wait below Event.wait
 
 

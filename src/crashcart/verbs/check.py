@@ -6,6 +6,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from crashcart.engine import causes_allowance
 from crashcart.escapes import one_line
 from crashcart.foresight import foresee, merged, news
 from crashcart.readers.plan import Asked, plans
@@ -38,7 +39,8 @@ def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), again
 
 
 def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
-    told = [foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case)) for plan in found]
+    allowance = causes_allowance(jobs=len(found))
+    told = [foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case), allowance=allowance) for plan in found]
     return merged(told, " ".join(asked.command or asked.paths) or ".")
 
 

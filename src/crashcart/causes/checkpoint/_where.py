@@ -12,11 +12,11 @@ LOADING = (
     r"load_url|/hub\.py|load_ckpt|_load_optimizer"
 )
 SAVING = (
-    r"serialization\.py (?:save|_save|_open_\w+writer)|torch\.save\(|save_checkpoint|save_pretrained|save_model\b|"
+    r"serialization\.py (?:save|_save|_open_\w{1,60}writer)|torch\.save\(|save_checkpoint|save_pretrained|save_model\b|"
     r"save_file\b|state_dict_saver|"
-    r"_get_optim_state_dict|get_optimizer_state_dict|get_model_state_dict|async_save|dist_checkpointing.* save|"
+    r"_get_optim_state_dict|get_optimizer_state_dict|get_model_state_dict|async_save|dist_checkpointing.{0,200} save|"
     r"save_state\b|_save_to_state_dict|save_ckpt|"
-    r"PyTorchFileWriter|orbax|savemodel|checkpoint\w*\.py save|_rotate_checkpoints|save_to_json|safe_save_file|saver\.py|"
+    r"PyTorchFileWriter|orbax|savemodel|checkpoint\w{0,60}\.py save|_rotate_checkpoints|save_to_json|safe_save_file|saver\.py|"
     r"_save_checkpoint"
 )
 # What torch's own unpickler says of a byte that is no instruction of any pickle; those of "version" (Git LFS) and "<" (a page) are

@@ -38,7 +38,7 @@ DAMAGE = (
     r"Ran out of input|pickle data was truncated|unpickling stack underflow|invalid load key, '\\x|not a zip file|"
     r"unexpected EOF|"
     r"Unable to load weights|file signature not found|truncated|corrupt|BadZipFile|Invalid magic number|"
-    r"could not find MARK|No such file.*\.metadata"
+    r"could not find MARK|No such file.{0,200}\.metadata"
 )
 ANNOUNCED = 30
 
@@ -96,7 +96,7 @@ def _of_weights(where: str) -> bool:
 def _announced(case: Case, line: Line) -> bool:
     """Whether the last words before the stack were about a checkpoint that is read."""
     return any(
-        compiled(r"(?:resum|restor|load)\w*\b.{0,60}(?:checkpoint|ckpt|weights|model)").search(other.text)
+        compiled(r"(?:resum|restor|load)\w{0,60}\b.{0,60}(?:checkpoint|ckpt|weights|model)").search(other.text)
         for other in case.log.around(line, before=ANNOUNCED)
     )
 

@@ -52,7 +52,7 @@ phrases = (
         "incompatible checkpoint", "was saved with mesh", "different world size", "unsupported global: global",
         "was not an allowed global by default", "unsupported class", "cannot copy out of meta tensor; checkpoint",
         says="what was saved differs from what is there now",
-        unless=r"(?:Warning|WARN).*Missing key|Elastic|raise (?:Runtime|Value)Error|DistributedSampler",
+        unless=r"(?:Warning|WARN).{0,200}Missing key|Elastic|raise (?:Runtime|Value)Error|DistributedSampler",
         pattern=r"state_dict|parameter group|world size|checkpoint|copying|param_groups|jit\.load|FileFormat|deserialize|"
                 r"mesh|global|WeightsUnpickler|Unsupported class",
     ),
@@ -60,7 +60,7 @@ phrases = (
     weak("size mismatch for", says="a weight has another shape than in the checkpoint",
          pattern=r"size mismatch for [\w.]+: copying a param"),
     decisive("value from checkpoint", says="the arguments differ from those that were saved",
-             pattern=r"value from checkpoint \(.*\) is not equal"),
+             pattern=r"value from checkpoint \(.{0,200}\) is not equal"),
     decisive("in state_dict", says="the checkpoint has other keys",
              pattern=r"KeyError: ['\"]unexpected key|unexpected key \"[\w.]+\" in state_dict"),
     strong("weights only load failed", "weightsunpickler error", "types accepted by default with weights_only", says="torch.load refuses what is not plain weights",
@@ -116,7 +116,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                     order=raised.line.order,
                 )
         elif raised.stack_only and compiled(
-            r"create_(?:default_)?\w*load_plan|default_planner|load_state_dict|set_state_dict"
+            r"create_(?:default_)?\w{0,60}load_plan|default_planner|load_state_dict|set_state_dict"
         ).search(raised.stack(2)):
             yield Sign(
                 "strong",

@@ -63,14 +63,14 @@ phrases = (
         "parent directory ", "is not json serializable", "error while serializing", "generation config instance is invalid",
         "tmp-checkpoint",
         says="a checkpoint could not be written",
-        pattern=r"share memory|shared tensors|non contiguous|sparse tensor|(?:Errno|Error).*(?:tmp-checkpoint|"
-                r"checkpoint-tmp|-> '[^']*checkpoint)|"
-        r"Parent directory .* does not exist|while serializing|generation config instance is invalid",
+        pattern=r"share memory|shared tensors|non contiguous|sparse tensor|(?:Errno|Error).{0,200}(?:tmp-checkpoint|"
+                r"checkpoint-tmp|-> '[^']{0,200}checkpoint)|"
+        r"Parent directory .{0,200} does not exist|while serializing|generation config instance is invalid",
         unless=r"code: 28|StorageFull|No space left|Removed shared tensor",
     ),
     strong("pytorchstreamwriter failed writing", "unexpected pos ", "inline_container.cc", "cannot be opened.",
            says="torch could not write the archive of a checkpoint",
-           pattern=r"StreamWriter failed|unexpected pos \d+ vs|File .* cannot be opened",
+           pattern=r"StreamWriter failed|unexpected pos \d{1,20} vs|File .{0,200} cannot be opened",
            unless=r"StreamReader|No space left"),
     strong("failed to save checkpoint", "error saving checkpoint", "could not save checkpoint", "failed to save the model",
            "error while saving",
@@ -83,7 +83,7 @@ phrases = (
 stacks = (
     Stack(
         r"torch/serialization\.py:(?:save|_save|_legacy_save)|safetensors/torch\.py:(?:save_file|save_model)|"
-        r":_?save_(?:checkpoint|pretrained|state|model|ckpt|weights)$|distributed/checkpoint/.*:(?:save|"
+        r":_?save_(?:checkpoint|pretrained|state|model|ckpt|weights)$|distributed/checkpoint/.{0,200}:(?:save|"
         r"_save_state_dict)|:write_record$",
         "the traceback stands where a checkpoint is written",
     ),

@@ -48,14 +48,14 @@ phrases = (
         unless=r"Warning:", says="an extension could not be built",
     ),
     decisive("nvcc fatal", unless=r"Unsupported gpu architecture|gpu-name", says="nvcc refused"),
-    decisive("fatal error:", pattern=r"\.(?:c|cc|cpp|cu|cuh|h|hpp)[:(]\d+.*fatal error:",
+    decisive("fatal error:", pattern=r"\.(?:c|cc|cpp|cu|cuh|h|hpp)[:(]\d{1,20}.{0,200}fatal error:",
              says="a header is missing for the compiler"),
     decisive("error: command", "returned non-zero exit status", "died with",
-             pattern=r"(?:gcc|g\+\+|nvcc|c\+\+|cc1plus|ninja|cicc|ptxas)\b.*(?:fail|exit|died)",
+             pattern=r"(?:gcc|g\+\+|nvcc|c\+\+|cc1plus|ninja|cicc|ptxas)\b.{0,200}(?:fail|exit|died)",
              says="the compiler failed"),
     decisive("torch.jit.frontend", "nvrtc: error", "could not compile", "torch.jit.error",
              unless=r"File \"|gpu-architecture", says="the JIT compiler failed"),
-    decisive("torch_extensions", pattern=r"Error.*\.so.*(?:cannot open shared object|undefined symbol)",
+    decisive("torch_extensions", pattern=r"Error.{0,60}\.so.{0,60}(?:cannot open shared object|undefined symbol)",
              says="the extension was not built"),
     strong("_run_ninja_build", says="the build of an extension failed"),
     weak("building extension module", "torch._dynamo", "torch/_inductor", "triton/compiler",
@@ -63,7 +63,7 @@ phrases = (
 )  # fmt: skip
 stacks = (
     Stack(
-        r"torch/_(?:inductor|dynamo|functorch)/|/triton/|torch/utils/cpp_extension\.py|/ninja/|torch/_C/_jit|/setuptools/command/build_ext|xla.*:compile",
+        r"torch/_(?:inductor|dynamo|functorch)/|/triton/|torch/utils/cpp_extension\.py|/ninja/|torch/_C/_jit|/setuptools/command/build_ext|xla.{0,200}:compile",
         "the traceback stands in the compiler or in the build of an extension",
     ),
 )

@@ -21,11 +21,11 @@ from crashcart.model import Experiment, Fix
 title = "A library has another version than the code expects"
 alike = ("code/bug", "config/missing-or-wrong")
 _KNOWN = (
-    r"torch\w*|numpy|np|transformers|datasets|accelerate|peft|trl|diffusers|deepspeed|lightning|pytorch_lightning|"
+    r"torch\w{0,60}|numpy|np|transformers|datasets|accelerate|peft|trl|diffusers|deepspeed|lightning|pytorch_lightning|"
     r"huggingface_hub|tokenizers|"
-    r"scipy|pandas|PIL|cv2|mm\w+|timm|apex|xformers|flash_attn\w*|triton|bitsandbytes|wandb|keras|tensorflow|sklearn|"
+    r"scipy|pandas|PIL|cv2|mm\w{1,60}|timm|apex|xformers|flash_attn\w{0,60}|triton|bitsandbytes|wandb|keras|tensorflow|sklearn|"
     r"skimage|fairseq|"
-    r"megatron\w*|vllm|ray|hydra|omegaconf|einops|kornia|monai|albumentations|imgaug|google|jax|flax|gym\w*|collections|"
+    r"megatron\w{0,60}|vllm|ray|hydra|omegaconf|einops|kornia|monai|albumentations|imgaug|google|jax|flax|gym\w{0,60}|collections|"
     r"inspect|time|"
     r"distutils|imp|pkg_resources|setuptools|tensorboardX?|typing|asyncio|yaml|networkx|dgl|spacy|nltk|librosa|detectron2"
 )
@@ -35,7 +35,7 @@ phrases = (
              says="a name is not in the library any more, or not yet"),
     decisive("no module named", pattern=rf"No module named '?(?:{_KNOWN})\.", unless=r"Warning:",
              says="a module is not in the library any more"),
-    strong("no module named", pattern=r"(?:ModuleNotFoundError|ImportError)\w*: No module named",
+    strong("no module named", pattern=r"(?:ModuleNotFoundError|ImportError)\w{0,60}: No module named",
            unless=r"Warning:|named '?(?:utils?|models?|data(?:sets?)?|src|lib|configs?|core|modules?|train|tools|common|"
            r"networks?|options|helpers?)\b",
            says="a package is missing"),
@@ -60,20 +60,20 @@ phrases = (
     strong("seems to be not installed", "is not installed", "requires the following packages", "requires accelerate",
            "to be installed",
            "could not be imported", "install it with", "library but it was not found", "please install", "pip install",
-           pattern=r"(?:Error|Exception)\b.*(?:install|import|requires|not found)", says="a package is missing"),
+           pattern=r"(?:Error|Exception)\b.{0,200}(?:install|import|requires|not found)", says="a package is missing"),
     strong("has been removed", "was removed in", "no longer supported", "is not supported in", "please upgrade",
            "please downgrade", "is deprecated and",
-           pattern=r"(?:Error|Exception)\b.*:.*(?:removed|no longer supported|upgrade|downgrade|version|deprecated)",
+           pattern=r"(?:Error|Exception)\b.{0,30}:.{0,100}(?:removed|no longer supported|upgrade|downgrade|version|deprecated)",
            unless=r"Warning:|CUDA|GPU",
            says="the interface was removed or needs another version"),
     strong("requires ", "required", "but found", "you need", "please install", "please use",
-           pattern=r"(?:Error|Exception)\b.*:.*(?:requires?|need|install|found|"
-           r"expected) .*[\w-]+ ?(?:>=|==|<=|<|>|~=) ?v?\d+\.\d",
+           pattern=r"(?:Error|Exception):.{0,60}(?:requires?|need|install|found|"
+           r"expected) .{0,60}(?:>=|==|<=|<|>|~=) ?v?\d{1,9}\.\d",
            unless=r"Warning:|Ampere|bf16|tf32|world_size|assert |capability",
            says="a version is required that is not there"),
     strong("registry", pattern=r"is not in the \S+ registry",
            says="a plug-in that registers this name was not imported, or is of another version"),
-    weak("positional argument", pattern=r"TypeError.*takes .* positional arguments? but",
+    weak("positional argument", pattern=r"TypeError.{0,100}takes .{0,100} positional arguments? but",
          says="a function takes other arguments"),
     weak("no module named", says="a module is missing"),
 )  # fmt: skip

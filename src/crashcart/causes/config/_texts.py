@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Misread", "as_number", "misread"]
 
-NUMBER = r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+NUMBER = r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 GLUED = rf"(?P<number>{NUMBER})(?P<rest>#.*|,)"
-EXPONENT = r"[^'\"]*[:,\[-]\s*[+-]?\d[\d.]*[eE][+-]?\d+\s*(?:[,\]].*)?(?:#.*)?"
+EXPONENT = r"[^'\"]{0,200}[:,\[-]\s{0,20}[+-]?\d[\d.]{0,20}[eE][+-]?\d{1,9}\s*(?:[,\]#].*)?"
 NUMERIC = frozenset({
     "train.batch_size", "train.global_batch_size", "train.accumulation", "train.max_steps", "train.epochs",
     "train.learning_rate", "train.warmup", "train.warmup_ratio", "train.sequence_length", "train.seed", "eval.batch_size",
@@ -119,9 +119,7 @@ def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
                 fact, "strong", f"{told}, and {use.value['how']} needs a number when it is asked for", use, instead
             )
         return Misread(fact, "decisive", f"{told}, and {use.value['how']} needs a number", use, instead)
-    quoted = glued or not compiled(r".*e.*").fullmatch(
-        text.lower()
-    )  # every loader reads 1e-4 differently, '0.1' all the same
+    quoted = glued or "e" not in text.lower()  # every loader reads 1e-4 differently, '0.1' all the same
     unknown = not loader and not case.all("code.setting_number") and not case.all("config.unnamed")
     if fact.name in NUMERIC and (loader in TEXT_LOADERS or unknown) and not _read_elsewhere(case, fact):
         return Misread(fact, "strong", f"{told}, when {_reader(loader)} and the program calculates with it", None, instead)
@@ -154,7 +152,7 @@ def _instead(text: str, rest: str) -> str:
 
 def _switch(fact: Fact, loader: str) -> Misread | None:
     """``mixed_precision: no`` is False under YAML 1.1."""
-    written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.*)?$").search(fact.evidence.quote.lower())
+    written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
     if written is None or fact.name not in WORDS or loader == "ruamel":
         return None
     told = f"{fact.spelling} is {fact.value} for the program, not the word {written['word']!r}"
@@ -170,7 +168,7 @@ def _odd_number(case: Case, fact: Fact) -> Misread | None:
             told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
             return Misread(fact, "decisive", told, use, str(to_int(fact.value)))
     if isinstance(fact.value, int) and fact.name in NUMERIC:
-        written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d)+)\s*(?:#.*)?$").search(fact.evidence.quote)
+        written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d){1,20})\s*(?:#.{0,200})?$").search(fact.evidence.quote)
         if written is not None and written["text"] != str(fact.value):
             told = f"{fact.spelling} is {fact.value} for the program: YAML 1.1 reads {written['text']} in another base"
             return Misread(fact, "weak", told)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 # Settings on their way into the program: a parser's or a config library's frame, or a value read from such an object.
 SETTINGS = (
-    r"argparse|hf_argparser|omegaconf|hydra|yacs|jsonargparse|draccus|tyro|/configs?/|config\w*\.py|options?\.py|"
+    r"argparse|hf_argparser|omegaconf|hydra|yacs|jsonargparse|draccus|tyro|/configs?/|config\w{0,60}\.py|options?\.py|"
     r"arguments\.py|"
     r"parse_args|parse_config|load_config|get_config|build_from_cfg|from_config|\b(?:args|opts?|cfg|conf|config|hparams|"
-    r"hyp|flags|data_dict|data_cfg|data_config|settings|params|model_cfg|train_cfg|\w+_(?:args|opts?|cfg|conf|config|params|settings))\b[.\[]"
+    r"hyp|flags|data_dict|data_cfg|data_config|settings|params|model_cfg|train_cfg|\w{1,60}_(?:args|opts?|cfg|conf|config|params|settings))\b[.\[]"
 )
 
 

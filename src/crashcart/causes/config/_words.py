@@ -69,7 +69,7 @@ def _no_word(case: Case, fact: Fact) -> Word | None:
     if _is_handled(case, fact):
         return None
     if isinstance(fact.value, bool):
-        found = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.*)?$").search(fact.evidence.quote.lower())
+        found = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
         for use in _uses(case, fact, "code.setting_word") if found else ():
             if found is not None and use.value["how"] == "plain" and found["word"] in map(str, use.value["words"]):
                 told = f"{fact.spelling} is {fact.value} for the program, and never the word {found['word']!r}"
@@ -84,7 +84,7 @@ def _no_word(case: Case, fact: Fact) -> Word | None:
 
 def _quoted(fact: Fact) -> str | None:
     """The value as it is written, as text."""
-    written = compiled(r":\s*(?P<text>[^\s#]+)\s*(?:#.*)?$").search(fact.evidence.quote)
+    written = compiled(r":\s{0,20}(?P<text>[^\s#]{1,200})\s{0,20}(?:#.{0,200})?$").search(fact.evidence.quote)
     return f'"{written["text"]}"' if written is not None else None
 
 

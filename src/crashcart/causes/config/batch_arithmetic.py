@@ -59,7 +59,7 @@ phrases = (
     decisive(
         "divisible by", "multiple of", "evenly divide", "divide evenly", "equally divi",
         says="a size does not divide by a number of devices, chunks or parts",
-        pattern=rf"(?:divisible by|multiple of|divide).*?(?:{SIZES})|(?:{SIZES}).*?(?:divisible by|multiple of|divide)",
+        pattern=rf"(?:divisible by|multiple of|divide).{{0,200}}?(?:{SIZES})|(?:{SIZES}).{{0,200}}?(?:divisible by|multiple of|divide)",
         unless=rf"\b(?:ideally|better|performance|faster|recommended|pad(?:ded|ding)?|round|truncated|adjust|"
                rf"maximum ratio)\b|{MODEL}",
     ),
@@ -71,7 +71,7 @@ phrases = (
     ),
     strong(
         "== 0", says="a check that sizes divide failed",
-        pattern=rf"^\W*assert .*(?:{SIZES}).*%.*== ?0|^\W*assert .*%.*(?:{SIZES}).*== ?0",
+        pattern=rf"^\W*assert (?=.*(?:{SIZES}))[^%]*%.*== ?0",
     ),
     weak("max_steps=0", "num_train_steps=0", "total optimization steps = 0", says="no step is planned",
          pattern=r"(?:steps ?= ?0)\b"),

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 title = "A time-out so long, or a watchdog switched off, that a hang is hidden"
 HOUR = 3600
 LONG = 6 * HOUR
-SET = r"(?:ddp_?timeout|dist_?timeout|nccl_timeout|timeout_seconds)['\"]?\s*[:=\s]\s*['\"]?(?P<seconds>\d{5,})"
+SET = r"(?:ddp_?timeout|dist_?timeout|nccl_timeout|timeout_seconds)['\"]?\s{0,20}[:=\s]\s{0,20}['\"]?(?P<seconds>\d{5,20})"
 OFF = r"(?:NCCL_ASYNC_ERROR_HANDLING|NCCL_ENABLE_MONITORING)['\"]?\s*[:=]\s*['\"]?0\b|termination_timeout_seconds=-1"
 ADVICE = r"\b(?:set|setting|disable|you can|either|increase|consider|try)\b"
 
 phrases = (
     weak("ddp_timeout", "dist_timeout", "nccl_timeout", says="the time-out of the process group is many hours long",
          fatal=False,
-         pattern=r"(?:ddp|dist|nccl)_timeout['\"]?\s*[:=\s]\s*['\"]?(?:2[2-9]\d{3}|[3-9]\d{4}|\d{6,})\b", any_level=True),
+         pattern=r"(?:ddp|dist|nccl)_timeout['\"]?\s{0,20}[:=\s]\s{0,20}['\"]?(?:2[2-9]\d{3}|[3-9]\d{4}|\d{6,20})\b", any_level=True),
     weak("nccl_async_error_handling", "nccl_enable_monitoring", "termination_timeout_seconds=-1",
          says="the watchdog of the collectives is switched off", pattern=OFF, unless=ADVICE, fatal=False, any_level=True),
 )  # fmt: skip

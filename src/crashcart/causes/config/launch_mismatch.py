@@ -50,7 +50,7 @@ phrases = (
         "cuda unavailable, invalid device", "fewer gpus than", "number of gpus requested",
         says="more devices or processes were asked for than there are",
         unless=r"^\s*#|export |#SBATCH|^\+ ",
-        pattern=r"only has|desired GPUs|You requested gpu|(?:but|does not match|doesn't match).*(?:ntasks|SLURM)|"
+        pattern=r"only has|desired GPUs|You requested gpu|(?:but|does not match|doesn't match).{0,200}(?:ntasks|SLURM)|"
                 r"Invalid (?:CUDA|device)|hostfile|"
         r"slots available|enough GPUs|processors requested|node configuration|node types|available|number of GPUs|"
         r"less than|insufficient|fewer GPUs",

@@ -45,8 +45,8 @@ phrases = (
     decisive(
         *NOT_FOUND,
         says="the shell ran an option of the command as a command: the line before it did not continue",
-        pattern=rf"(?:^|[\s'\"`])(?:-{{1,2}}[A-Za-z][\w.-]*(?:=\S*)?|\+{{0,2}}[a-z_]\w*(?:\.\w+)+=\S*|"
-                rf"[a-z_]\w*=\S*)['\"]?\s?[:\uff1a]\s?{ABSENT}|"
+        pattern=rf"(?:^|[\s'\"`])(?:-{{1,2}}[A-Za-z][\w.-]{{0,60}}(?:=\S{{0,100}})?|\+{{0,2}}[a-z_]\w*(?:\.\w+)+=\S{{0,100}}|"
+                rf"[a-z_]\w*=\S{{0,100}})['\"]?\s?[:\uff1a]\s?{ABSENT}|"
         rf"command not found: -{{1,2}}\w|'-{{1,2}}\w[\w-]*' is not recognized as an|(?:^|[\s:])[#\\]: {ABSENT}",
         unless=r"\bld: |collect2|ld\.so",
     ),
@@ -66,10 +66,10 @@ phrases = (
         pattern=r"(?:line |: |行 ?)\d+:|\.sh\b|bash:|\bsh:|zsh:", unless=r"Traceback|\.py\"",
     ),
     decisive("unrecognized arguments:", says="the shell passed something that is no argument",
-             pattern=r"unrecognized arguments:(?:\s*$|.*[\u2013\u2014\u2212\u2010\u2011\u201c\u201d\u2018\u2019]|.*\\r|"
-                     r"(?:.*\s)?[#\\](?:\s|$))"),
+             pattern=r"unrecognized arguments:(?:\s{0,20}$|.{0,200}[\u2013\u2014\u2212\u2010\u2011\u201c\u201d\u2018\u2019]|.{0,200}\\r|"
+                     r"(?:.{0,200}\s)?[#\\](?:\s|$))"),
     strong("unrecognized arguments:", says="a second command was glued to the first",
-           pattern=r"unrecognized arguments:.*(?:\s-m(?:\s|$)|\bpython3?\b|\btorchrun\b|\baccelerate launch|\.yamlpython)"),
+           pattern=r"unrecognized arguments:.{0,200}(?:\s-m(?:\s|$)|\bpython3?\b|\btorchrun\b|\baccelerate launch|\.yamlpython)"),
     decisive("invalid int value: ''", "invalid float value: ''", "value: ''", says="a variable of the script is empty",
              pattern=r"argument -\S+: invalid \w+ value: ''"),
     decisive("unsupported nproc_per_node value", "invalid literal for int() with base 10: '-", "value: '--",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 title = "A setting, key or path is missing, unknown or contradicts another"
 lasting = True
 alike = ("code/bug", "code/version")
-SETTINGS_FILE = r"[^\s'\"]+\.(?:ya?ml|json|cfg|toml|ini|gin|conf|hocon|jsonnet|names|data)\b"
+SETTINGS_FILE = r"[^\s'\"]{1,200}\.(?:ya?ml|json|cfg|toml|ini|gin|conf|hocon|jsonnet|names|data)\b"
 WEIGHTS = r"\.(?:pth?|ckpt|bin|safetensors|h5|tar|pkl|t7|weights|onnx|model|spm)['\"]?\s*$"
 LOADER = r"__getitem__|_utils/(?:fetch|worker|collate)\.py|collate"
 SAVING = (
@@ -73,9 +73,9 @@ phrases = (
         "missing option '-", "unknown command line flag", "unrecognized arguments:",
         says="the command line does not fit the program's options",
     ),
-    decisive("invalid choice:", says="the option does not take that value", pattern=r"argument [^:]+: invalid choice"),
+    decisive("invalid choice:", says="the option does not take that value", pattern=r"argument [^:]{1,200}: invalid choice"),
     strong("expected one argument", "expected at least one argument", "expected 1 argument", says="an option has no value",
-           pattern=r"argument [^:]+: expected"),
+           pattern=r"argument [^:]{1,200}: expected"),
     decisive(
         "extra inputs are not permitted", "field required [type=missing", "extra fields not permitted",
         "field required (type=value_error", "additional properties are not allowed", "is a required property",
@@ -91,9 +91,9 @@ phrases = (
     ),
     decisive(
         "registry", says="the config names something that no module registered",
-        pattern=r"is not in the [\w:.\s]+ registry|No object named '[^']+' found in '[^']+' registry|is not registered|"
+        pattern=r"is not in the [\w:.\s]{1,60} registry|No object named '[^']{1,200}' found in '[^']{1,200}' registry|is not registered|"
                 r"not found in registry|"
-        r"Unregistered .* registry|Cannot find .* in registry",
+        r"Unregistered .{0,200} registry|Cannot find .{0,200} in registry",
     ),
     decisive("is not registered! available", "unknown model (", "unsupported model type", "unknown dataset",
              "unknown optimizer",

@@ -36,11 +36,11 @@ PERIODS = ("save.period", "eval.period", "sample.period")
 EPOCH = "epoch"
 WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling", EPOCH: "the end of an epoch"}
 LARGER = 2  # sampling keeps no activations: up to twice the batch of the training it mostly needs less
-SETTING = r"['\"]?(?P<name>[a-z][a-z_.]*(?:steps|period|interval|freq|frequency|every))['\"]?\s*[:=]\s*(?P<value>\d{1,7})\b"
+SETTING = r"['\"]?(?P<name>[a-z][a-z_.]{0,60}(?:steps|period|interval|freq|frequency|every))['\"]?\s{0,20}[:=]\s{0,20}(?P<value>\d{1,7})\b"
 
 SAVES = r"sav(?:ing|ed) (?:\w+ ){0,3}(?:checkpoint|model|state)|checkpoint saved"
 EVALUATES = r"running (?:evaluation|validation)|evaluating|validating"
-SAMPLES = r"(?:running|start\w*|generat\w+) (?:\w+ ){0,2}(?:sampl|images|validation images)|sampling\b"
+SAMPLES = r"(?:running|start\w{0,60}|generat\w{1,60}) (?:\w{1,60} ){0,2}(?:sampl|images|validation images)|sampling\b"
 ECHOES = frozenset({"", "ChildFailedError", "ProcessExitedException", "CalledProcessError", "SystemExit"})
 
 phrases = (

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 title = "A setting has the wrong type (text where a number belongs)"
 piece = "load_yaml"
 alike = ("code/bug", "config/missing-or-wrong")
-NUMBER = r"[+-]?(?:[0-9][0-9_]*\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
+NUMBER = r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 COMPARED = r"'[<>]=?' not supported between instances of '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'"
 CALCULATED = (
-    r"unsupported operand type\(s\) for [-+*/%]+=?: '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'|"
-    r"can't multiply sequence by non-int of type 'float'|must be real number, not str|bad operand type for .*: 'str'|"
+    r"unsupported operand type\(s\) for [-+*/%]{1,20}=?: '(?:(?:int|float|Tensor)' and 'str|str' and '(?:int|float|Tensor))'|"
+    r"can't multiply sequence by non-int of type 'float'|must be real number, not str|bad operand type for .{0,200}: 'str'|"
     r"could not convert string to float|invalid literal for int\(\) with base 10: '\d|"
     r"'(?:float|str|list)' object cannot be interpreted as an integer|can only concatenate str|"
-    r"int\(\) argument must be a string.* not '(?:list|NoneType|dict)'"
+    r"int\(\) argument must be a string.{0,200} not '(?:list|NoneType|dict)'"
 )
 OPTIMIZER = (
     r"/optim/|optimizers?\b|lr_scheduler|scheduler|Adam|SGD|group\['\w+'\]|\b(?:lr|learning_rate|eps|weight_decay|"
@@ -78,7 +78,7 @@ phrases = (
     decisive(
         "batch_size should be a positive integer value", "num_samples should be a positive integer value",
         says="the number is positive and still refused: it is text or a float",
-        pattern=r"but got \w+=['\"]?(?:[1-9]\d*['\"]?|\d+\.\d+|\[.*)\s*$",
+        pattern=r"but got \w{1,60}=['\"]?(?:[1-9]\d{0,20}['\"]?\s*|\d{1,20}\.\d{1,20}\s*|\[.{0,200})$",
     ),
     strong("not supported between instances of", says="a number was compared with text", pattern=COMPARED),
     strong("can't multiply sequence by non-int of type 'float'", says="a text was multiplied by a number"),
@@ -89,8 +89,8 @@ phrases = (
     strong(
         "error: argument -", "could not convert string to float", "invalid value for '-",
         says="the command line holds a value of the wrong type",
-        pattern=r"argument -\S+(?:, -\S+|/-\S+)?: invalid \w+ value: ['\"][^'\"\s]|"
-                r"could not convert string to float: '[\d.]+(?:e-?\d+)?[^\d'.]+'\s*$|"
+        pattern=r"argument -\S{1,200}(?:, -\S{1,200}|/-\S{1,200})?: invalid \w{1,60} value: ['\"][^'\"\s]|"
+                r"could not convert string to float: '[\d.]{1,24}(?:e-?\d{1,20})?[^\d'.]{1,200}'\s{0,20}$|"
         r"Invalid value for '-",
     ),
     weak("unsupported operand type(s) for", "object cannot be interpreted as an integer", "must be real number, not str",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LOADER = (
-    r"__getitem__|__getitems__|_worker_loop|_utils/(?:fetch|worker|collate)\.py|collat|/datasets?/|dataset\w*\.py|"
+    r"__getitem__|__getitems__|_worker_loop|_utils/(?:fetch|worker|collate)\.py|collat|/datasets?/|dataset\w{0,60}\.py|"
     r"dataloader|data_?loader|_next_data"
 )
 WEIGHTS = (

@@ -96,7 +96,7 @@ phrases = (
 )  # fmt: skip
 stacks = (
     Stack(
-        r"/PIL/|/cv2/|/imageio/|/tifffile/|/soundfile\.py|/librosa/|torchaudio/.*:(?:load|_load)|/decord/|/av/|"
+        r"/PIL/|/cv2/|/imageio/|/tifffile/|/soundfile\.py|/librosa/|torchaudio/.{0,200}:(?:load|_load)|/decord/|/av/|"
         r"torchvision/io/|numpy/lib/(?:npyio|format)\.py|/pyarrow/|webdataset/|zarr/|nibabel/|:(?:default_loader|"
         r"pil_loader|load_image|load_audio|load_video|read_image|imread)$",
         "the traceback stands in the reader of a sample",

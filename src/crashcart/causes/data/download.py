@@ -68,7 +68,7 @@ phrases = (
         unless=TRACKERS + "|thrown while requesting",
     ),
     decisive(".incomplete", says="the cache was changed by another process during a download",
-             pattern=r"(?:Error|Errno|Failed to open|No such file).*\.incomplete|\.incomplete.*No such file"),
+             pattern=r"(?:Error|Errno|Failed to open|No such file).{0,200}\.incomplete|\.incomplete.{0,200}No such file"),
     strong(
         "max retries exceeded with url", "failed to resolve '", "temporary failure in name resolution",
         "httpsconnectionpool(host=", "httpconnectionpool(host=", "<urlopen error", "read timed out.", "incompleteread(",
@@ -88,8 +88,8 @@ phrases = (
 )  # fmt: skip
 stacks = (
     Stack(
-        r"/datasets/(?:load|builder|utils/file_utils|download/.*)\.py:|/huggingface_hub/|/requests/|/urllib3?/|"
-        r"/urllib/request\.py|/http/client\.py|transformers/utils/hub\.py|/aiohttp/|/fsspec/|/s3fs/|/boto\w*/|"
+        r"/datasets/(?:load|builder|utils/file_utils|download/.{0,200})\.py:|/huggingface_hub/|/requests/|/urllib3?/|"
+        r"/urllib/request\.py|/http/client\.py|transformers/utils/hub\.py|/aiohttp/|/fsspec/|/s3fs/|/boto\w{0,60}/|"
         r"torch/hub\.py:(?:download|_get_cache_or_reload)|gdown/",
         "the traceback stands where something is fetched over the network",
     ),

@@ -49,8 +49,8 @@ THINGS = (
 )
 AVERAGED = (
     r"(?:mean|avg|average|running|epoch_?loss|train_?loss|total_?loss|losses|loss_?sum|cum_loss|"
-    r"loss_acc)\w*['\"\])]*(?:\s*=[^=]|\s*/=?|.*/)"
-    r"(?!.*(?:lr|weight|dim|scale|time|height|width))"
+    r"loss_acc)(?:\w{0,20}['\"\])]{0,4}\s{0,4}=[^=]|.{0,40}/)"
+    r"(?!.{0,80}(?:lr|weight|dim|scale|time|height|width))"
 )
 EVALUATION = r"metric|precision|recall|f1|\biou\b|accuracy|fps|elapsed|time"
 LOOP = (
@@ -82,7 +82,7 @@ phrases = (
         "no images", "no samples", "no data", "no files", "no training", "no episodes", "no examples", "no annotations",
         "no videos", "no valid", "0 files", "length of the dataset is 0",
         says="a data set or loader is empty",
-        pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).*(?:{THINGS}.*(?:(?:is|are) empty|length (?:is |of )?0|"
+        pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).{{0,80}}(?:{THINGS}.{{0,40}}(?:(?:is|are) empty|length (?:is |of )?0|"
                 r"zero length|is 0\b)|empty (?:dataset|data)|"
         rf"\b(?:0|no|zero)(?: \w+){{0,2}} {THINGS}(?: \w+)? ?(?:found|were|was|available|left|in\b|for\b|to\b|given|"
         r"provided|exist|$))",
@@ -109,7 +109,10 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Code that trips over an empty loop, and epochs that cost nothing and learn nothing."""
+    trained = [one.line.order for one in case.log.metrics if one.get("loss") not in {None, 0.0}][1:2]
     for raised in case.log.uncaught(cut=True):
+        if trained and trained[0] < raised.line.order:  # in the order of the log: all that follow have trained too
+            break
         told = _told(case, raised)
         if told:
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
@@ -119,9 +122,6 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _told(case: Case, raised: Raised) -> str | None:
     first = raised.message.split("\n", 1)[0]
     code = raised.frames[-1].code if raised.frames else ""
-    trained = sum(one.get("loss") not in {None, 0.0} and one.line.order < raised.line.order for one in case.log.metrics) > 1
-    if trained:
-        return None
     if raised.kind == "ZeroDivisionError" and raised.phase != "evaluate":
         divisor = code.rsplit("/", 1)[-1] if "/" in code else code.rsplit("%", 1)[-1]
         if (compiled(COUNTS).search(divisor) and not compiled(EVALUATION).search(code)) or "len(" in code:
@@ -141,7 +141,7 @@ def _told(case: Case, raised: Raised) -> str | None:
     if (
         raised.kind == "IndexError"
         and "list index out of range" in first
-        and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w*\[0\]").search(code)
+        and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w{0,60}\[0\]").search(code)
     ):
         return "the first item of an empty list was asked for"
     return None

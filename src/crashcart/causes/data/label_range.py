@@ -43,7 +43,7 @@ phrases = (
         "targetindex", "indexvalue >= 0", "idx >= 0 && idx <", "indexselectlargeindex", "indexselectsmallindex",
         "dstindex < dstaddictdimsize", "dstindex < dstadddimsize",
         says="a kernel met an index outside of its table",
-        pattern=r"assertion|n_classes|SelectDimSize|index out of bounds|indexSelect\w+Index.*block:",
+        pattern=r"assertion|n_classes|SelectDimSize|index out of bounds|indexSelect\w{1,60}Index.{0,200}block:",
     ),
     decisive(
         "class values must be smaller than num_classes", "class values must be non-negative", "index out of range in self",
@@ -55,7 +55,7 @@ phrases = (
     decisive("target_val >= zero", "target >= 0. && target <= 1.", says="a target is not between 0 and 1", pattern=r"Assertion"),
     decisive("is out of bounds", says="a target is no class of the model", pattern=r"\bTarget -?\d+ is out of bounds"),
     decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
-             pattern=r"\.cu:\d+.*Assertion [`'].*(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
+             pattern=r"\.cu:\d{1,20}.{0,100}Assertion [`'].{0,100}(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
                  r"probability|isnan|isfinite"),
     strong("device-side assert triggered", "cudaerrorassert", "error=59", "cuda runtime error (59)",
            "cuda runtime error (710)",

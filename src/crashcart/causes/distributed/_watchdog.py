@@ -32,7 +32,7 @@ BUSY = (
 )
 STEP = r"\bloss\b\W{0,4}\d|\bloss['\"]?\s?[:=]"
 SKIPPED = (
-    r"skip\w* (?:\w+ ){0,2}(?:batch|step|update|sample|iteration|backward|gradient)|training process will continue|"
+    r"skip\w{0,60} (?:\w{1,60} ){0,2}(?:batch|step|update|sample|iteration|backward|gradient)|training process will continue|"
     r"attempting to recover from OOM|empty (?:batch|target)|no (?:valid|positive) (?:anchors|targets|samples|boxes)|"
     r"loss is (?:nan|zero|inf)|batch skipped"
 )

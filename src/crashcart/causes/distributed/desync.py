@@ -70,7 +70,7 @@ phrases = (
     ),
     strong(
         "across ranks", "between ranks", "across all ranks",
-        pattern=r"(?:error|exception).{0,80}(?:mismatch|inconsisten|differ|disagree)\w*.{0,60}(?:across|"
+        pattern=r"(?:error|exception).{0,80}(?:mismatch|inconsisten|differ|disagree).{0,60}(?:across|"
         r"between) (?:all )?ranks",
         says="the ranks disagree",
     ),
@@ -79,8 +79,8 @@ phrases = (
     weak("all gather sequence out of order", "collectivefingerprint(", says="the order of collectives is in doubt",
          fatal=False),
 )  # fmt: skip
-FINGERPRINT = r"\[Rank (\d+)\].*SequenceNumber=(\d+), OpType=(\w+)"
-BAR = r"(\d+)/(\d+) ?\["
+FINGERPRINT = r"\[Rank (\d{1,20})\].{0,200}SequenceNumber=(\d{1,20}), OpType=(\w{1,60})"
+BAR = r"(?<!\d)(\d{1,20})/(\d{1,20}) ?\["
 AT_END = 40
 stacks = (
     Stack(

@@ -40,12 +40,12 @@ phrases = (
     ),
     decisive(
         "got completion with error", "got completion from peer",
-        pattern=r"NET/IB.*(?:error |status=)(?!5\b)\d+|error (?!5\b)\d+.*(?:vendor|opcode)",
+        pattern=r"NET/IB.{0,200}(?:error |status=)(?!5\b)\d{1,20}|error (?!5\b)\d{1,20}.{0,200}(?:vendor|opcode)",
         says="InfiniBand gave up on a transfer", any_level=True,
     ),
-    decisive("call to ibv_", "ibv_modify_qp", "ibv_create_", "ibv_reg_mr", pattern=r"ibv_\w+.{0,20}(?:failed|error)",
+    decisive("call to ibv_", "ibv_modify_qp", "ibv_create_", "ibv_reg_mr", pattern=r"ibv_\w{1,60}.{0,20}(?:failed|error)",
              unless=r"NCCL INFO|polling again|retry", says="a call to the InfiniBand driver failed", any_level=True),
-    decisive("net/ofi", "net/gib", "net/ucx", pattern=r"completed with error|UNDELIVERABLE|RC: -?\d+.*rror",
+    decisive("net/ofi", "net/gib", "net/ucx", pattern=r"completed with error|UNDELIVERABLE|RC: -?\d{1,20}.{0,200}rror",
              says="the network plug-in failed",
              any_level=True),
     strong("failed to open cuda ipc handle", "peer access is not supported between", says="two cards cannot reach each other directly",
@@ -63,8 +63,8 @@ phrases = (
     ),
     decisive(
         "connect to ", "call to connect", "socketstartconnect", "socketpollconnect",
-        pattern=r"NCCL WARN.*connect.*(?:failed|timeout|timed out|refused|returned)|socket(?:Start|"
-        r"Poll)Connect.*(?:failed|returned)",
+        pattern=r"NCCL WARN.{0,100}connect.{0,100}(?:failed|timeout|timed out|refused|returned)|socket(?:Start|"
+        r"Poll)Connect.{0,100}(?:failed|returned)",
         unless=r"retrying", says="NCCL cannot connect to another rank", any_level=True,
     ),
     decisive("connectfullmesh failed", "timed out connecting", "connect timeout [",
@@ -77,7 +77,7 @@ phrases = (
            pattern=r"UCX +ERROR.{0,200}(?:timeout|timed out|unreachable|retry|refused|failed to connect|connection reset)"),
     strong("ssh: connect to host", "unable to complete a tcp connection", "getting socket times out",
            says="a node cannot be reached"),
-    strong("async event", pattern=r"NET/IB.*(?:port error|device fatal)", unless=r"recovered|port active",
+    strong("async event", pattern=r"NET/IB.{0,200}(?:port error|device fatal)", unless=r"recovered|port active",
            says="an InfiniBand port reported an error",
            any_level=True),
     strong("unhandled system error", "ncclsystemerror", says="a system call of NCCL failed"),

@@ -47,12 +47,12 @@ phrases = (
     weak("death signal, shutting down workers", says="the launcher was told to end"),
 )  # fmt: skip
 ECHO = (
-    r"(?:NCCL|socketProgress|Net :|NET/|gloo|pair\.cc|TCPStore|SocketImpl|c10d|store->get|ProcessGroup|\bstore\b).*"
+    r"(?:NCCL|socketProgress|Net :|NET/|gloo|pair\.cc|TCPStore|SocketImpl|c10d|store->get|ProcessGroup|\bstore\b).{0,100}"
     r"(?:closed by (?:remote )?peer|reset by peer|broken pipe|likely closed|should dump)|"
     r"horovod has been shut down|peer process has unexpectedly disconnected|"
     r"remote process exited or there was a network error|"
-    r"actor died unexpectedly|ActorDiedError|forcefully terminating all other processes|NET/IB.*completion.*error 5\b|"
-    r"Call to recv.* failed|Connection closed by (?:remote )?peer"
+    r"actor died unexpectedly|ActorDiedError|forcefully terminating all other processes|NET/IB.{0,100}completion.{0,100}error 5\b|"
+    r"Call to recv.{0,100} failed|Connection closed by (?:remote )?peer"
 )
 LITERALS = (
     "peer",

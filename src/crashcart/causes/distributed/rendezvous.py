@@ -50,7 +50,7 @@ phrases = (
         "failed to listen on any local network", "server socket has failed", "socket has failed to bind", "tried to launch distributed communication on port",
         says="the port of the store cannot be opened",
     ),
-    decisive("waiting for clients", "waiting for workers", pattern=r"\d+/\d+ (?:clients|workers) joined",
+    decisive("waiting for clients", "waiting for workers", pattern=r"\d/\d{1,20} (?:clients|workers) joined",
              says="not all processes came to the store"),
     decisive("in store based barrier on rank", pattern=r"timed out",
              says="the count of processes does not fit the world size"),
@@ -58,7 +58,7 @@ phrases = (
            unless=r"tensorboard|jupyter|visdom|dashboard|uvicorn|gradio",
            says="a port is held by another process"),
     strong("cannot assign requested address", "permission denied",
-           pattern=r"c10d|server socket|TCPStore|errno: (?:99|13)\b.*socket",
+           pattern=r"c10d|server socket|TCPStore|errno: (?:99|13)\b.{0,200}socket",
            says="the store cannot open its address on this host"),
     strong(
         "client socket has timed out after", "failed to connect to any network address",

@@ -40,10 +40,10 @@ alike = ("distributed/desync", "hang/lock-or-io")
 STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|(?:DistStore|Runtime)Error: (?:Socket Timeout|Timed out)"
 phrases = (
     strong("traceback (most recent", says="the work of one rank was interrupted where a usual time-out of the others ends (10 or 30 minutes)",
-           pattern=r"(?:tokeniz|\bmap\b|filter|generating|processing|preprocess).*\[(?:30|10):\d\d<.*Traceback"),
+           pattern=r"(?:tokeniz|\bmap\b|filter|generating|processing|preprocess).{0,60}\[(?:30|10):\d\d<.{0,60}Traceback"),
     strong(
         "ncclUniqueId from [", "ncclUniqueId from",
-        pattern=r"got error: .*(?:time.?out|wait)", unless=r"reset by peer|closed|broken pipe",
+        pattern=r"got error: .{0,200}(?:time.?out|wait)", unless=r"reset by peer|closed|broken pipe",
         says="the first collective waited for a rank that did not come in time",
     ),
     strong(
@@ -51,7 +51,7 @@ phrases = (
         says="gloo waited for a rank until its time-out",
     ),
     strong(
-        "read timeout [", pattern=r"gloo.*Read timeout \[",
+        "read timeout [", pattern=r"gloo.{0,200}Read timeout \[",
         says="gloo waited for a rank until its time-out",
     ),
     strong(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
 VALIDATING = (
-    r"\b(?:valid|validation|validating|val|eval|evaluating|evaluation|test|testing|sampling)\b[^|]{0,60}\d+%|mAP@|"
+    r"\b(?:valid|validation|validating|val|eval|evaluating|evaluation|test|testing|sampling)\b[^|]{0,60}\d%|mAP@|"
     r"^\s*Class\s+Images|\bRunning (?:validation|evaluation)\b|"
-    r"^\W{0,3}(?:val(?:id(?:at\w+)?)?|eval\w*|test\w*)\b[^a-z]{0,4}(?:epoch\W{0,3})?[\d/ ]+\W"
+    r"^\W{0,3}(?:val(?:id(?:at\w{1,60})?)?|eval\w{0,60}|test\w{0,60})\b[^a-z]{0,4}(?:epoch\W{0,3})?[\d/ ]{1,20}\W"
 )
 # torch's own functions between torch.load or load_state_dict and the allocation.
 LOADING = frozenset({
@@ -56,7 +56,7 @@ ABOVE = 3  # lines between a stack and the bare message below it
 CUT = 40  # lines between a message and the stack below it
 SIZES = ("size", "batch_size", "bsz", "frames", "tokens", "ntokens", "num_tokens", "seq_len", "seqlen", "max_len", "labels")
 QUOTED = r"\braise\b|\bexcept\b|[\[,]\s*['\"](?:CUDA )?out of memory"
-RETRIED = r"\b(?:oom|memory|batch)\b.*\b(?:halving|retrying|re-trying|will retry|trying again)\b"
+RETRIED = r"\b(?:oom|memory|batch)\b.{0,200}\b(?:halving|retrying|re-trying|will retry|trying again)\b"
 LONG_AFTER = 10  # step lines after a stack that show the program alive, even where other ranks may write them
 SKIPPED = r"skip|recover|re-?try|retry|fall(?:ing)? back|reduc|decreas|smaller|halv|to CPU|using CPU|batch removed"
 

@@ -43,7 +43,7 @@ COLUMN = (
     r"used))?(?: \(\w+\))?|allocated)\W{1,3}(?P<value>\d+(?:\.\d+)?)"
 )
 TABLE = r"^\s*\d+/\d+\s+(?P<value>\d+(?:\.\d+)?)G\b(?P<name>)"
-DEVICE = r"gpu|cuda|vram|allocated.*reserved|nvidia|hip|\bmem(?:ory)?:|\d/\d+\s+[\d.]+G"
+DEVICE = r"gpu|cuda|vram|allocated.{0,200}reserved|nvidia|hip|\bmem(?:ory)?:|\d/\d{1,20}\s{1,20}[\d.]{1,24}G"
 
 
 def in_log(case: Case) -> Iterator[Sign]:

@@ -41,7 +41,7 @@ FIRST = frozenset(
 EMPTY = 0.1
 IDLE = 5  # per cent of use
 USED = r"(\d{1,9})MiB / +(\d{1,9})MiB \| +(\d{1,3})%"
-OWNER = r"^\|\s+\d+\s+(?:N/A\s+N/A\s+)?\d+\s+[CGM+]+\s|\d+MiB \|$"
+OWNER = r"^\|\s{1,20}\d{1,20}\s{1,20}(?:N/A\s{1,20}N/A\s{1,20})?\d{1,20}\s{1,20}[CGM+]{1,20}\s|\dMiB \|$"
 phrases = (
     weak("| nvidia-smi ", says="a table of cards was printed", fatal=False, any_level=True),
     strong(

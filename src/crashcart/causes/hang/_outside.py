@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Strength
 
-REMOTE = r"\((?:nfs|cifs|smb|fuse|lustre|ceph|gpfs|beegfs|9p|virtiofs|afs|glusterfs)[^)]*\)$"
-LOADER_PIPE = r"from [^;]*\bloader worker\b"
+REMOTE = r"\((?:nfs|cifs|smb|fuse|lustre|ceph|gpfs|beegfs|9p|virtiofs|afs|glusterfs)[^)]{0,200}\)$"
+LOADER_PIPE = r"from [^;]{0,200}\bloader worker\b"
 
 
 def asks(case: Case) -> bool:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 TRACKERS = r"[/\\](?:wandb|mlflow|tensorboardX?|comet_ml|neptune|clearml|swanlab)[/\\]"
 GDB_FRAME = r"Frame 0x[0-9a-f]+, for file (?P<file>[^,]+), line (?P<line>\d+), in (?P<function>[\w<>]+)"
 DUMP = (
-    r"^\W*Thread (?:0x)?[0-9a-f]+|\((?:idle|active)[^)]*\): \"|most recent call first|py-spy|pystack|py-bt|\(gdb\)|"
-    r"^Process \d+: \S|Traceback for thread|Frame 0x[0-9a-f]+, for file|^Timeout \(\d+:\d\d:\d\d|Call graph:"
+    r"^\W{0,20}Thread (?:0x)?[0-9a-f]{1,20}|\((?:idle|active)[^)]{0,200}\): \"|most recent call first|py-spy|pystack|py-bt|\(gdb\)|"
+    r"^Process \d{1,20}: \S|Traceback for thread|Frame 0x[0-9a-f]{1,20}, for file|^Timeout \(\d{1,20}:\d\d:\d\d|Call graph:"
 )
 DUMP_WORDS = ("thread", "py-spy", "pystack", "py-bt", "(gdb)", "frame 0x", "recent call first", "timeout (", "call graph")
 INTERRUPT = r"\^C|KeyboardInterrupt|SIGINT|signal 2\b"

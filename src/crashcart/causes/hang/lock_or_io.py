@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 title = "Waiting for a file lock or a file system"
 alike = ("hang/dataloader", "distributed/slow-rank")
 LAST_WORD = (
-    r"Setting up PyTorch plugin|(?:Loading|Building|Compiling) extension module|Using .*torch_extensions.* as PyTorch extensions root|"
+    r"Setting up PyTorch plugin|(?:Loading|Building|Compiling) extension module|Using .{0,100}torch_extensions.{0,100} as PyTorch extensions root|"
     r"Emitting ninja build file|Detected CUDA files, patching ldflags|[Ww]aiting (?:for|to acquire) (?:the )?(?:file ?)?lock"
 )
 
@@ -42,8 +42,8 @@ phrases = (
     decisive("no locks available", unless=r"HDF5|H5|h5py|unable to (?:lock|open) file|MDB_",
              says="the file system has no working locks"),
     strong("the file lock", pattern=r"could not be acquired", says="a file lock could not be taken in time"),
-    strong("waited on lock file", "blocked for more than", pattern=r"lock file|task python\S*:?\d* blocked|"
-           r"task \S+:\d+ blocked", any_level=True,
+    strong("waited on lock file", "blocked for more than", pattern=r"lock file|task python\S{0,200}:?\d{0,20} blocked|"
+           r"task \S{1,200}:\d{1,20} blocked", any_level=True,
            says="a task waits for the file system"),
     strong("alreadylocked", "lockfailed", "locktimeout", "lockacquireerror", "acquirelockerror",
            pattern=r"(?:^|[\s.:])(?:AlreadyLocked|LockFailed|LockTimeout|LockAcquireError|LockException)\b",
@@ -51,13 +51,13 @@ phrases = (
     strong("rpc_wait_bit", "nfs4_wait", "nfs_wait", "in d state", "uninterruptible sleep", pattern=r"\bin D state|uninterruptible sleep|"
            r"rpc_wait_bit_killable|nfs4?_wait\w*", any_level=True, says="a task sleeps in the file system, where no signal reaches it"),
     strong("torch_extensions", ".lock", " lock", says="a lock file was left behind",
-           pattern=r"^[-d]r[-rwxsSt]{8}\S?\s.*\s0 \w.*\s\S*\.?lock\s*$|rm (?:-\w+ )?\S*(?:torch_extensions|\.cache|triton)\S*lock\b"),
+           pattern=r"^[-d]r[-rwxsSt]{8}\S?\s.{0,200}\s0 \w.{0,200}\s\S{0,200}\.?lock\s{0,20}$|rm (?:-\w{1,60} )?\S{0,200}(?:torch_extensions|\.cache|triton)\S{0,200}lock\b"),
     weak("stale file handle", "still waiting to acquire lock", "not acquired on", "pytorch extensions root", "file_baton",
          "filelock", "fcntl.flock", "nfs: server", "lock file exists in build",
          says="locks and caches on a network folder", fatal=False),
 )  # fmt: skip
 FILE = r"file_baton|filelock|portalocker|fasteners|lockfile|lockutils"
-CALLS = r"fcntl\.(?:flock|lockf)|baton\.wait|FileLock\(|os\.link\(.*lock|\block\.acquire\(.*(?:file|path)"
+CALLS = r"fcntl\.(?:flock|lockf)|baton\.wait|FileLock\(|os\.link\(.{0,200}lock|\block\.acquire\(.{0,200}(?:file|path)"
 LOCK = r"wait|acquire|lock|__enter__|sleep"
 WAITING = r"not acquired on (\S+?),? |Still waiting to acquire lock on (\S+)"
 TAKEN = r"acquired on|acquired lock|released on"

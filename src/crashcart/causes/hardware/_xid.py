@@ -23,7 +23,7 @@ APPLICATION = frozenset({13, 31, 43, 45, 68, 137})
 HARDWARE = frozenset({48, 54, 64, 79, 94, 95, 110, 140, 143, 156, 157, 158, 167})
 LINK = frozenset({74, 108, 121, 136, *range(144, 151), 155, 173})
 NOTICES = frozenset({38, 44, 63, 92, 154, 176})  # told by the driver, and the work goes on
-_LINE = r"\bXid\b(?:\s*\((?:PCI:)?(?P<pci>[^)\s]*)[^)]*\))?\s*[:=#]?\s*(?P<code>\d{1,3})\b(?:.{0,5}pid=.?(?P<pid>\d+))?"
+_LINE = r"\bXid\b(?:\s{0,20}\((?:PCI:)?(?P<pci>[^)\s]{0,40})(?:\s[^)]{0,60})?\))?\s{0,4}[:=#]?\s{0,4}(?P<code>\d{1,3})\b(?:.{0,5}pid=.?(?P<pid>\d{1,20}))?"
 
 
 @record(frozen=True)

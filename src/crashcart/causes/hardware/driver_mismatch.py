@@ -55,9 +55,9 @@ phrases = (
            says="a CUDA library could not be loaded"),
     strong("libcud", "libcublas", "libnvrtc", "libnccl", "libcusparse", "libnvjitlink", "libcuda.so",
            says="a CUDA library is missing or of another version",
-           pattern=r"lib(?:cud\w*|cublas\w*|nvrtc\w*|nccl|cusparse\w*|nvJitLink)\.so[\w.]*:? .{0,60}(?:cannot open "
+           pattern=r"lib(?:cud\w{0,60}|cublas\w{0,60}|nvrtc\w{0,60}|nccl|cusparse\w{0,60}|nvJitLink)\.so[\w.]{0,60}:? .{0,60}(?:cannot open "
                    r"shared object|undefined "
-                   r"symbol|version `)|undefined symbol: \w*(?:nvJitLink|cudnn|cublas|nccl)\w*", unless=_TENSORFLOW),
+                   r"symbol|version `)|undefined symbol: \w{0,60}(?:nvJitLink|cudnn|cublas|nccl)\w{0,60}", unless=_TENSORFLOW),
     strong("nvidia-container-cli", says="the container's tools do not get on with the driver", any_level=True,
            pattern=r"nvidia-container-cli.{0,60}(?:requirement error|driver error|nvml error|initialization error|mount error)"),
     strong("torch not compiled with cuda enabled", "no cuda-capable device is detected", "no cuda gpus are available",

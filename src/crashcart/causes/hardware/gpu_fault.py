@@ -48,7 +48,7 @@ phrases = (
     strong("timeout waiting for rpc from gsp", "gsp rpc timeout", "gpu reset begin", "reason :gpu hang",
            "hw exception by gpu",
            says="the card's own processor stopped answering", any_level=True),
-    strong("err!", says="nvidia-smi cannot read the card", pattern=r"\|.*\bERR!"),
+    strong("err!", says="nvidia-smi cannot read the card", pattern=r"\|.{0,200}\bERR!"),
     strong("is unhealthy", "hbm uncorrectable", "hbm ecc", says="the accelerator is reported unhealthy",
            pattern=r"chip .{0,40}is unhealthy|HBM.{0,20}uncorrectable"),
     weak("nvrm: xid", "xid (pci", "xid error", says="the driver reported an Xid", fatal=False),

@@ -34,7 +34,7 @@ _SENT = (
     r"docker (?:kill|stop)|^Gracefully stopping"
 )
 _LIMIT = (
-    r"[1-9]\d* oom[-_]kill event|reason\W{1,4}OOMKilled|OOMKilled\W{1,4}true|tasks? [\d,\-]+: Out Of Memory|memory "
+    r"(?<!\d)[1-9]\d{0,20} oom[-_]kill event|reason\W{1,4}OOMKilled|OOMKilled\W{1,4}true|tasks? [\d,\-]{1,80}: Out Of Memory|memory "
     r"limit at some point|"
     r"exceeded (?:job |step )?memory limit|TERM_MEMLIMIT|Memory cgroup out of memory"
 )
@@ -46,7 +46,7 @@ _REFUSED = (
 )
 # Reports of a SIGKILL that the log reader does not take for a death: glued to a bar, or in a supervisor's words.
 _KILL = (
-    r"\bline \d+:\s+\d+ Killed\b|^(?:\[\d+\])?\s*[+-]?\s*\d{3,} killed\s{2,}|(?:terminated|exited|ended|died|failed|finished|crashed|stopped)\b.{0,40}(?:\bcode|status|signal|with)"
+    r"\bline \d{1,20}:\s{1,20}\d{1,20} Killed\b|^(?:\[\d{1,20}\])?\s{0,20}[+-]?\s{0,20}\d{3,20} killed\s{2,20}|(?:terminated|exited|ended|died|failed|finished|crashed|stopped)\b.{0,40}(?:\bcode|status|signal|with)"
     r"\W{0,12}(?:-9\b|137\b|SIGKILL|9 ?\(?(?:SIGKILL|Killed))|\bterminated by signal (?:9\b|SIGKILL)|was sent SIGKILL|"
     r"(?:rc|return_?code|exit_?code|exit status|retcode)\W{0,4}(?:-9|137)\b|signal: (?:killed|9)\b|\{SIGKILL\(-9\)|"
     r"killed by (?:the )?(?:system|OS|kernel|operating system)\b|\bEXIT CODE: 9\b|KILLED BY SIGNAL: 9"

@@ -65,7 +65,7 @@ phrases = (
            pattern=r"inline_container.{0,60}unexpected pos"),
     weak("cannot be opened", says="a file could not be opened for writing; a full disk or quota is one reason",
          pattern=r"RuntimeError: File \S+ cannot be opened"),
-    strong("requested and", says="numpy wrote less than it wanted", pattern=r"\d+ requested and \d+ written"),
+    strong("requested and", says="numpy wrote less than it wanted", pattern=r"\d requested and \d{1,20} written"),
     strong("no usable temporary directory", says="no temporary folder can be written"),
 )  # fmt: skip
 

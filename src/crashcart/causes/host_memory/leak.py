@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 title = "Host memory leaks: it grows until the process is killed"
 piece = "chunk_index"
 alike = ("host-memory/oom-kill",)
-_TRACED = r"(\S+\.\w+:\d+): size=([\d.]+) ([KMGT]?i?B)(?: \(\+[^)]*\))?, count=(\d+)"
+_TRACED = r"(\S{1,200}\.\w{1,60}:\d{1,20}): size=([\d.]{1,24}) ([KMGT]?i?B)(?: \(\+[^)]{0,200}\))?, count=(\d{1,20})"
 _UNIT = {"B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
 _DEVICE = r"\bgpu|cuda|vram|nvidia|\bhbm\b"
 _HOST = (
@@ -53,14 +53,14 @@ phrases = (
 )  # fmt: skip
 _SERIES = (
     ("available", -1, r"\bavail(?:able)?(?:[_ ]mem\w*)?\W{1,4}([\d.]+)"),
-    ("used", 1, r"^\s*Mem:\s+[\d.]+\w*\s+([\d.]+)"),
+    ("used", 1, r"^\s*Mem:\s+[\d.]+[A-Za-z]*\s+([\d.]+)"),
     ("resident memory", 1, r"\brss\w*\W{1,4}([\d.]+)"),
     ("used", 1, r"\bused\W{1,4}([\d.]+)"),
     ("percentage", 1, r"\bpercent\W{1,4}([\d.]+)"),
     ("memory", 1, r"\bmem(?:ory)?[ _]?(?:usage|percent|used|footprint)?[^\d\n]{1,20}([\d.]+)"),
     ("host memory", 1, r"\bcpu(?:[_ ]mem\w*)?\W{1,4}([\d.]+) ?[KMGT]i?B"),
-    ("memory", 1, (r"(?:\bram|host[_ ]?mem\w*|cpu[_ ]?(?:virtual[_ ])?(?:mem\w*|ram)|memory[_ ]percent|"
-                   r"proc\.memory\.\w+)\b[^\d\n]{1,20}([\d.]+)")),
+    ("memory", 1, (r"(?:\bram|host[_ ]?mem\w{0,20}|cpu[_ ]?(?:virtual[_ ])?(?:mem\w{0,20}|ram)|memory[_ ]percent|"
+                   r"proc\.memory\.\w{1,40})\b[^\d\n]{1,20}([\d.]+)")),
 )  # fmt: skip
 _POINTS = 4
 _LOOKS = 24
@@ -92,11 +92,14 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _rising(case: Case, until: int | None) -> tuple[str, Line, Line, float, float] | None:
+    lines = [
+        line
+        for line in case.log.index.saying(("mem", "rss", "ram"))
+        if (until is None or line.order < until) and _is_of_host(line)
+    ]
     for name, direction, pattern in _SERIES:
         points: list[tuple[Line, float]] = []
-        for line in case.log.lines:
-            if until is not None and line.order >= until:
-                break
+        for line in lines:
             value = _value(line, pattern)
             if value is not None:
                 points.append((line, value))
@@ -120,12 +123,14 @@ def _traced(case: Case) -> tuple[Line, Line] | None:
     return None
 
 
-def _value(line: Line, pattern: str) -> float | None:
+def _is_of_host(line: Line) -> bool:
     lowered = line.lowered
-    if "mem" not in lowered and "rss" not in lowered and "ram" not in lowered:
-        return None
-    if compiled(_DEVICE).search(lowered) or not (lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered)):
-        return None
+    if compiled(_DEVICE).search(lowered):
+        return False
+    return lowered.lstrip().startswith("mem:") or compiled(_HOST).search(lowered) is not None
+
+
+def _value(line: Line, pattern: str) -> float | None:
     match = compiled(pattern).search(line.text)
     return to_float(match[1]) if match else None
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 title = "Every rank loads the full weights into host memory at once"
 alike = ("host-memory/oom-kill",)
 _LOADING = (
-    r"load(?:ing|ed)? (?:\w+ ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
+    r"load(?:ing|ed)? (?:\w{1,60} ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
     r"components|"
     r"optimizer states?|model)\b|Loading (?:VLA|LLM|base model|model)|ZeRO state_dicts|Attempting to resume|"
-    r"_optim_states\.pt|model_states\.pt|pytorch_model.*\.bin|under default dtype|\bfrom_pretrained\b|zero_to_fp32|"
-    r"Parameter Offload: Total persistent|Gathering (?:full|weights|state)|Converting .{0,20}weights|consolidat\w+ "
+    r"_optim_states\.pt|model_states\.pt|pytorch_model.{0,200}\.bin|under default dtype|\bfrom_pretrained\b|zero_to_fp32|"
+    r"Parameter Offload: Total persistent|Gathering (?:full|weights|state)|Converting .{0,20}weights|consolidat\w{1,60} "
     r".{0,20}(?:weights|checkpoint)|"
     r"加载(?:模型|权重|检查点)"
 )
@@ -47,7 +47,7 @@ _LAUNCHER = (
     r"Traceback|^\s+File |^\s{2,}\S|UserWarning|FutureWarning|wandb:|legacy behaviou?r|Loading extension module|Time to load"
 )
 _WORK = (
-    r"\bloss\b|Epoch\b.{0,30}\d|\*+ Running training|Num examples|Map\b.{0,20}%|Tokeniz|\biter\w*\W{1,3}\d|"
+    r"\bloss\b|Epoch\b.{0,30}\d|\*{1,20} Running training|Num examples|Map\b.{0,20}%|Tokeniz|\biter\w{0,60}\W{1,3}\d|"
     r"\bstep\W{1,3}[1-9]"
 )
 _FRAMES = frozenset({
@@ -55,16 +55,18 @@ _FRAMES = frozenset({
     "_load_state_dict_into_model", "load_sharded_checkpoint", "load_shard_file", "load_weights", "from_checkpoint",
 })  # fmt: skip
 _NEAR = 40
+_OTHERS = 6
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Host memory ended a process while loading was the last thing that it said it did."""
+    kinds: dict[int, str] = {}
     for end in [*ends(case), *_silent_launcher(case)]:
         if end.raised is not None and _FRAMES & set(end.raised.functions):
             says = "host memory was refused inside the loading of weights"
             yield Sign("decisive", says, (evidence(end.line),), order=end.line.order)
             return
-        loading = _last_loading(case, end.line)
+        loading = _last_loading(case, end.line, kinds)
         if loading is not None and (end.raised is None or end.raised.phase in {None, "load", "start-up"}):
             says = f"loading weights was the last thing said before: {end.says}"
             strength: Strength = "decisive" if _limit_named(case) else "strong"
@@ -72,22 +74,29 @@ def in_log(case: Case) -> Iterator[Sign]:
             return
 
 
-def _last_loading(case: Case, end: Line) -> Line | None:
-    near = case.log.around(end, before=_NEAR)
-    for line in reversed(near):
-        if compiled(_LOADING).search(line.text):
+def _last_loading(case: Case, end: Line, kinds: dict[int, str]) -> Line | None:
+    """The loading that ended with this line: no step, and no more than a few lines of anything else, came between."""
+    others = 0  # other ranks and libraries talk meanwhile
+    for line in reversed(case.log.around(end, before=_NEAR)):
+        kind = kinds.get(line.order) or _kind(line)
+        kinds[line.order] = kind
+        if kind == "loading":
             return line
-        if line is not end and compiled(_WORK).search(line.text):
+        if line is not end and kind == "work":
             return None
-        if line is not end and not compiled(_LAUNCHER).search(line.text) and _far(near, line):
-            return None
+        if kind != "launcher":
+            others += 1
+            if line is not end and others > _OTHERS:
+                return None
     return None
 
 
-def _far(near: list[Line], line: Line) -> bool:
-    """More than a few lines of other work between the loading and the end."""
-    after = [other for other in near if other.order >= line.order and not compiled(_LAUNCHER).search(other.text)]
-    return len(after) > 6  # other ranks and libraries talk meanwhile
+def _kind(line: Line) -> str:
+    if compiled(_LOADING).search(line.text):
+        return "loading"
+    if compiled(_WORK).search(line.text):
+        return "work"
+    return "launcher" if compiled(_LAUNCHER).search(line.text) else "other"
 
 
 def _silent_launcher(case: Case) -> Iterator[End]:

@@ -63,9 +63,9 @@ phrases = (
              says="the notebook's machine ran out of host memory"),
     decisive("killed due to memory pressure", "node running low on memory", "the memory usage threshold",
              "rayoutofmemoryerror", "of the memory on node", says="Ray's memory monitor killed a worker", any_level=True,
-             pattern=r"[1-9]\d* workers? .{0,40}killed due to memory pressure|running low on memory|exceeds the "
+             pattern=r"(?<!\d)[1-9]\d{0,20} workers? .{0,40}killed due to memory pressure|running low on memory|exceeds the "
                      r"memory usage "
-                     r"threshold|More than \d+% of the memory|RayOutOfMemoryError"),
+                     r"threshold|More than \d{1,20}% of the memory|RayOutOfMemoryError"),
     decisive("exceeds threshold", says="Ray's memory monitor killed a task",
              pattern=r"memory.{0,90}exceeds threshold.{0,40}kill",
              any_level=True),
@@ -83,9 +83,9 @@ phrases = (
     weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one reason", pattern="DataLoader worker"),
 )  # fmt: skip
 _FORKS = frozenset({"start", "_Popen", "_launch"})
-_VICTIM = r"Kill(?:ed)? process (\d+),? (?:UID \d+, )?\(([^)]*)\)|task=([^,]+),pid=(\d+)"
+_VICTIM = r"Kill(?:ed)? process (\d{1,20}),? (?:UID \d{1,20}, )?\(([^)]{0,200})\)|task=([^,]{1,200}),pid=(\d{1,20})"
 _REFUSED = Pattern(
-    r"^(?:numpy\S*_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .* for an array|bad_alloc"
+    r"^(?:numpy\S{0,200}_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .{0,200} for an array|bad_alloc"
 )
 _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyter|ipykernel"
 

@@ -53,7 +53,7 @@ phrases = (
              "nan found in",
              says="a sample holds values that are not finite", any_level=True, unless=r"input tensor|grad|loss|weight|param",
              pattern=rf"\b{DATA}\b[^.]{{0,40}}\b(?:contains?|has|have|with|holds?)\b[^.]{{0,12}}(?:nan|inf\b|non-?finite)|"
-                     rf"(?:nan|inf|non-?finite)s?(?: values?)? (?:found )?in (?:the )?{DATA}\b|\d+ nans? in\b"),
+                     rf"(?:nan|inf|non-?finite)s?(?: values?)? (?:found )?in (?:the )?{DATA}\b|\d nans? in\b"),
     strong("input contains nan", "input x contains nan", "input contains infinity", says="an array that was handed over "
                                                                                          "holds NaN"),
     strong("std is zero", "zero std", "standard deviation is zero", says="a statistic to divide by is zero", any_level=True),

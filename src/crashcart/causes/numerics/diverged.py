@@ -52,7 +52,7 @@ NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
 
 phrases = (
     strong("is nan", "= nan", ": nan", "got nan", "(nan", "value nan", says="the program stopped at a value that is no number",
-           pattern=r"(?:Error|Exception|assert\w*)\b.*\b(?:nan|-?inf)\b", unless=r"\braise\b|^\s+assert\b|print\("),
+           pattern=r"(?:Error|Exception|assert\w{0,60})\b.{0,200}\b(?:nan|-?inf)\b", unless=r"\braise\b|^\s+assert\b|print\("),
     decisive("become infinite or nan", "became infinite or nan", "becomes nan", "is nan or inf", says="the program itself saw NaN or Inf and stopped",
              pattern=r"Error|assert|FloatingPoint|loss|delta|gradient|weight"),
     decisive(
@@ -87,7 +87,7 @@ phrases = (
     strong("input_val >= zero", "input >= 0. && input <= 1.", says="the loss got a probability outside of 0 and 1: mostly NaN",
            pattern=r"Assertion"),
     strong("probability tensor contains either", "expects all elements of std >= 0", says="the model gives probabilities that are not finite"),
-    strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.*invalid values"),
+    strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.{0,200}invalid values"),
     strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",
            "array must not contain infs or nans", says="predictions are not finite"),
     strong("boxes1[:, 2:] >= boxes1[:, :2]", says="the model predicts boxes that are NaN", pattern=r"Assert|assert"),

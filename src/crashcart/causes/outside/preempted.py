@@ -70,7 +70,7 @@ phrases = (
              unless=r"polling|watch(?:ing|er)|listen|handler|check(?:ing)? for|enabled|monitor"),
     decisive(" timeout  ", " preempted  ", "state=timeout", "state: timeout",
              "state=preempted", says="the scheduler's state of the job says it",
-             pattern=r"^\s*\d+(?:[_.]\w+)?\s+.*\s(?:TIMEOUT|PREEMPTED)\s+\d+:\d+|\bState\W+(?:TIMEOUT|PREEMPTED)\b"),
+             pattern=r"^\s{0,20}\d{1,20}(?:[_.]\w{1,60})?\s{1,20}.{0,200}\s(?:TIMEOUT|PREEMPTED)\s{1,20}\d{1,20}:\d{1,20}|\bState\W{1,20}(?:TIMEOUT|PREEMPTED)\b"),
     weak("death signal, shutting down", "got signal: 15", "received sigterm", "receiving sigterm", "sigtermexception",
          "auto-requeue signal", "preemption signal", "got termination signal", "caught sigterm", "sigterm received",
          "terminationbykubelet", "preemption detected", says="a process was told to stop", any_level=True, fatal=False),
@@ -81,8 +81,8 @@ _TOLD = (
     r"SIGTERM received|auto-requeue signal|preemption signal|Preemption detected|TerminationByKubelet"
 )
 _SHELL = (
-    r"^\W*(?:Terminated|已终止|Beendet|Complété|Terminado|Завершено|終了しました)\W*(?:$|\s{2,}\S|python|bash|torchrun)|"
-    r"(?:line|Zeile|ligne|línea|行|第)? ?\d+:?\s+\d+ (?:Terminated|已终止|Beendet)\b|^(?:zsh|sh): terminated\s"
+    r"^\W{0,20}(?:Terminated|已终止|Beendet|Complété|Terminado|Завершено|終了しました)\W{0,20}(?:$|\s{2,20}\S|python|bash|torchrun)|"
+    r"(?:line|Zeile|ligne|línea|行|第)? ?(?<!\d)\d{1,20}:?\s{1,20}\d{1,20} (?:Terminated|已终止|Beendet)\b|^(?:zsh|sh): terminated\s"
 )
 _AT_END = 12
 _SPARED = r"bypassing|scheduling shutdown|ignor|if |will |handler (?:installed|registered)|register"

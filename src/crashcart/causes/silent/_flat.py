@@ -62,11 +62,11 @@ LOW_ACCURACY = 0.05
 HOVERING = ("reward", "kl", "policy", "adv", "g_loss", "d_loss", "gen_loss", "dis", "critic", "margin")
 BAR = r"\d%\|| ?(?:it/s|s/it)\b"
 NO_LOSS = r"scale|^(?:val|valid|validation|eval|test|dev)(?:[_/ ]|$)|[_/](?:val|epoch)$|best|min_|aux"
-NOT_TRAINING = r"^\W*(?:\S+\s+){0,4}?\W*(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|best|sample)\b(?![_/])"
+NOT_TRAINING = r"^\W{0,20}(?:\S{1,200}\s{1,20}){0,4}?\W{0,20}(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?|best|sample)\b(?![_/])"
 ACCURACY = r"(?<![a-z])(?:acc(?:uracy)?|prec@1|top-?1|acc@1|acc1)(?:[ _](?:train|val|top-?1))?['\"]?\W{1,14}(\d+(?:\.\d+)?)"
 LOSS = r"(?<![a-z])loss['\"]?\W{1,14}(\d+\.\d+)"
 EPOCH = r"\bepochs?\W{0,4}(\d+)"
-TRAINED = r"(?<![\w])((?:train\w*[_/ ])\w+|\w*loss\w*|train\w+)['\"]?[ :=]{1,4}['\"]?(\d+\.\d+(?:e[-+]?\d+)?)"
+TRAINED = r"(?<![\w])((?:train\w{0,60}[_/ ])\w{1,60}|\w{0,60}loss\w{0,60}|train\w{1,60})['\"]?[ :=]{1,4}['\"]?(\d{1,20}\.\d{1,20}(?:e[-+]?\d{1,20})?)"
 NO_TRAINED = r"lr|rate|time|mem|speed|sec|size|throughput|samples|step|val|eval|test|scale"
 ROW = r"^\s*\d+(?:\s+-?\d+(?:\.\d+)?(?:e[-+]?\d+)?){3,9}\s*$"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Strength
 
-PARAMETER = r"(?<![\w/.])[A-Za-z_]\w*\.(?:\w+\.)*(?:\w+|\{[^}]*\})"
+PARAMETER = r"(?<![\w/.])[A-Za-z_]\w*\.(?:\w+\.)*(?:\w+|\{[^}]{0,200}\})"
 NO_PARAMETER = (
     r"\.(?:py|pth?|ckpt|bin|safetensors|json|ya?ml|txt|log|com|org|io|html|md|whl|so)$|^(?:https?|www|torch|mmcv|self)\."
 )

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
 title = "Ranks, workers or epochs see the same data"
 lasting = True
 alike = ("silent/not-learning",)
-NUMBERS_ONLY = (
-    r"^(?:#\s*)?(?:tensor\(|array\(|worker \d+:?|rank \d+:?)?[\s\[(]*\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
-)
+NUMBERS_ONLY = r"^(?:#\s{0,20})?(?:tensor\(|array\(|worker \d{1,20}:?|rank \d{1,20}:?)?[\s\[(]{0,20}\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
 OWN_LIST = (
-    r"\b((?:rank|worker|gpu|process|proc|epoch)[ _:=#-]{0,3}\d+)\b.*\b(?:ids?|idx|ind(?:ex|ices)|samples?|batch|data|order|files?)\b"
-    r"[^\[]{0,20}(\[\s*\d+(?:,?\s+\d+){2,}[^\]]*\])"
+    r"\b((?:rank|worker|gpu|process|proc|epoch)[ _:=#-]{0,3}\d{1,20})\b.{0,25}\b(?:ids?|idx|ind(?:ex|ices)|samples?|batch|data|order|files?)\b"
+    r"[^\[]{0,9}(\[\s{0,9}\d{1,12}(?:,?\s{1,9}\d{1,12}){2}[^\[\]]{0,400}\])"
 )
 NO_IDS = r"shape|size|dim|loss|layers|devices|gpus"
 FEWEST = 7

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 title = "The evaluation saw no data, or none that fits"
 lasting = True
 alike = ("silent/not-learning", "data/empty-or-short")
-ZEROS = r"^[\w\s@.:/*-]{1,30}\|(?:\s*0\.0+\s*\|){4,}\s*(?:0\.0+)?\s*$"
+ZEROS = r"^[\w\s@.:/*-]{1,30}\|(?:\s{0,20}0\.0{1,20}\s{0,20}\|){4,30}\s{0,20}(?:0\.0{1,20})?\s{0,20}$"
 NO_LABELS = r"^\s*all\s+[1-9]\d*\s+0(?:\s+(?:0(?:\.0*)?|nan)){3,}"
 NO_TRUE = r"\(TP = 0, FP = [1-9]\d*\)"
 NO_HITS = r"^\s*all\s+\d+\s+[1-9]\d*(?:\s+0(?:\.0*)?){4}\s*$"
@@ -47,14 +47,14 @@ LATE = 1000
 NO_TIME = 0.05  # seconds
 TRAIN_LOSS = frozenset({"loss", "train_loss", "train loss", "train/loss"})
 METRIC = (
-    r"^(?:val|valid|validation|eval|test)[_/ ].*(?:acc|map|f1|auc|iou|bleu|success|score|wer|cer|loss|precision|recall)|"
-    r"^(?:precision|recall|f1|success_rate|\S*bbox_map\S*)$"
+    r"^(?:val|valid|validation|eval|test)[_/ ].{0,200}(?:acc|map|f1|auc|iou|bleu|success|score|wer|cer|loss|precision|recall)|"
+    r"^(?:precision|recall|f1|success_rate|\S{0,200}bbox_map\S{0,200})$"
 )
 
-MEAN_LOST = r"\b(?:bbox_|segm_|mean[_ ]|val[_/ ])*(?:map|miou|mdice|macc|mean (?:ap|iou|dice|auc)|mauc)(?:[_@]\S{0,10})?\s*[:=|]\s*-?nan\b"
-ZERO_SCORE = r"\b(?:map(?:@\S+)?|precision|recall|f1(?:-score)?)\s*[:=]\s*(\d+(?:\.\d+)?)(?![\w.])"
+MEAN_LOST = r"\b(?:bbox_|segm_|mean[_ ]|val[_/ ]){0,8}(?:map|miou|mdice|macc|mean (?:ap|iou|dice|auc)|mauc)(?:[_@]\S{0,10})?\s{0,20}[:=|]\s{0,20}-?nan\b"
+ZERO_SCORE = r"\b(?:map(?:@\S{1,200})?|precision|recall|f1(?:-score)?)\s{0,20}[:=]\s{0,20}(\d{1,20}(?:\.\d{1,20})?)(?![\w.])"
 ZERO_SCORES = 3
-VALIDATION_BAR = r"\b(?:valid\w*|val|eval\w*|test\w*)\b[^|\[]{0,40}(?:\d+it \[|\d+%\|)"
+VALIDATION_BAR = r"\b(?:valid\w*|val|eval\w*|test\w*)\b[^|\[]{0,40}\d(?:it \[|%\|)"
 SCORE = (
     r"\b(?:mean[ _]?|avg[ _]?|average[ _]?|overall[ _]?|val[_/ ]|eval[_/ ]|test[_/ ])?(?:ap|map\w*|dice|iou|miou|f1|acc(?:uracy)?|"
     r"precision|recall|psnr|ssim|bleu|rouge\w*|ndcg|mrr|hits@\d+|kappa|mae|rmse|score|fid)\b[^:=\d]{0,24}[:=]\s*(?:tensor\()?['\"]?nan\b"
@@ -65,7 +65,7 @@ NOTHING = ("mean of empty slice", "degrees of freedom <= 0 for slice", "invalid 
 phrases = (
     decisive("average precision  (ap)", "average precision (ap)", says="no ground truth was met: the average over all "
                                                                        "areas is -1",
-             pattern=r"area=\s*all\b.*=\s*-1(?:\.0+)?\s*$", any_level=True),
+             pattern=r"area=\s{0,20}all\b.{0,200}=\s{0,20}-1(?:\.0{1,20})?\s{0,20}$", any_level=True),
     decisive("no labels found in val", "unique_truth_count = 0", "no validation data", "validation set is empty",
              "empty validation", "val_dataloader contains 0", "0 batches in the validation", "no validation batches",
              "evaluation dataset is empty", "eval dataset is empty", "eval_dataset is empty", "validation dataset is empty",
@@ -75,18 +75,18 @@ phrases = (
              "compare with", any_level=True),
     decisive("num examples = 0", "eval_samples_per_second': 0.0,", says="the evaluation ran over no sample", any_level=True),
     decisive("scanning", says="the validation folder holds images without a single label", any_level=True,
-             pattern=r"val\w*:? .*\b0 images, [1-9]\d* backgrounds"),
+             pattern=r"val\w{0,60}:? .{0,200}\b0 images, [1-9]\d{0,20} backgrounds"),
     strong("total length of `dataloader` across ranks is zero", "total length of `combinedloader` across ranks is zero",
            says="a loader is empty", any_level=True),
     decisive("conditioned on metric", "could not find the monitored key", says="a metric of the evaluation is waited "
                                                                                "for, and only those "
-             "of training were logged", any_level=True, unless=r"(?:following:[^.]*|metrics: ?\[[^\]]*)(?:val|eval|test|"
+             "of training were logged", any_level=True, unless=r"(?:following:[^.]{0,200}|metrics: ?\[[^\]]{0,200})(?:val|eval|test|"
                                                                r"dev)",
-             pattern=r"(?:metric|monitor=)\W*(?:val|valid|eval|dev)\w*.*(?:which is not available|"
+             pattern=r"(?:metric|monitor=)\W{0,20}(?:val|valid|eval|dev).{0,200}(?:which is not available|"
                      r"could not find the monitored key)"),
     strong("conditioned on metric", "could not find the monitored key", says="the metric to watch was never logged",
            pattern=r"which is not available|could not find the monitored key", any_level=True,
-           unless=r"(?:following:[^.]*|metrics: ?\[[^\]]*)(?:val|eval|test|dev)"),
+           unless=r"(?:following:[^.]{0,200}|metrics: ?\[[^\]]{0,200})(?:val|eval|test|dev)"),
     decisive("results of the whole dataset is empty", says="the evaluation got no result", fatal=False, any_level=True),
     strong("no valid predictions for", "caused by empty gts", "evaluation results empty", says="the evaluation got no "
                                                                                                "result",

@@ -49,7 +49,7 @@ FEWEST_AT_ZERO, SHARE_AT_ZERO = 20, 0.3
 
 phrases = (
     decisive("trainable param", "trainable weights", "trainable%: 0", "no trainable", "nothing to train",
-             says="no parameter is trainable", any_level=True, unless=r"non-?trainable|\bLoRA\b.*\?",
+             says="no parameter is trainable", any_level=True, unless=r"non-?trainable|\bLoRA\b.{0,200}\?",
              pattern=r"trainable (?:param|weight)\w*(?: \(\w+\))?\s*[:=]\s*0(?:\.0+)?(?!\d|[.,]\d| ?[KMB]\b)|"
                      r"^\s*0\s+trainable param|trainable%: 0(?:\.0+)?\s*$|\bno trainable (?:param|weight|layer)|"
                      r"nothing to train"),

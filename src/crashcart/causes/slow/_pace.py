@@ -8,15 +8,13 @@ from crashcart.cause import compiled
 from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crashcart.case import Case
     from crashcart.log import Line
     from crashcart.model import Strength
 
 SPEED = (
-    r"(?:speed|throughput)\W{1,3}([\d.]+)|([\d.]+) ?(?:samples?|examples?|img|images|tokens?|seq|it|iters?)/s(?:ec)?\b|"
-    r"([\d.]+) ?s(?:ec)?/(?:it|iter|step|batch)\b"
+    r"(?:speed|throughput)\W{1,3}([\d.]{1,24})|(?<![\d.])([\d.]{1,24}) ?(?:samples?|examples?|img|images|tokens?|seq|it|iters?)/s(?:ec)?\b|"
+    r"(?<![\d.])([\d.]{1,24}) ?s(?:ec)?/(?:it|iter|step|batch)\b"
 )
 CLOCK = r"(?:^|[\s\[])(?:(\d{4})[-/](\d\d)[-/](\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,]\d+)?(?=[\s\],:Z]|$)"
 
@@ -34,9 +32,9 @@ def grade(case: Case, strength: Strength) -> Strength:
     return "weak" if ended_badly(case) else strength
 
 
-def lines_with(case: Case, *words: str) -> Iterator[Line]:
+def lines_with(case: Case, *words: str) -> list[Line]:
     """Kept lines that hold any of the words, which are in lower case."""
-    return (line for line in case.log.lines if any(word in line.lowered for word in words))
+    return case.log.index.saying(words)
 
 
 def speeds(case: Case) -> list[tuple[Line, float]]:

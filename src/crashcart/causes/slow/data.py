@@ -43,18 +43,18 @@ DROP = 3.0
 TIME = r"(?<![a-z_])(?:up?da?te?_s|step_s|train_step_time|(?:(?:i|batch|iter(?:ation)?|step|total|train)[_ ]?)?time)(?:[_/](?:total|step|iter))?(?: cost)?\W{1,3}([\d.]+)"
 WAIT = (
     r"(?<![a-z_])(?:data_s|load_data_time|r_?time|read(?:ing)?[_ ]time|data(?:[_ ]?(?:load(?:ing|er)?|fetch(?:ing)?|wait(?:ing)?|iter))?(?:[_ ]?time)?|dataloader[_ ]?(?:time|wait)|"
-    r"load(?:ing)?[_ ]time|fetch(?:ing)?[_ ]time|batch[_ ]wait|wait(?:ing)?[_ ](?:time|data)|input[_ ]time|time[_/](?:data|load\w*))"
-    r"\W{1,3}([\d.]+)(?! ?(?:images|samples|files|examples|GB|MB))"
+    r"load(?:ing)?[_ ]time|fetch(?:ing)?[_ ]time|batch[_ ]wait|wait(?:ing)?[_ ](?:time|data)|input[_ ]time|time[_/](?:data|load\w{0,60}))"
+    r"\W{1,3}([\d.]{1,24})(?! ?(?:images|samples|files|examples|GB|MB))"
 )
-AVERAGE = r" ?s? ?\(([\d.]+) ?s?\)"  # what stands behind the present value: its average so far
+AVERAGE = r" ?s? ?\(([\d.]{1,24}) ?s?\)"  # what stands behind the present value: its average so far
 COUNTED = r"\[\s*(\d+)\s*/\s*\d+\s*\]|\b(\d+)/\d+\b"
 AVERAGED = 10  # a first line at this step or later holds the mean of an interval
 COLD = 10
 LATE = r"\b(?:step|iter\w*)\W{1,3}(?:[5-9]|\d\d+)\b"  # a line that is not the first step's
 SETTLED = 50  # steps after which an average says something
 PERCENT = (
-    r"(?:data(?:[_ ]?load\w*)?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w*|time|stall\w*|bound|load\w*)\b[^%\n\d]{0,24}([\d.]+) ?%|"
-    r"([\d.]+) ?% of (?:the |each )?(?:step|iteration|training|total|run)?[ _]?time (?:is |was )?(?:spent )?(?:in |on |waiting (?:for|on) )?"
+    r"(?:data(?:[_ ]?load\w{0,9})?|dataloader|loader|input(?: pipeline)?)[ _](?:wait\w{0,9}|time|stall\w{0,9}|bound|load\w{0,9})\b[^%\n\d]{0,24}([\d.]{1,24}) ?%|"
+    r"(?<![\d.])([\d.]{1,24}) ?% of (?:the |each )?(?:step|iteration|training|total|run)?[ _]?time (?:is |was )?(?:spent )?(?:in |on |waiting (?:for|on) )?"
     r"(?:the )?(?:data|loader|input)"
 )
 PREPARED = (
@@ -104,7 +104,9 @@ def in_log(case: Case) -> Iterator[Sign]:
         says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
         yield Sign("weak", says, (evidence(waits[0][0]),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
-        share = compiled(r"([\d.]+) ?%").search(line.text) or compiled(r"\|\s*([\d.]+)\s*\|?\s*$").search(line.text)
+        share = compiled(r"(?<![\d.])([\d.]{1,24}) ?%").search(line.text) or compiled(
+            r"\|\s{0,20}([\d.]{1,24})\s{0,20}\|?\s{0,20}$"
+        ).search(line.text)
         if share and to_float(share[1], 0.0) > 100 * SHARE and compiled(PROFILED).search(line.text):
             says = f"{share[1]} % of the profiled time is the loader"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)

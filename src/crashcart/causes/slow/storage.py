@@ -35,10 +35,10 @@ SLOW_SAVE = 120
 SAVES = 4
 WAITED = r"(?<![a-z_])data(?:[_ ]?(?:load(?:ing)?)?[_ ]?time)\W{1,3}([\d.]+)"
 NO_DURATION = 1e6  # a point in time, not a length of time
-SCAN = r"(?:scanning|caching|indexing|reading|copying|extracting|checking)\b.*?([\d.]+) ?s/(?:it|file|img|image)"
+SCAN = r"(?:scanning|caching|indexing|reading|copying|extracting|checking)\b.{0,200}?(?<![\d.])([\d.]{1,24}) ?s/(?:it|file|img|image)"
 TOOK = (
-    r"(?:sav|writ|checkpoint|ckpt|dump)[^.;]{0,80}?(?:took|takes|elapsed|in|time\w*|:)\W{0,3}([\d.]+) ?(?:s|sec|seconds)\b|"
-    r"time_s/save_checkpoint\W+([\d.]+)"
+    r"(?:sav|writ|checkpoint|ckpt|dump)[^.;]{0,80}?(?:took|takes|elapsed|in|time\w{0,9}|:)\W{0,3}([\d.]{1,24}) ?(?:s|sec|seconds)\b|"
+    r"time_s/save_checkpoint\W{1,20}([\d.]{1,24})"
 )
 SAID = (
     "performance bottleneck on cpu or disk",

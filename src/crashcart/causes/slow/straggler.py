@@ -41,7 +41,7 @@ FEWEST_RANKS = 3
 LATE = 100
 NOTICEABLE, WORTH, CLOCKED = 0.1, 0.02, 0.9  # share of time, seconds a batch, share of the others' clock
 NAMED = (
-    r"\b(?:input|compute|h2d|wait)[_ ]straggler|straggler detection warning|straggler\w* (?:detected|found|ranks?|"
+    r"\b(?:input|compute|h2d|wait)[_ ]straggler|straggler detection warning|straggler\w{0,60} (?:detected|found|ranks?|"
     r"nodes?)|affected ranks: \[\d|slow(?:est)? (?:ranks?|nodes?)\b.{0,40}\d"
 )
 NO_NAME = (
@@ -51,8 +51,8 @@ NO_NAME = (
 SPREAD = r"MnRtt/Rnk: ([\d.]+)ms/\d+ \| MxRtt/Rnk: ([\d.]+)ms/(\d+)"
 RANK = r"\brank[ =:#]?(\d+)|(?:cuda|gpu|device)[ =:#]?(\d+)"
 TIME = (
-    r"([\d.]+) ?(?:s|sec|ms)/(?:step|it|iter|batch)\b|(?<![a-z_])(?:(?:step|iter|batch)[_ ]?)?time(?: cost)?\W{1,3}([\d.]+)|"
-    r"\b(?:compute|forward|backward|fwd|bwd|elapsed|duration|took|latency|step|iter\w*)\W{1,3}([\d.]+) ?(?:ms|s|sec|seconds)\b"
+    r"(?<![\d.])([\d.]{1,24}) ?(?:s|sec|ms)/(?:step|it|iter|batch)\b|(?<![a-z_])(?:(?:step|iter|batch)[_ ]?)?time(?: cost)?\W{1,3}([\d.]{1,24})|"
+    r"\b(?:compute|forward|backward|fwd|bwd|elapsed|duration|took|latency|step|iter\w{0,60})\W{1,3}([\d.]{1,24}) ?(?:ms|s|sec|seconds)\b"
 )
 
 phrases = (

@@ -41,13 +41,13 @@ NEAR_LIMIT = 3
 LOW_POWER = 0.8
 HELD_SHARE, MANY_SAMPLES = 0.2, 60
 ACTIVE = (
-    r"(?:HW (?:thermal |power brake )?slowdown|SW thermal slowdown|power brake slowdown)\s*:\s*active|"
-    r"clocks? (?:event|throttle)\w*[^.]{0,30}(?:due to|thermal|power)[^.]{0,30}violation|"
-    r"(?:thermal|power) violation|(?:gpu|cpu|clocks?|thermal\w*|power)\b[^.]{0,40}\bthrottl(?:ed|ing)\b|"
+    r"(?:HW (?:thermal |power brake )?slowdown|SW thermal slowdown|power brake slowdown)\s{0,20}:\s{0,20}active|"
+    r"clocks? (?:event|throttle)\w{0,60}[^.]{0,30}(?:due to|thermal|power)[^.]{0,30}violation|"
+    r"(?:thermal|power) violation|(?:gpu|cpu|clocks?|thermal\w{0,60}|power)\b[^.]{0,40}\bthrottl(?:ed|ing)\b|"
     r"throttl(?:ed|ing) (?:due to|because of|detected)|hw slowdown events|temperature above threshold"
 )
 NO_CLOCK = r"http|request|rate.?limit|quota|\bapi\b|throttling ?exception|not (?:throttl|active)|no throttl|: 0\b|api[_ ]"
-MASK = r"throttle_reasons\S*\W+0x([0-9a-f]+)|event_reasons\S*\W+0x([0-9a-f]+)"
+MASK = r"throttle_reasons\S{0,200}\W{1,20}0x([0-9a-f]{1,20})|event_reasons\S{0,200}\W{1,20}0x([0-9a-f]{1,20})"
 CAPPED = r"SW power cap(?:ping)?\s*:\s*active|sw_power_cap\W{1,4}active"
 CAP = 0x4
 HELD = 0x8 | 0x20 | 0x40 | 0x80  # hardware slowdown, thermal by software, thermal by hardware, power brake

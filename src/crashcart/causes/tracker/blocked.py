@@ -42,7 +42,7 @@ piece = "nonblocking"
 alike = ("tracker/failed", "tracker/rows-lost")
 phrases = (
     strong("uploading", says="an upload of the tracker has been going on for minutes", any_level=True,
-           pattern=r"wandb: .*uploading .*\((?:[1-9]|\d\d)\.\d+m\)"),
+           pattern=r"wandb: .{0,100}uploading .{0,100}\((?:[1-9]|\d\d)\.\d{1,20}m\)"),
     strong("neptune server failed", "failed to reach neptune", "comet.com is unreachable", says="the tracker repeats a request that fails",
            any_level=True, fatal=False, pattern=r"[Rr]etry|[Tt]imeout|unreachable"),
     weak("entering retry loop", "waiting for w&b process to finish", "mb uploaded", "graphql request initiated by",
@@ -50,9 +50,9 @@ phrases = (
          says="the tracker waits for its server", fatal=False),
 )  # fmt: skip
 PENDING = (
-    r"entering retry loop|waiting for w&b process to finish|waiting for wandb\.init|MB(?: of [\d.]+ ?MB)? uploaded|"
-    r"graphql request initiated by .* timed out|waiting for the remaining \d+ operations|"
-    r"retrying \((?:mlflow|jittered)?retry\(|uploading artifact|retrying in .*(?:wandb|mlflow)"
+    r"entering retry loop|waiting for w&b process to finish|waiting for wandb\.init|MB(?: of [\d.]{1,24} ?MB)? uploaded|"
+    r"graphql request initiated by .{0,200} timed out|waiting for the remaining \d{1,20} operations|"
+    r"retrying \((?:mlflow|jittered)?retry\(|uploading artifact|retrying in .{0,200}(?:wandb|mlflow)"
 )
 SETTLED = r"resolved after|Synced \d|View run|View project|Run summary|Run history|find logs at|sync this run|Syncing run"
 WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")

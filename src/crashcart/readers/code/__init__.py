@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+from crashcart.deadline import Allowance, too_long
 from crashcart.documents import is_deep_tree
 from crashcart.errors import our_errors
 from crashcart.model import NotLooked
@@ -21,19 +22,34 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.code.program import Program
 
-__all__ = ["facts_of"]
+__all__ = ["facts_of", "rules_allowance"]
 
 NOT_RULES = {"__init__", "source", "program"}
+_ALL_RULES_SECONDS, _LEAST_SECONDS = 2.5, 0.02
+_FAIR = 8.0  # times its even share that one rule may take, so that a slow one leaves time for the others
 
 
-def facts_of(program: Program) -> dict[str, list[Fact]]:
-    """What every rule saw, by name."""
+def facts_of(program: Program, allowance: Allowance | None = None) -> dict[str, list[Fact]]:
+    """What every rule saw, by name; several programs can share one ``allowance`` of time."""
     found: dict[str, list[Fact]] = {fact.name: program.refused for fact in program.refused[:1]}
+    allowance = allowance or rules_allowance()
+    rules = _rules()
+    nothing: list[Fact] = []
     with without_collecting():
-        for rule in _rules():
-            for fact in _seen(rule, program):
+        for number, rule in enumerate(rules):
+            allowance.share = max(_LEAST_SECONDS, _FAIR * allowance.left / (len(rules) - number))
+            facts, in_time = allowance.attempt(partial(_seen, rule, program), nothing)
+            if not in_time:
+                what = rule.__name__.rpartition(".")[2].replace("_", " ")
+                program.not_looked.append(NotLooked(f"{what} in the code", too_long(allowance.share)))
+            for fact in facts:
                 found.setdefault(fact.name, []).append(fact)
     return found
+
+
+def rules_allowance() -> Allowance:
+    """The time of all rules together."""
+    return Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
 
 
 def _seen(rule: Any, program: Program) -> list[Fact]:  # noqa: ANN401 - a module

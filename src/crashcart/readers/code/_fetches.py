@@ -33,7 +33,7 @@ EXISTS = frozenset({"exists", "isfile", "is_file", "isdir", "is_dir"})
 # A copy to or from a store is a download only where the store comes first.
 TOOLS = re.compile(
     r"\b(?:wget|curl|git clone|huggingface-cli download|hf download|unzip|tar -?x)\b"
-    r"|\b(?:aws s3|gsutil)(?: -\S+)* (?:cp|sync|rsync)(?: -\S+)* ['\"]?(?:s3|gs)://"
+    r"|\b(?:aws s3|gsutil)(?: -\S{1,60}){0,4} (?:cp|sync|rsync)(?: -\S{1,60}){0,4} ['\"]?(?:s3|gs)://"
 )
 LONG = re.compile(
     r"download|fetch|tokeni[sz]e|preprocess|pre_process|prepare_?data|prepare_dataset|build_(?:index|cache|dataset|vocab|meta)"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "assignments", "readings_of"]
 
 SETTINGS = re.compile(
-    r"(?i)(?:^|[._])(?:c|cfg|conf|config|args?|opts?|options?|hparams?|hps?|params?|settings?|flags|hyper\w*|hyp)(?:$|[._])|(?:cfg|conf|config|args|params|opts)(?:$|\.)"
+    r"(?i)(?:^|[._])(?:c|cfg|conf|config|args?|opts?|options?|hparams?|hps?|params?|settings?|flags|hyper\w{0,40}|hyp)(?:$|[._])|(?:cfg|conf|config|args|params|opts)(?:$|\.)"
 )
 CONFIG_CLASSES = {"BaseModel", "BaseSettings", "dataclass", "Struct", "TypedDict"}
 

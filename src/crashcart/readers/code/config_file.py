@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Source
 
-NAMED = re.compile(r"[\w./-]+\.(?:ya?ml|toml)|[\w./-]*(?:conf|cfg|param)[\w./-]*\.json")
+NAMED = re.compile(r"[\w./-]+\.(?:ya?ml|toml)|[\w./-]{0,200}(?:conf|cfg|param)[\w./-]{0,40}\.json")
 CONFIG = re.compile(r"c(?:on)?f(?:i)?g|conf|param|setting|opt|exp")
 WRITING = re.compile(
     r"(?i)dump|save|write|copy|rename|remove|unlink|print|log|warn|error|exists|is_?file|endswith|download|upload"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 MAKES = re.compile(
-    r"make_?dirs?|mkdir|(?:create|ensure|check|prepare|setup|init|get)_\w*(?:dir|folder|path|output)s?\b|copytree|SummaryWriter|snapshot_download"
+    r"make_?dirs?|mkdir|(?:create|ensure|check|prepare|setup|init|get)_\w{0,60}(?:dir|folder|path|output)s?\b|copytree|SummaryWriter|snapshot_download"
     r"|save_pretrained|save_to_disk|TrainingArguments"
 )
 FRAMEWORKS = (

@@ -65,7 +65,9 @@ def _chosen(value: dict[str, Any], at: int) -> dict[str, Any]:
     if not part or at >= len(names):
         return value
     found = {
-        name: {**one, "part": re.sub("<.*>", names[at], one["part"])} if isinstance(one, dict) and "part" in one else one
+        name: {**one, "part": re.sub("<.{0,200}>", names[at], one["part"])}
+        if isinstance(one, dict) and "part" in one
+        else one
         for name, one in value.items()
     }
     kind = next(

@@ -14,8 +14,10 @@ import os
 import re
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import Allowance, too_long
 from crashcart.documents import DocumentError, parse_python
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.code.source import Source
@@ -26,10 +28,11 @@ from crashcart.regular_files import read_whole, why_unreadable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Program", "read_program", "without_collecting"]
+__all__ = ["Program", "read_program", "reading_allowance", "without_collecting"]
 
 _MOST_FILES = 3000
 _LARGEST = 2_000_000
+_ALL_SECONDS = 2.0
 # What no rule would look at twice is not walked: most of a large project has nothing to do with training.
 _OF_INTEREST = re.compile(
     r"torch|backward|DataLoader|accelerat|lightning|deepspeed|transformers|wandb|mlflow|h5py|lmdb|yaml|argparse|omegaconf|hydra"
@@ -62,10 +65,15 @@ class Program:
         )
 
 
-def read_program(entries: Iterable[str], roots: Iterable[str] = (), modules: Iterable[str] = ()) -> Program:
-    """Read the entry files and, through their imports, everything of their own project; also modules that a config names."""
+def read_program(
+    entries: Iterable[str], roots: Iterable[str] = (), modules: Iterable[str] = (), allowance: Allowance | None = None
+) -> Program:
+    """Read the entry files and, through their imports, everything of their own project; also modules that a config names.
+
+    Several programs can share one ``allowance`` of time; the files nearest to the entry come first.
+    """
     listed = [os.path.normpath(entry) for entry in entries]
-    reading = _Reading([os.path.normpath(root) for root in roots], listed)
+    reading = _Reading([os.path.normpath(root) for root in roots], listed, allowance or reading_allowance())
     with without_collecting():
         for entry in listed:
             reading.follow(entry)
@@ -91,12 +99,19 @@ def without_collecting() -> Iterator[None]:
             gc.enable()
 
 
+def reading_allowance() -> Allowance:
+    """The time in which all files of a program are read."""
+    return Allowance(_ALL_SECONDS, _ALL_SECONDS)
+
+
 class _Reading:
-    def __init__(self, roots: list[str], entries: list[str]) -> None:
+    def __init__(self, roots: list[str], entries: list[str], allowance: Allowance) -> None:
+        self.allowance = allowance
         self.roots = roots
         self.entries = entries
         self.program = Program()
         self.seen: set[str] = set()
+        self.late = False
         self.modules: dict[tuple[str, str], list[str]] = {}
 
     def follow(self, entry: str, modules: Iterable[str] = ()) -> None:
@@ -112,7 +127,12 @@ class _Reading:
                 self.miss(path, f"more than {_MOST_FILES} files: the rest was not read")
             self.seen.add(real)
             if len(self.seen) <= _MOST_FILES:
-                waiting += self.read(path, places)
+                nothing: list[str] = []
+                found, in_time = self.allowance.attempt(partial(self.read, path, places), nothing)
+                waiting += found
+                if not in_time and not self.late:
+                    self.late = True
+                    self.miss(path, f"reading all of the code {too_long(_ALL_SECONDS)}: the rest was not read")
 
     def read(self, path: str, places: list[str]) -> list[str]:
         """Read one file; the files that it imports."""

@@ -29,7 +29,7 @@ KINDS = {"str", "int", "float", "Number", "Real", "numbers"}
 # What gives the types of annotations, to be called with a value.
 TYPED = re.compile(r"\bfields\(|get_type_hints|__annotations__|__dataclass_fields__|model_fields")
 CALLED_TYPE = re.compile(
-    r"(?i)(?:^|[._])(?:field_?)?(?:type|typ|type_|kind|cast\w*|hint|annotation|conv\w*)$|(?:types|hints|annotations)$"
+    r"(?i)(?:^|[._])(?:field_?)?(?:type|typ|type_|kind|cast\w{0,40}|hint|annotation|conv\w{0,40})$|(?:types|hints|annotations)$"
 )
 EVERY = "*"
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
 ARGUMENTS = re.compile(r"(?:TrainingArguments|(?:SFT|DPO|PPO|ORPO|KTO|Reward|GRPO|CPO)Config)$")
-SCHEDULE = re.compile(r"lr_scheduler\.\w+$|get_\w*sched\w*$|(?:LR|Restarts|Annealing\w*)$")
+SCHEDULE = re.compile(r"lr_scheduler\.\w{1,60}$|get_\w{0,40}sched\w{0,40}$|(?:LR|Restarts|Annealing\w{0,40})$")
 TRAINING = {
     "learning_rate", "weight_decay", "adam_epsilon", "max_grad_norm", "max_steps", "num_train_epochs", "warmup_steps",
     "per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps", "save_steps", "logging_steps",
@@ -35,7 +35,7 @@ FORMAT = re.compile(r"[eEfFgGd%]$")
 GROUP = re.compile(r"(?i)(?:^|\.|_)(?:g|pg|group|groups|param_groups?)$")
 SCALE = re.compile(r"(?:^|\.)(?:linspace|logspace|geomspace|arange|clamp|clip)$")
 TEXTS = re.compile(
-    r"(?i)(?:^|[._])(?:\w*_)?(?:dir|path|root|folder|fmt|format|template|msg|message|out|output|home|cwd|parent|save_to)$|Path$"
+    r"(?i)(?:^|[._])(?:dir|path|root|folder|fmt|format|template|msg|message|out|output|home|cwd|parent|save_to)$|Path$"
 )
 FAILS = (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)

@@ -30,7 +30,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 # What ends a line for str.splitlines and not for Python.
 _NO_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _LONG_NUMBER = re.compile(r"[0-9][0-9A-Fa-fxX_]{24}")
-_ENDS = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_ENDS = re.compile(r"[^\r\n]+(?:\r\n|\r|\n)?|\r\n|\r|\n")
 
 
 def _fields(kind: type[ast.AST]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
 from crashcart.readers.job.counting import processes
@@ -60,6 +61,7 @@ MPI = {
     "np": "launch.processes", "n": "launch.processes",
     "npernode": "launch.processes_per_node", "N": "launch.processes_per_node",
 }  # fmt: skip
+_LARGEST = 256 << 10
 KINDS = {"use_deepspeed": "deepspeed", "use_fsdp": "fsdp", "use_megatron_lm": "megatron", "multi_gpu": "ddp"}
 
 
@@ -83,6 +85,8 @@ def read_script(
     what the shell gets to see of the file, where that is not all of it.
     """
     text = text_of(path) if text is None else text
+    if len(text) > _LARGEST:
+        raise CommandError(f"{path} is larger than {_LARGEST >> 10} kB, which no launch script is.")
     script = lex(text, path, given)
     header = {fact.name: fact.value for fact in _Reading(script, path).headers()}
     if header:
@@ -233,7 +237,7 @@ class _Reading:
         first = min((command.words[0].span.start for command in self.script.commands if command.words), default=None)
         for header in SBATCH.finditer(self.script.text, 0, len(self.script.text) if first is None else first):
             start, line = header.start("line"), self.script.text.count("\n", 0, header.start()) + 1
-            for found in re.finditer(r"(?<!\S)(--[a-z-]+|-[A-Za-z])(?:[= \t]*([^\s=-]\S*))?", header["line"]):
+            for found in re.finditer(r"(?<!\S)(--[a-z-]+(?![a-z-])|-[A-Za-z])(?:[= \t]{0,20}([^\s=-]\S*))?", header["line"]):
                 option, text = found.group(1).lstrip("-").replace("-", "_"), found.group(2)
                 if option in SLURM:
                     span = Span(self.script.file, start + found.start(2), start + found.end(2), line) if text else None

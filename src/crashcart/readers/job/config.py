@@ -43,7 +43,7 @@ DOCUMENTS, DUPLICATE = "(documents)", "(duplicate)"
 MARKS = (DOCUMENTS, DUPLICATE)
 TOML_TABLE = re.compile(r"^[ \t]*\[([^\[\]\n]+)\]", re.MULTILINE)
 TOML_LINE = re.compile(
-    r"^[ \t]*([\w.\"'-]+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^#\n\[{]*[^#\s\[{])", re.MULTILINE
+    r"^[ \t]*([\w.\"'-]+)[ \t]*=[ \t]*(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^#\s\[{](?:[^#\n\[{]*[^#\s\[{])?)", re.MULTILINE
 )
 
 

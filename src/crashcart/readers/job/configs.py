@@ -10,6 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import limited
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.numbers import to_float
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["LOADER", "Read", "read_configs"]
 
 LOADER = "config.loader"
+_FILE_SECONDS = 1.5
 SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 # These read 1e-4 as a number, or make one of it by a type.
 NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
@@ -87,7 +89,7 @@ def _named(case: Case, facts: Iterable[Fact], places: Sequence[str], *, words: b
 
 def _tried(case: Case, path: str, loader: str, files: list[str], *, given: bool) -> list[Fact]:
     try:
-        facts, below = with_parents(case, path, read_config(path))
+        facts, below = limited(lambda: with_parents(case, path, read_config(path)), _FILE_SECONDS)
         files += [*below, path]
     except (CommandError, OSError) as problem:
         files.append(path)

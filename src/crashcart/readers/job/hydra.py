@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Composed", "composed"]
 
 PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
-NUMBER = re.compile(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)[eE][-+]?\d+")
+NUMBER = re.compile(r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)[eE][-+]?\d+")
 DEEPEST = 12
 MOST_FILES = 500
 

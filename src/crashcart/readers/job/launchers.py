@@ -206,7 +206,7 @@ def typed(text: str) -> Any:  # noqa: ANN401 - data enters here
         return text.lower() == "true"
     plain = text.rstrip("_")
     whole = to_int(plain, text) if re.fullmatch(r"[-+]?\d[\d_]*", text) else text
-    number = re.fullmatch(r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", text)
+    number = re.fullmatch(r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", text)
     return to_float(plain, text) if whole is text and number else whole
 
 

@@ -26,14 +26,14 @@ __all__ = ["Made", "is_makefile", "made_by", "makefile", "targets_of"]
 
 NAMES = ("GNUmakefile", "makefile", "Makefile")
 VARIABLE = re.compile(
-    r"(?P<export>export[ \t]+)?(?:override[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<how>\?|::?:?|\+|!)?=[ \t]*(?P<value>(?:\\\n|[^\n#])*)"
+    r"(?P<export>export[ \t]+)?(?:override[ \t]+)?(?P<name>[A-Za-z_]\w*)[ \t]*(?P<how>\?|::?:?|\+|!)?=[ \t]*(?P<value>(?:(?:\\\n|[^\n# \t])(?:\\\n|[^\n#])*)?)"
 )
-RULE = re.compile(r"(?P<targets>[^\s#:=][^:=#\n]*?)[ \t]*::?(?!=)(?P<needs>(?:\\\n|[^\n#;=])*)(?=[;#\n]|$)")
+RULE = re.compile(r"(?P<targets>[^\s#:=](?:[^:=#\n]*[^:=#\s])?)[ \t]*::?(?!=)(?P<needs>(?:\\\n|[^\n#;=])*)(?=[;#\n]|$)")
 REFERENCE = re.compile(r"\$(?:\((\w+)\)|\{(\w+)\})")
 AUTOMATIC = re.compile(r"\$[@<^*+?%|]|\$\([@<^*+?%|][DF]?\)")
 CONDITION = re.compile(r"[ ]*(?:(?P<begin>if(?:eq|neq|def|ndef))\b|(?P<end>endif)\b)")
 COMPUTED = re.compile(
-    r"^(?:-?include|sinclude|define)\b|^[^\t\n#=]*\$[^\n=]*:", re.MULTILINE
+    r"^(?:-?include|sinclude|define)\b|^[^\t\n#=$]*\$[^\n=]*:", re.MULTILINE
 )  # targets that only make knows
 BEFORE = re.compile(r"(?m)^\t[ \t]*[@+-]*")
 PLAIN = re.compile(r"[^\s'\"`;&|<>()\\]+")

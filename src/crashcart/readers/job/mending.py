@@ -53,7 +53,10 @@ def oddities(script: Script) -> Iterator[Fact]:
 def _is_asked(text: str, name: str) -> bool:
     """Whether the script itself sees to a variable: ``[ -z "$X" ]``, ``read X``, ``local X``, ``${X:-}``, ``${X:?}``."""
     return bool(
-        re.search(rf"-[zn]\s+\"?\$\{{?{name}\b|\b(?:read|local|declare)\s(?:[^\n;|&]*\s)?{name}\b|\$\{{{name}:?[-?+=]", text)
+        re.search(
+            rf"-[zn]\s+\"?\$\{{?{name}\b|\b(?:read|local|declare)\s(?:[^\n;|&]{{0,200}}\s)?{name}\b|\$\{{{name}:?[-?+=]",
+            text,
+        )
     )
 
 

@@ -13,6 +13,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import limited
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact
 from crashcart.readers.job.command import BESIDE, program_name, read_script
@@ -33,6 +34,7 @@ SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm")
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 DEEPEST = 5
 MOST_CALLED = 100
+_SCRIPT_SECONDS = 1.5
 
 
 def starts(words: Sequence[str], script: str) -> bool:
@@ -44,6 +46,10 @@ def starts(words: Sequence[str], script: str) -> bool:
 
 def read_launch(path: str, words: Sequence[str] = (), *, target: str = "") -> list[Fact]:
     """What a script that is yet to be started by these words says; a script that trains nothing itself is followed."""
+    return limited(lambda: _read_launch(path, words, target), _SCRIPT_SECONDS, f"{path}: reading it")
+
+
+def _read_launch(path: str, words: Sequence[str], target: str) -> list[Fact]:
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
     given |= {str(number): word for number, word in enumerate(words[at + 1 :], 1)}

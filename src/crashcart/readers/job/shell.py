@@ -39,7 +39,7 @@ SELF_DEFAULT = re.compile(r"(?:\b(?P<own>\w+)=[\"']?\$\{(?=(?P=own)\b)|\$\{(?=\w
 REDIRECT = re.compile(r"\d*(?:&>>?|>>|>\||>&|<<<|<<-?|<&|<>|[<>])")
 SEPARATOR = re.compile(r"\|\||&&|;;&?|;&|\|&|[|&;()\n]")
 DEAD_BACKSLASH = re.compile(r"\\([ \t]+(?:#[^\n]*)?)(?=\r?\n|$)")
-NOT_CODE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)+")
+NOT_CODE = re.compile(r"(?:[ \t]*(?:#[^\n]*|\r)?\n)+")
 ARGUMENT = re.compile(r"[ \t]*(?:--?\w|[+~]+\w|[\w.]+\.(?:py|ya?ml|json)\b|[a-z_]\w*\.[\w.]+=)|[ \t]+[a-z_]\w*=")
 MAYBE_ARGUMENT = re.compile(r"[ \t]+\S|[\"'$]")
 OPENING = {"if", "for", "while", "until", "case", "select"}

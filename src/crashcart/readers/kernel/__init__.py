@@ -21,6 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from crashcart.case import KernelEvent
+from crashcart.deadline import attempt, check, too_long
 from crashcart.decompression import DamagedDataError, decompressor_for, unpacked
 from crashcart.model import Evidence
 from crashcart.readers.kernel import lines as kernel_lines
@@ -39,6 +40,7 @@ __all__ = ["place", "read_kernel"]
 _BLOCK = 1 << 20
 _LONGEST_LINE = 8192
 _HALF = 1000
+_SECONDS = 2.0
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
 
@@ -51,28 +53,36 @@ class _Draft:
 
 
 def read_kernel(
-    source: str | os.PathLike[str] | bytes, *, name: str | None = None, no_links_below: str | None = None
+    source: str | os.PathLike[str] | bytes,
+    *,
+    name: str | None = None,
+    no_links_below: str | None = None,
+    notes: list[str] | None = None,
 ) -> tuple[KernelEvent, ...]:
     """Every event of a kernel log that can matter to a training run, in the order of the log.
 
     A string with a line end in it, and bytes, are the log itself; anything else names a file (compressed ones are unpacked),
     and a file that cannot be read raises ``OSError``. ``details["clock"]`` says what is known of the time, for ``place``.
+    Where reading takes too long, ``notes`` says so, and what was read till then is returned.
     """
     if isinstance(source, str) and "\n" in source:
         source = source.encode("utf-8", "replace")
     if isinstance(source, bytes):
-        return _read(io.BytesIO(source), name or "kernel log", None)
+        return _read(io.BytesIO(source), name or "kernel log", None, notes)
     path = os.fspath(source)
     stream, size = open_input(path, no_links_below=no_links_below)
     with stream:
         written = os.fstat(stream.fileno()).st_mtime if size is not None else None
-        return _read(stream, name or path, written)
+        return _read(stream, name or path, written, notes)
 
 
-def _read(stream: io.RawIOBase | io.BytesIO, name: str, written: float | None) -> tuple[KernelEvent, ...]:
+def _read(
+    stream: io.RawIOBase | io.BytesIO, name: str, written: float | None, notes: list[str] | None
+) -> tuple[KernelEvent, ...]:
     reader = _Reader()
-    for number, raw in _lines(_blocks(stream)):
-        reader.take(number, raw.decode("utf-8", "replace").rstrip("\r\n"))
+    _, in_time = attempt(lambda: reader.take_all(stream), _SECONDS, None)
+    if not in_time and notes is not None:
+        notes.append(f"{name} {too_long(_SECONDS)}")
     drafts, left_out = reader.finish()
     events = [
         KernelEvent(
@@ -97,6 +107,11 @@ class _Reader:
         self._count = 0
         self._report = kernel_oom.OomReport()
         self._told: _Draft | None = None
+
+    def take_all(self, stream: io.RawIOBase | io.BytesIO) -> None:
+        for number, raw in _lines(_blocks(stream)):
+            check()
+            self.take(number, raw.decode("utf-8", "replace").rstrip("\r\n"))
 
     def take(self, number: int, text: str) -> None:
         line = read_line(text)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.cause import causes
+from crashcart.deadline import Allowance, too_long
 from crashcart.errors import CommandError
-from crashcart.log import Index, Line, Log
+from crashcart.log import Index, Line, Log, Progress, Raised
 from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
@@ -34,6 +35,8 @@ _WORDS = (
     "terminated", "exited with", "signal", "you can sync this run", "wandb: synced", "wandb: find logs at",
 )  # fmt: skip
 _ONE_FILE = Budget()
+_ALL_PARTS_SECONDS, _PART_SECONDS = 2.0, 1.0
+Result = TypeVar("Result")
 
 
 def scanner(*, engine: str = "auto") -> Scanner:
@@ -74,32 +77,48 @@ def read_logs(
             source.close()
         _note(source, notes)
         last = lines[-1].window + 1 if lines else 0
-        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last)
+        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last, notes)
         order += kept.size + 1
-    return structured(lines)
+    return structured(lines, notes)
 
 
-def structured(lines: list[Line]) -> Log:
-    """The meaning of kept lines."""
-    raised = find_raised(lines)
+def structured(lines: list[Line], notes: list[str] | None = None) -> Log:
+    """The meaning of kept lines; what took too long to find out is appended to ``notes``."""
+    parts = _Parts(notes if notes is not None else [])
     index = Index(lines)
+    raised: list[Raised] = parts.found("tracebacks", lambda: find_raised(lines), [])
     log = Log(
         lines=lines,
         raised=raised,
-        deaths=find_deaths(index),
-        collectives=find_collectives(index),
-        memory=find_memory(index, raised),
-        metrics=find_metrics(index),
-        progress=find_progress(lines),
-        finished=find_finish(index),
-        restarts=find_restarts(index),
+        deaths=parts.found("ends of processes", lambda: find_deaths(index), []),
+        collectives=parts.found("collectives", lambda: find_collectives(index), []),
+        memory=parts.found("messages about memory", lambda: find_memory(index, raised), []),
+        metrics=parts.found("step lines", lambda: find_metrics(index), []),
+        progress=parts.found("the last step", lambda: find_progress(lines), Progress()),
+        finished=parts.found("the end of the run", lambda: find_finish(index), None),
+        restarts=parts.found("restarts", lambda: find_restarts(index), []),
         _index=index,
     )
     if not log.restarts:
         ended = [one.line.order for one in raised if one.kind and not one.survivable]
-        log.attempts = find_attempts(lines, log.metrics, [*ended, *(one.line.order for one in log.deaths)])
-    log.phase = phase_of_lines(lines[-40:])[0]
+        ended += [one.line.order for one in log.deaths]
+        log.attempts = parts.found("attempts", lambda: find_attempts(lines, log.metrics, ended), [])
+    log.phase = parts.found("the phase", lambda: phase_of_lines(lines[-40:])[0], None)
     return log
+
+
+class _Parts:
+    """What is looked for in the lines, each in its share of the time."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self._allowance = Allowance(_ALL_PARTS_SECONDS, _PART_SECONDS)
+        self._notes = notes
+
+    def found(self, what: str, task: Callable[[], Result], otherwise: Result) -> Result:
+        result, in_time = self._allowance.attempt(task, otherwise)
+        if not in_time:
+            self._notes.append(f"finding {what} in it {too_long(_PART_SECONDS)}")
+        return result
 
 
 def _note(source: Source, notes: list[str] | None) -> None:

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["find_collectives", "joined"]
 
-_WORK = Pattern(r"Work(?:NCCL|HCCL|XCCL|Gloo|MPI)?\((?P<body>[^)]*?Timeout\(ms\)\s*=\s*\d+|[^)]*)\)?", re.IGNORECASE)
 _SEQUENCE = Pattern(r"SeqNum\s*=\s*(\d{1,15})")
 _OPERATION = Pattern(r"OpType\s*=\s*(\w+)")
 _ELEMENTS = Pattern(r"NumelIn\s*=\s*(\d{1,15})")
 _TIMEOUT = Pattern(r"Timeout\(ms\)\s*=\s*(\d{1,15})")
 _ENQUEUED = Pattern(r"last enqueued (?:NCCL )?work:? ?(-?\d{1,15})")
 _COMPLETED = Pattern(r"last completed (?:NCCL )?work:? ?(-?\d{1,15})")
-_RANK = Pattern(r"\[?(?:PG [^\]]*?)?Rank (\d{1,15})\]?", re.IGNORECASE)
+_RANK = Pattern(r"\[?(?:PG [^\]]{0,200}?)?Rank (\d{1,15})\]?", re.IGNORECASE)
 
 
 def find_collectives(index: Index) -> list[Collective]:

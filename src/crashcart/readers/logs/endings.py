@@ -34,10 +34,10 @@ _DAMAGED = tuple(
 )
 _ALL_KILLED = (*KILLED_WORDS, *_DAMAGED)
 _KILLED = Pattern(
-    r"^(?:\S+: (?:line |行 ?|Zeile |ligne |línea |第 ?)?\d+:?\s*行?:?\s+\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
+    r"^(?:\S+: (?:line |行 ?|Zeile |ligne |línea |第 ?)?\d+:?\s{0,4}行?:?\s{1,20}\d+ |\[\d+\][+-]?\s+(?:\d+ )?)?\W{0,3}(?:"
     + "|".join(map(re.escape, _ALL_KILLED))
-    + r")(?:: 9)?\W*(?:$|\s{2,}\S|python|bash|torchrun|accelerate|\()"
-    r"|^Killed(?=[a-z\d]\S{0,8} .*\d+ ?/ ?\d+)"  # written over the beginning of a progress line
+    + r")(?:: 9)?\W{0,40}(?:$|\s{2,40}\S|python|bash|torchrun|accelerate|\()"
+    r"|^Killed(?=[a-z\d]\S{0,8} .*\d ?/ ?\d)"  # written over the beginning of a progress line
     r"|(?:it/s|s/it|\?it/s|[%\]|])[^\w]{0,12}Killed\W*$|^(?:zsh|sh): killed\s|task \d+: Killed\W*$|line \d+:\s+\d+ Killed\b",
     needs=tuple(word.lower() for word in _ALL_KILLED),
 )
@@ -91,7 +91,7 @@ _FINISH_LINE = Pattern(
 )
 RESTARTED = ("restarting worker group", "will restart", "restart count", "attempt=", "restarted ", "worker group restart")
 _RESTART_LINE = Pattern(r"[Rr]estart(?:ing|ed)? (?:the )?(?:worker group|all|training|job)|attempt[ =_](?:[1-9]\d*)\b|"
-                           r"\d+/\d+ attempts? left; will restart|SLURM_RESTART_COUNT=[1-9]|job requeued")  # fmt: skip
+                           r"\d/\d+ attempts? left; will restart|SLURM_RESTART_COUNT=[1-9]|job requeued")  # fmt: skip
 
 
 def decoded_exit(code: int | None) -> tuple[int | None, str | None]:

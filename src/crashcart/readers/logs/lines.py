@@ -62,19 +62,29 @@ def rank_of_file(name: str) -> int | None:
     return to_int(next(group for group in match.groups() if group)) if match else None
 
 
-def to_lines(windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int) -> list[Line]:
+def to_lines(
+    windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int, notes: list[str] | None = None
+) -> list[Line]:
     """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
     lines: list[Line] = []
+    cut = 0
     for index, window in enumerate(windows, first_window):
         number = window.number
         offset = order + window.start
         for raw, end in _pieces(window.data):
+            cut += len(raw) > _LONGEST
             text = cleaned(_decoded(raw))
             if text:
                 own, body = _without_prefix(text)
                 lines.append(Line(file, number, offset, body, rank if own is None else own, index))
             offset += len(raw) + len(end)
             number += end.endswith(b"\n")
+    if cut and notes is not None:
+        notes.append(
+            f"{file}: the middle of {cut} lines, each longer than {_LONGEST} bytes"
+            if cut > 1
+            else f"{file}: the middle of a line longer than {_LONGEST} bytes"
+        )
     return lines
 
 

@@ -30,11 +30,11 @@ OUT_OF_MEMORY = (
     "tried to allocate", "trying to allocate", "oom when allocating",
 )  # fmt: skip
 _WORDING = Pattern(
-    r"(?:CUDA|HIP|MPS backend|NPU|XPU|MUSA|cuda runtime error \(2\)|CUDA driver error|Cuda failure|CUDA error)\W{0,4}(?:\d+\W+)?(?:error: )?'?out of memory"
-    r"|OutOfMemoryError|CU(?:BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.*out of memory"
+    r"(?:CUDA|HIP|MPS backend|NPU|XPU|MUSA|cuda runtime error \(2\)|CUDA driver error|Cuda failure|CUDA error)\W{0,4}(?:\d{1,9}\W{1,9})?(?:error: )?'?out of memory"
+    r"|OutOfMemoryError|CU(?:BLAS|DNN|SPARSE|FFT|SOLVER)_STATUS_ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED.{0,200}out of memory"
     r"|CUDA_ERROR_OUT_OF_MEMORY|hipErrorOutOfMemory|OUT_OF_DEVICE_MEMORY|alloc device memory failed|CURAND_STATUS_ALLOCATION_FAILED"
     r"|Unable to find a valid cuDNN algorithm|error=2 : out of memory|ran out of memory (?:on|with)|GPU ran out of memory"
-    r"|cudaErrorMemoryAllocation|Failed to CUDA calloc|RESOURCE_EXHAUSTED: Out of memory|cu(?:da)?M\w+.*out of memory"
+    r"|cudaErrorMemoryAllocation|Failed to CUDA calloc|RESOURCE_EXHAUSTED: Out of memory|cu(?:da)?M\w{1,20}.{0,100}out of memory"
     r"|OOM when allocating tensor with shape|out of memory\W+Tr(?:ied|ying) to alloc|Tr(?:ied|ying) to allocate [\d.]+ ?[KMGT]i?B\W{1,3}\(?GPU \d",
     re.IGNORECASE,
 )

@@ -7,6 +7,7 @@ and that a line of the same shape comes again and again.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.log import Frame, Index, Line, Metrics, Progress
@@ -16,16 +17,16 @@ from crashcart.pattern import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_lines", "shape"]
+__all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_line", "phase_of_lines", "shape"]
 
-_VALUE = r"(?P<value>[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
+_VALUE = r"(?P<value>[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,9})?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAIR = Pattern(
-    rf"['\"]?(?P<name>[A-Za-z_][\w/.@\-]*(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\(|\[)?['\"]?{_VALUE}",
+    rf"['\"]?(?<![A-Za-z_])(?P<name>[A-Za-z_][\w/.@\-]{{0,60}}(?: loss| norm| rate)?)['\"]?\s{{0,30}}[:=]\s*(?:tensor\(|\[)?['\"]?{_VALUE}",
     re.IGNORECASE,
 )
 _SPACED = Pattern(
-    rf"(?P<name>\b[\w/]*(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]*|\b(?:lr|ppl|wps|mem))[\])]?\s+\|?\s?{_VALUE}",
+    rf"(?P<name>\b[\w/]{{0,60}}(?:loss|grad[_ ]?norm|gnorm|loss_scale)[\w/]{{0,30}}|\b(?:lr|ppl|wps|mem))[\])]?\s{{1,20}}\|?\s?{_VALUE}",
     re.IGNORECASE,
 )
 _LONGEST = 4000
@@ -122,8 +123,8 @@ _PHASE_LINES = (
     ("save", Pattern(r"sav(?:ing|ed) (?:\w+ ){0,4}(?:checkpoint|model|state|weights|optimizer|ckpt)|checkpoint(?:ing)? (?:sav|to )|Saving at|保存|state dict took|Retrieving (?:full model|optimizer) state", re.IGNORECASE)),
     ("load", Pattern(r"(?:loading|restoring|resuming)(?: \w+){0,4} (?:from|checkpoint|weights|shards)|Loading checkpoint|resume from", re.IGNORECASE)),
     ("sample", Pattern(r"generat(?:ing|ed) (?:\w+ ){0,3}(?:images?|samples?|videos?)|sampling\b|sample images|DDIM Sampl|Running validation|log(?:ging)? images|rendering", re.IGNORECASE)),
-    ("evaluate", Pattern(r"\*+ ?Running (?:Evaluation|Prediction)|\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b(?! (?:loss|acc|set|split|data|samples|interval|every|frequency|_))|\btesting\b|\beval(?:uate)?:|mAP@|Epoch \(valid\)|Class +Images +Labels|Validation(?: DataLoader)?[ :]+\d|\bEval(?:uating)?[: ].*%\||\bTest: ?\[|验证|测试集|评估", re.IGNORECASE)),
-    ("train", Pattern(r"\*+ ?Running training|\bloss\b|\bEpoch\b.*%\||Starting training|it/s|s/it|\bstep\b", re.IGNORECASE)),
+    ("evaluate", Pattern(r"\* ?Running (?:Evaluation|Prediction)|\bevaluat(?:ing|ion)\b|\bvalidat(?:ing|ion)\b(?! (?:loss|acc|set|split|data|samples|interval|every|frequency|_))|\btesting\b|\beval(?:uate)?:|mAP@|Epoch \(valid\)|Class +Images +Labels|Validation(?: DataLoader)?[ :]+\d|\bEval(?:uating)?[: ].{0,200}%\||\bTest: ?\[|验证|测试集|评估", re.IGNORECASE)),
+    ("train", Pattern(r"\* ?Running training|\bloss\b|\bEpoch\b.{0,200}%\||Starting training|it/s|s/it|\bstep\b", re.IGNORECASE)),
     ("start-up", Pattern(r"Loading (?:dataset|model|pretrained)|Initializ|Building|Creating", re.IGNORECASE)),
 )  # fmt: skip
 
@@ -145,9 +146,19 @@ def phase_of_frames(frames: Sequence[Frame]) -> str | None:
 def phase_of_lines(lines: Sequence[Line]) -> tuple[str | None, Line | None]:
     """What the program said last that it was doing."""
     for line in reversed(lines):
-        if 'File "' in line.text or line.text.startswith("    "):
-            continue
-        for phase, pattern in _PHASE_LINES:
-            if pattern.search(line.text):
-                return phase, line
+        phase = phase_of_line(line)
+        if phase is not None:
+            return phase, line
     return None, None
+
+
+def phase_of_line(line: Line) -> str | None:
+    """What a single line says that the program does."""
+    return _phase_of_text(line.text)
+
+
+@lru_cache(maxsize=4096)  # every exception asks for the lines before it, and exceptions come in crowds
+def _phase_of_text(text: str) -> str | None:
+    if 'File "' in text or text.startswith("    "):
+        return None
+    return next((phase for phase, pattern in _PHASE_LINES if pattern.search(text)), None)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from crashcart.log import Frame, Line, Raised
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
-from crashcart.readers.logs.progress import phase_of_frames, phase_of_lines
+from crashcart.readers.logs.progress import phase_of_frames, phase_of_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +111,7 @@ class _Finder:
         self.lines = lines
         self.raised: list[Raised] = []
         self.stacks: dict[tuple[str, int | None], _Stack] = {}
+        self.kinds: dict[int, re.Match[str] | None] = {}
 
     def run(self) -> list[Raised]:
         window = None
@@ -156,7 +157,7 @@ class _Finder:
 
     def _maybe_raised(self, index: int, line: Line, key: tuple[str, int | None]) -> None:
         stack = self.stacks.get(key)
-        match = _KIND.search(line.text) if _promising(line) else None
+        match = self._kind(index)
         if match is None or not _plausible(line.text, match, open_stack=stack is not None):
             self._code(stack, line)
             return
@@ -164,6 +165,13 @@ class _Finder:
             return
         stack = self.stacks.pop(key, None) or _Stack()
         self.raised.append(self._exception(index, line, match, stack))
+
+    def _kind(self, index: int) -> re.Match[str] | None:
+        """The name of an exception in a line; kept, since the messages of those before it end there."""
+        if index not in self.kinds:
+            line = self.lines[index]
+            self.kinds[index] = _KIND.search(line.text) if _promising(line) else None
+        return self.kinds[index]
 
     def _code(self, stack: _Stack | None, line: Line) -> None:
         """The source line below a frame."""
@@ -191,20 +199,21 @@ class _Finder:
         told = phase_of_frames(frames)
         if told not in {None, "train"}:
             return told
-        before = [other for other in self.lines[max(0, index - _PHASE_LINES) : index] if _same(other, line)]
-        return phase_of_lines(before)[0] if told is None else told
+        if told is not None:
+            return told
+        before = (self.lines[place] for place in range(index - 1, max(0, index - _PHASE_LINES) - 1, -1))
+        return next((phase for other in before if _same(other, line) and (phase := phase_of_line(other))), None)
 
     def _following(self, index: int) -> list[str]:
+        """The lines of a message after its first: up to a frame, a header of a logger, or the next exception."""
         message = []
-        for other in self.lines[index + 1 : index + 1 + _MESSAGE_LINES]:
+        for place in range(index + 1, min(index + 1 + _MESSAGE_LINES, len(self.lines))):
+            other = self.lines[place]
             text = other.text
-            if (
-                not _same(other, self.lines[index])
-                or _frame(text)
-                or "Traceback (" in text
-                or _HEADER.match(text)
-                or _KIND.match(text)
-            ):
+            if not _same(other, self.lines[index]) or _frame(text) or "Traceback (" in text or _HEADER.match(text):
+                break
+            match = self._kind(place)
+            if match is not None and (match.start() == 0 or _plausible(text, match, open_stack=False)):
                 break
             message.append(text)
         return message

@@ -23,6 +23,7 @@ _BUFFER = 1 << 20
 _BEFORE = 6 << 10
 _AFTER = 4 << 10
 _SMALL = 512
+_PIECE = 64 << 10  # windows that touch become one up to here, so that the oldest can be given up in pieces
 _FULL_WINDOWS_PER_SHAPE = 2
 _MOST_SHAPES = 20_000
 _MOST_AGAIN = 400
@@ -77,17 +78,17 @@ class _Collector:
 
     def add(self, window: Window) -> None:
         newest = self.last[-1] if self.last else (self.first[-1] if self.first else None)
-        if newest is not None and window.start <= newest.end:
-            extra = newest.end - window.start
-            if extra < len(window.data):
-                newest.data += window.data[extra:]
-                self._account(len(window.data) - extra, to_last=bool(self.last))
-            return
-        if not self.last and self.first_bytes < self.budget.first:
-            self.first.append(window)
+        if newest is not None and window.start < newest.end:
+            window = _rest(window, newest.end)
+            if not window.data:
+                return
+        to_last = bool(self.last) or self.first_bytes >= self.budget.first
+        kept = self.last if to_last else self.first
+        if kept and window.start == kept[-1].end and len(kept[-1].data) < _PIECE:
+            kept[-1].data += window.data
         else:
-            self.last.append(window)
-        self._account(len(window.data), to_last=bool(self.last))
+            kept.append(window)
+        self._account(len(window.data), to_last=to_last)
 
     def _account(self, count: int, *, to_last: bool) -> None:
         if not to_last:
@@ -96,6 +97,12 @@ class _Collector:
         self.last_bytes += count
         while self.last_bytes > self.budget.last and len(self.last) > 1:
             self.last_bytes -= len(self.last.popleft().data)
+
+
+def _rest(window: Window, start: int) -> Window:
+    """What a window holds from an offset on."""
+    known = window.data[: start - window.start]
+    return Window(start, window.number + known.count(b"\n"), window.data[len(known) :])
 
 
 def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: Callable[[int], None] | None = None) -> Kept:

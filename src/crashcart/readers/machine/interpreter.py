@@ -42,7 +42,7 @@ ELSEWHERE = frozenset(
     }
 )
 ACTIVATES = re.compile(
-    r"^\s*(?:conda|mamba|micromamba|source|\.|module|pyenv|ml)\s+\S*(?:activate|load|shell|env)", re.MULTILINE
+    r"^[ \t]*(?:conda|mamba|micromamba|source|\.|module|pyenv|ml)[ \t]+\S{0,200}(?:activate|load|shell|env)", re.MULTILINE
 )
 _LONGEST = 1 << 16
 
@@ -109,7 +109,7 @@ def _sites(python: str) -> Iterator[str]:
     folder = version[0] if version else "python3*"
     if settings:
         yield from _below(prefix, folder)
-        home = re.search(r"^home\s*=\s*(.+)$", settings, re.MULTILINE)
+        home = re.search(r"^home[ \t]*=[ \t]*(\S.*)$", settings, re.MULTILINE)
         if not home or not re.search(r"^include-system-site-packages\s*=\s*true", settings, re.MULTILINE):
             return
         prefix = os.path.dirname(home[1].strip())

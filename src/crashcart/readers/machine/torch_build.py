@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["look"]
 
 GROUP = "torch"
-_LINE = r"^{name}(?:\s*:[^=\n]+)?\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|None)"
+_LINE = r"^{name}(?:[ \t]*:[^=\n]*|[ \t]*)=\s*(?:'([^']*)'|\"([^\"]*)\"|None)"
 
 
 def look(facts: Mapping[str, Fact]) -> Iterator[Reading]:

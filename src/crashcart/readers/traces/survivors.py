@@ -48,7 +48,7 @@ _KINDS = tuple(
         ("wandb-metadata", r"/wandb/[^/]+/files/wandb-metadata\.json$"),
         ("wandb-config", r"/wandb/[^/]+/files/config\.yaml$"),
         ("wandb-debug", r"/wandb/(?:[^/]+/logs/)?debug[^/]*\.log$"),
-        ("tfevents", r"/[^/]*events\.out\.tfevents\.[^/]+$"),
+        ("tfevents", r"events\.out\.tfevents\.[^/]{1,200}$"),
         ("mlflow-run", r"/mlruns/[^/]+/[^/]+/meta\.yaml$"),
         ("mlflow-metric", r"/mlruns/[^/]+/[^/]+/metrics/"),
         (

@@ -1,0 +1,162 @@
+"""How long a piece of work may take, so that no input keeps the answer back.
+
+Readers, rules and causes get shares of processor time; what does not end in its share is left out, and the answer says so. It is the
+processor time of the thread and not the clock that counts: a busy machine must not cost an answer.
+
+Time is noticed in two ways. Loops ask (``check``). And where the command line has said so (``interrupting``), a timer interrupts
+whatever runs in the main thread, also a regular expression. As a library, in other threads and in `crashcart run` only loops ask.
+The timer does nothing while no share is being used, so that files are never half written.
+"""
+
+from __future__ import annotations
+
+import time
+from _thread import _local  # threading itself takes longer to import than all of this
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from crashcart.errors import CommandError, our_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "Allowance",
+    "OutOfTime",
+    "TookTooLongError",
+    "attempt",
+    "check",
+    "guarded",
+    "interrupting",
+    "limited",
+    "too_long",
+]
+
+Result = TypeVar("Result")
+_TICK_SECONDS = 0.05
+_GRACE_SECONDS = 0.5
+
+
+class OutOfTime(BaseException):
+    """Raised in the midst of work whose time is up; no handler for errors must stop it on its way."""
+
+    def __init__(self, limit: _Limit) -> None:
+        super().__init__(too_long(limit.seconds))
+        self.limit = limit
+
+
+class _Limit:
+    """When a piece of work must have ended, in processor time of its thread."""
+
+    __slots__ = ("ends", "seconds")
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.ends = time.thread_time() + seconds
+
+
+class _Running(_local):
+    """The limits of what runs now in this thread, the widest first."""
+
+    def __init__(self) -> None:
+        self.limits: list[_Limit] = []
+
+
+_running = _Running()
+
+
+def check() -> None:
+    """Raise ``OutOfTime`` where the time of the work around this call is up; loops over what comes from outside call it."""
+    limits = _running.limits
+    if limits:
+        now = time.thread_time()
+        for limit in limits:
+            if now > limit.ends:
+                limit.ends = now + _GRACE_SECONDS  # the way out must not be interrupted again
+                raise OutOfTime(limit)
+
+
+def attempt(task: Callable[[], Result], seconds: float, otherwise: Result) -> tuple[Result, bool]:
+    """What the task returns, and whether it ended in that many seconds; ``otherwise`` where it did not."""
+    limit = _Limit(seconds)
+    limits = _running.limits
+    before = len(limits)
+    try:
+        limits.append(limit)
+        result = task()
+        del limits[before:]
+    except OutOfTime as late:
+        del limits[before:]
+        if late.limit is not limit:
+            raise
+        return otherwise, False
+    except BaseException:
+        del limits[before:]
+        raise
+    return result, True
+
+
+class Allowance:
+    """Seconds for many tasks: each gets a share, and all together no more than the whole."""
+
+    def __init__(self, seconds: float, share: float) -> None:
+        self.left = seconds
+        self.share = share
+
+    def attempt(self, task: Callable[[], Result], otherwise: Result) -> tuple[Result, bool]:
+        """As ``attempt``, with what is left."""
+        if self.left <= 0:
+            return otherwise, False
+        start = time.thread_time()
+        try:
+            return attempt(task, min(self.share, self.left), otherwise)
+        finally:
+            self.left -= time.thread_time() - start
+
+
+class TookTooLongError(CommandError):
+    """An input that was not read to its end; the rest of the answer does not depend on it."""
+
+
+def limited(task: Callable[[], Result], seconds: float, what: str = "reading it") -> Result:
+    """What the task returns; ``TookTooLongError`` where its time was up."""
+    results: list[Result] = []
+    _, in_time = attempt(lambda: results.append(task()), seconds, None)
+    if not in_time:
+        raise TookTooLongError(f"{what} {too_long(seconds)}")
+    return results[0]
+
+
+def guarded(
+    what: str, note: Callable[[str, str, str], None], task: Callable[[], Result], seconds: float, otherwise: Result
+) -> Result:
+    """What the task returns; where it fails or takes too long, ``note`` takes a line for the user and ``otherwise`` is returned."""
+    with our_errors(what, note):
+        result, in_time = attempt(task, seconds, otherwise)
+        if not in_time:
+            note(what, too_long(seconds), "")
+        return result
+    return otherwise
+
+
+def too_long(seconds: float) -> str:
+    """Why something was not checked."""
+    return f"took longer than {seconds:.2g} s"
+
+
+@contextmanager
+def interrupting() -> Iterator[None]:
+    """Let a timer end work that does not ask; elsewhere than in the main thread this changes nothing."""
+    import signal
+
+    try:
+        previous = signal.signal(signal.SIGPROF, lambda _number, _frame: check())
+    except ValueError:
+        yield
+        return
+    signal.setitimer(signal.ITIMER_PROF, _TICK_SECONDS, _TICK_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous or signal.SIG_DFL)
