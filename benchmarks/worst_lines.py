@@ -52,7 +52,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="crashcart-worst-") as folder, interrupting():
         search = Search(Path(folder) / "x.log", options.kilobytes << 10, random.Random(options.seed))
         usual = search.usual()
-        print(f"usual: {statistics.median(usual):.2f} s/MB (median of {len(usual)}), {max(usual):.2f} the slowest", flush=True)
+        print(
+            f"usual: {statistics.median(usual):.2f} s/MB (median of {len(usual)}), {max(usual):.2f} the slowest", flush=True
+        )
         worst = search.run(options.rounds)
         again = search.usual()
     base = statistics.median([*usual, *again])
@@ -99,7 +101,9 @@ class Search:
             lines = [self.changed(self.chance.choice(best), self.chance.choice(best)) for _ in range(POPULATION)]
             lines += [self.fresh() for _ in range(POPULATION // 4)]
         worst = sorted(known, key=known.__getitem__, reverse=True)[:10]
-        return sorted(((statistics.median(self.timed(self.log(line)) for _ in range(3)), line) for line in worst), reverse=True)
+        return sorted(
+            ((statistics.median(self.timed(self.log(line)) for _ in range(3)), line) for line in worst), reverse=True
+        )
 
     def log(self, line: str) -> str:
         """A log of such lines, told apart by a number so that nothing is remembered from one to the next."""

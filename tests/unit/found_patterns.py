@@ -12,7 +12,7 @@ import builtins
 import importlib
 import itertools
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -83,7 +83,9 @@ def _in_module(path: Path, uses: dict[tuple[str, str], set[str]]) -> Iterator[Fo
             continue
         patterns = [one for one in dict.fromkeys(map(_hashable, _values(call.args[0], source))) if _compiles(one)]
         if not patterns and not _is_number(call, source):
-            raise AssertionError(f"{where}: {known} cannot be worked out from the source; give the expression a name in its module")
+            raise AssertionError(
+                f"{where}: {known} cannot be worked out from the source; give the expression a name in its module"
+            )
         yield from (Found(pattern, _flags(call, method, source.names), where, methods) for pattern in patterns)
 
 
@@ -116,7 +118,7 @@ class _Source:
         return self._names
 
 
-@lru_cache(maxsize=None)
+@cache
 def _source(path: Path) -> _Source:
     return _Source(path)
 

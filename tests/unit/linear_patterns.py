@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import lru_cache
+from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class _Automaton:
     """States are numbers; an edge reads one character of a set, or nothing on a condition about its neighbours."""
 
     def __init__(self, pattern: str | bytes, flags: int, *, anchored: bool, whole: bool) -> None:
-        parsed = sre_parse.parse(pattern, flags)
+        parsed: Any = sre_parse.parse(pattern, flags)  # type: ignore[arg-type] # bytes too, whatever the stubs say
         self.flags = parsed.state.flags
         self.is_bytes = isinstance(pattern, bytes)
         text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
@@ -81,7 +81,7 @@ class _Automaton:
         self._steps: dict[tuple[int, int | None, int], list[int]] = {}
         self._edges: dict[int, set[int]] = {}
         self._back: dict[int, set[int]] = {}
-        self._found: dict[tuple[int, int | None, frozenset[int]], dict[int, set[int]]] = {}
+        self._found: dict[tuple[int, int | None, frozenset[int]], dict[int, frozenset[int]]] = {}
 
     # The automaton.
 
@@ -120,13 +120,15 @@ class _Automaton:
         if kind == "GROUPREF":
             return self._sequence(self.groups[value], state)
         if kind.endswith("_REPEAT"):
-            return self._repeat(*value, state)
+            low, high, body = value
+            return self._repeat(low, high, body, state)
         after = self._state()
         if kind == "AT":
             self._skip(state, after, (str(value), frozenset()))
             return after
         if kind in {"ASSERT", "ASSERT_NOT"}:
-            self._skip(state, after, self._assertion(kind, *value, state))
+            direction, body = value
+            self._skip(state, after, self._assertion(kind, direction, body, state))
             return after
         raise NotImplementedError(kind)
 
@@ -187,7 +189,9 @@ class _Automaton:
         conditions = [condition for edges in self.skips for condition, _ in edges if condition]
         told = {allowed for where, allowed in conditions if where == "behind"}
         told |= {self.word} if any("BOUNDARY" in where for where, _ in conditions) else set()
-        told |= {frozenset({self.alphabet.index("\n")})} if any(where == "AT_BEGINNING" for where, _ in conditions) else set()
+        told |= (
+            {frozenset({self.alphabet.index("\n")})} if any(where == "AT_BEGINNING" for where, _ in conditions) else set()
+        )
         listed = list(told)
         first: dict[tuple[bool, ...], int] = {}
         return {char: first.setdefault(tuple(char in allowed for allowed in listed), char) for char in self.characters}
@@ -204,9 +208,9 @@ class _Automaton:
         if where == "behind":
             return before is None or before in allowed
         if where == "AT_BEGINNING":
-            return bool(self.flags & re.MULTILINE) and (before is None or self.alphabet[before] == "\n")
+            return bool(self.flags & re.MULTILINE) and (before is None or before == self.alphabet.index("\n"))
         if where == "AT_END":
-            return self.alphabet[char] == "\n"
+            return char == self.alphabet.index("\n")
         if where in {"AT_BEGINNING_STRING", "AT_END_STRING"}:
             return False
         return before is None or ((before in self.word) != (char in self.word)) == (where == "AT_BOUNDARY")
@@ -391,7 +395,7 @@ class _Automaton:
                     for other in ends:
                         yield one, middle, other, self.kinds[char]
 
-    def _within(self, state: int, before: int | None, states: frozenset[int]) -> dict[int, set[int]]:
+    def _within(self, state: int, before: int | None, states: frozenset[int]) -> dict[int, frozenset[int]]:
         """By character where reading it leads, as far as that is one of the states."""
         key = (state, before, states)
         if key not in self._found:
@@ -403,7 +407,9 @@ class _Automaton:
         """Pairs of states, one of each cycle, that some word leads back to themselves, by what can be told of pairs alone."""
         pairs = {(one, other) for one in earlier for other in later}
         while True:
-            kept = {(one, other) for one, other in pairs if any(step in pairs for step in self._both(one, other, earlier, later))}
+            kept = {
+                (one, other) for one, other in pairs if any(step in pairs for step in self._both(one, other, earlier, later))
+            }
             if kept == pairs:
                 return sorted(pairs)
             pairs = kept
@@ -455,7 +461,7 @@ def _told(body: Any) -> str:
 _ITEMS: dict[tuple[Any, ...], Any] = {}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _matching(key: tuple[Any, ...]) -> frozenset[int]:
     """Which characters of the alphabet one part of an expression reads: the regular expressions themselves are asked."""
     _, flags, alphabet, is_bytes = key
