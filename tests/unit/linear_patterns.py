@@ -53,7 +53,7 @@ class _Automaton:
     """States are numbers; an edge reads one character of a set, or nothing on a condition about its neighbours."""
 
     def __init__(self, pattern: str | bytes, flags: int, *, anchored: bool, whole: bool) -> None:
-        parsed = sre_parse.parse(pattern, flags)
+        parsed: Any = sre_parse.parse(pattern, flags)  # type: ignore[arg-type] # bytes too, whatever the stubs say
         self.flags = parsed.state.flags
         self.is_bytes = isinstance(pattern, bytes)
         text = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
@@ -81,7 +81,7 @@ class _Automaton:
         self._steps: dict[tuple[int, int | None, int], list[int]] = {}
         self._edges: dict[int, set[int]] = {}
         self._back: dict[int, set[int]] = {}
-        self._found: dict[tuple[int, int | None, frozenset[int]], dict[int, set[int]]] = {}
+        self._found: dict[tuple[int, int | None, frozenset[int]], dict[int, frozenset[int]]] = {}
 
     # The automaton.
 
@@ -120,13 +120,15 @@ class _Automaton:
         if kind == "GROUPREF":
             return self._sequence(self.groups[value], state)
         if kind.endswith("_REPEAT"):
-            return self._repeat(*value, state)
+            low, high, body = value
+            return self._repeat(low, high, body, state)
         after = self._state()
         if kind == "AT":
             self._skip(state, after, (str(value), frozenset()))
             return after
         if kind in {"ASSERT", "ASSERT_NOT"}:
-            self._skip(state, after, self._assertion(kind, *value, state))
+            direction, body = value
+            self._skip(state, after, self._assertion(kind, direction, body, state))
             return after
         raise NotImplementedError(kind)
 
@@ -206,9 +208,9 @@ class _Automaton:
         if where == "behind":
             return before is None or before in allowed
         if where == "AT_BEGINNING":
-            return bool(self.flags & re.MULTILINE) and (before is None or self.alphabet[before] == "\n")
+            return bool(self.flags & re.MULTILINE) and (before is None or before == self.alphabet.index("\n"))
         if where == "AT_END":
-            return self.alphabet[char] == "\n"
+            return char == self.alphabet.index("\n")
         if where in {"AT_BEGINNING_STRING", "AT_END_STRING"}:
             return False
         return before is None or ((before in self.word) != (char in self.word)) == (where == "AT_BOUNDARY")
@@ -393,7 +395,7 @@ class _Automaton:
                     for other in ends:
                         yield one, middle, other, self.kinds[char]
 
-    def _within(self, state: int, before: int | None, states: frozenset[int]) -> dict[int, set[int]]:
+    def _within(self, state: int, before: int | None, states: frozenset[int]) -> dict[int, frozenset[int]]:
         """By character where reading it leads, as far as that is one of the states."""
         key = (state, before, states)
         if key not in self._found:

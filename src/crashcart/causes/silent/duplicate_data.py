@@ -122,7 +122,7 @@ def _shared(rows: list[tuple[int, ...]]) -> int:
 
 def _drawn(line: Line) -> tuple[int, ...]:
     """The numbers of a printed row that can be random; an index that counts up in front is left out."""
-    numbers = [to_int(number, 0) for number in compiled(r"(?<![.\d])\d+(?![.\d])").findall(line.text)]
+    numbers = [to_int(number, 0) for number in compiled(r"(?<![.\d])\d{1,15}(?![.\d])").findall(line.text)]
     row = tuple(numbers)
     if len(row) == 2:
         row = row[1:] if row[1] >= LARGE else ()

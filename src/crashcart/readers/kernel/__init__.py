@@ -40,7 +40,7 @@ __all__ = ["place", "read_kernel"]
 _BLOCK = 1 << 20
 _LONGEST_LINE = 8192
 _HALF = 1000
-_SECONDS = 2.0
+_SECONDS = 3.0
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
 
