@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 # Tab and line feed stay. Soft hyphen, joiners, bidirectional marks, word joiners, byte order marks and tags have no width.
 _TRICKS = "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
 _TRICK = f"[{_TRICKS}\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-# Each body ends before the next escape character, so that a line of nothing but beginnings is read once.
+# Each body ends before the next sequence begins, so that a line of nothing but beginnings is read once.
 _SEQUENCE = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x9c|\x1b\\)"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\n]*(?:\x07|\x9c|\x1b\\)"
     r"|\x1b[ -/]*[0-~]"
 )
 _compiled: dict[str, re.Pattern[str]] = {}

@@ -15,6 +15,7 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from crashcart.pattern import compiled
 from crashcart.secret_forms import (
     BODIES,
     COMMANDS,
@@ -71,14 +72,9 @@ def stands_for_secret(name: str, value: str) -> bool:
     return grade > NOT_SECRET and _tells(value, name, grade, quoted=True, sign=":")
 
 
-@cache
-def _expression(source: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(source, flags)
-
-
 def _after(source: str, text: str, start: int) -> int:
     """Where an expression that may match nothing ends."""
-    found = _expression(source).match(text, start)
+    found = compiled(source, 0).match(text, start)
     return found.end() if found else start
 
 
@@ -88,7 +84,7 @@ _STEMS = (
     "token", "key", "pass", "pwd", "secret", "cred", "auth", "cookie", "sig", "bearer", "hook", "dsn", "connectionstring", "connection_string",
     "connection-string", "conn_str", "connstr", "kennwort", "contrase", "jwt", "mnemonic", "sessid", "sessionid", "pw",
 )  # fmt: skip
-_WORDS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
+_WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
 _TRAILING = words(
     "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0"
 )
@@ -121,7 +117,7 @@ _HEADER_VALUE = (
 def _by_name(text: str, lowered: str) -> Iterator[Place]:
     """Values that stand beside a name which says secret."""
     done = 0
-    for hit in _expression("|".join(_STEMS)).finditer(lowered):
+    for hit in compiled("|".join(_STEMS), 0).finditer(lowered):
         if hit.start() < done:
             continue
         begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
@@ -137,7 +133,7 @@ def _by_name(text: str, lowered: str) -> Iterator[Place]:
         grade = _grade(name.strip("-."))
         if not grade:
             continue
-        if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and _expression(_WORD_FOLLOWS).match(text, end):
+        if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and compiled(_WORD_FOLLOWS, 0).match(text, end):
             continue
         grade = _in_context(text, begin, end, name, grade)
         place = _value_of(text, begin, end, name, grade) if grade else None
@@ -149,8 +145,8 @@ def _by_name(text: str, lowered: str) -> Iterator[Place]:
 @lru_cache(maxsize=4096)
 def _grade(name: str) -> int:
     """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
-    words = [word.lower() for word in _expression(_WORDS).findall(name)]
-    squeezed = "".join(_expression(_WORDS).findall(name.rsplit(".", 1)[-1])).lower()
+    words = [word.lower() for word in compiled(_WORDS, 0).findall(name)]
+    squeezed = "".join(compiled(_WORDS, 0).findall(name.rsplit(".", 1)[-1])).lower()
     if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
         return ALWAYS
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
@@ -209,7 +205,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
     if (
         before == " "
         and name.isalpha()
-        and (word := _expression(r"([A-Za-z][\w-]{0,30}) \Z").search(text[max(0, begin - 32) : begin]))
+        and (word := compiled(r"([A-Za-z][\w-]{0,30}) \Z", 0).search(text[max(0, begin - 32) : begin]))
     ):
         owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
         if owned in {NOT_SECRET, ALWAYS}:
@@ -228,14 +224,14 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     around = text[begin - 1 : begin]
     if not close and around in _QUOTES and text[start : start + 1] == around:
         return None  # the end of 'Password: '
-    if (beside := _expression(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
+    if (beside := compiled(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
         return _read(text, beside.end(), name, grade, "=")
     if not sign:
         return _gap(text, end, name, grade)
     if sign == ",":
         return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
-        is_verb = _expression(_WORDS).findall(name)[0].lower() in _VERBS
+        is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS
         return _read(text, start, name, grade, ",") if grade == ALWAYS and not close and not is_verb else None
     if sign == ">":
         opened = text.rfind("<", max(0, begin - 40), begin) > text.rfind(">", max(0, begin - 40), begin)
@@ -268,11 +264,11 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
         if (header := _header(text, begin, start, name, close)) is not None:
             return header
         start = _after(_ANNOTATION, text, start)
-    if sign in _COMPARISONS and not _expression(_OPENING).match(text, start):
+    if sign in _COMPARISONS and not compiled(_OPENING, 0).match(text, start):
         return None
     if sign == "=" and name.startswith("-") and text[end] == "=" and start > end + 1:
         return None  # an empty value
-    block = _expression(_BLOCK).match(text, start)
+    block = compiled(_BLOCK, 0).match(text, start)
     if block is not None:
         return _read(text, block.end(), name, grade, sign)
     if code := _may_be_code(text, (begin, end, start), name, sign, close):
@@ -282,7 +278,7 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
 
 def _names_another(text: str, start: int, *, in_call: bool) -> bool:
     """``self.token``, ``job_secrets,``, ``_AccessToken``: what is given is itself the name of a secret, so it is a variable."""
-    word = _expression(r"_*[A-Za-z]\w*(?:\.[A-Za-z_]\w*)*").match(text, start)
+    word = compiled(r"_*[A-Za-z]\w*(?:\.[A-Za-z_]\w*)*", 0).match(text, start)
     if word is None or not (_grade(word[0].rpartition(".")[2]) or word[0][0] == "_"):
         return False
     after = text[word.end() : word.end() + 1]
@@ -294,7 +290,7 @@ def _names_another(text: str, start: int, *, in_call: bool) -> bool:
 def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, close: str) -> int:
     """The grade of a value without quotes that may be an expression: ``{"token": token}``, ``x.password = user``, ``f(password=word)``."""
     begin, end, start = at
-    if name.startswith("-") or _expression(_OPENING).match(text, start):
+    if name.startswith("-") or compiled(_OPENING, 0).match(text, start):
         return NOT_SECRET
     if (sign == ":" and close[-1:] in _QUOTES) or (sign == "=" and close[-1:] == "]"):
         return IF_UNUSUAL
@@ -304,7 +300,7 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
     in_call = line.rfind("(") > line.rfind(")") or not line.strip()
     if _names_another(text, start, in_call=in_call):
         return IF_RANDOM
-    word = _expression(r"[A-Za-z_][A-Za-z_.]*").match(text, start)
+    word = compiled(r"[A-Za-z_][A-Za-z_.]*", 0).match(text, start)
     if word is None or name.isupper():
         return NOT_SECRET
     after = text[word.end() : word.end() + 1]
@@ -317,14 +313,14 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
     start = _after(_GAP, text, end)
-    if start == len(text) or not text[end:start].strip("\\\"'`") or _expression(_FLAG).match(text, start):
+    if start == len(text) or not text[end:start].strip("\\\"'`") or compiled(_FLAG, 0).match(text, start):
         return None
     if name.startswith("-"):
         return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
     if grade == ALWAYS and _is_told_to(text, end - len(name), name):
         return _read(text, start, name, grade, " ")
     start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
-    if _expression(r"[A-Za-z]{1,16}(?![\w+/=-])").match(text, start):
+    if compiled(r"[A-Za-z]{1,16}(?![\w+/=-])", 0).match(text, start):
         return None  # prose
     if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
         after = text[place[1] + 1 : place[1] + 2]
@@ -334,7 +330,7 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
 
 def _is_told_to(text: str, begin: int, name: str) -> bool:
     """``setenv API_KEY x``, ``aws configure set aws_secret_access_key x``, and a password in a .netrc."""
-    if ("_" in name or name.isupper()) and _expression(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z").search(
+    if ("_" in name or name.isupper()) and compiled(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z", 0).search(
         text[max(0, begin - 8) : begin]
     ):
         return True
@@ -347,7 +343,7 @@ def _header(text: str, begin: int, start: int, name: str, close: str) -> Place |
     if (
         not name.lower().rstrip("2").endswith(_HEADERS)
         or close
-        or not _expression(_HEADER_VALUE, re.IGNORECASE).match(text, start)
+        or not compiled(_HEADER_VALUE, re.IGNORECASE).match(text, start)
     ):
         return None
     quote = text[begin - 1 : begin]
@@ -370,7 +366,7 @@ def _element(text: str, start: int, name: str, grade: int) -> Place | None:
 
 def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | None:
     """The value that begins here, if it is to be hidden."""
-    opening = _expression(_OPENING).match(text, start)
+    opening = compiled(_OPENING, 0).match(text, start)
     if opening is not None:
         begin, end = opening.end(), _closing(text, opening.end(), opening["quote"])
     elif sign == ",":
@@ -378,10 +374,10 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
     else:
         begin, end = start, _word_end(text, start, start + _LONGEST_LOOK)
     value = text[begin : min(end, begin + _LONGEST_LOOK)]
-    if sign == "," and _expression(_FLAG).match(value):
+    if sign == "," and compiled(_FLAG, 0).match(value):
         return None
     if opening is not None and "f" in opening[0].lower()[:-1] and "{" in value:
-        value = _expression(r"\{[^{}]*\}").sub("", value)  # the rest of an f-string may still hold a secret
+        value = compiled(r"\{[^{}]*\}", 0).sub("", value)  # the rest of an f-string may still hold a secret
         grade = min(grade, IF_RANDOM)
     if not _tells(value, name, grade, quoted=opening is not None, sign=sign):
         return None
@@ -398,9 +394,9 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
 
 def _is_prose(text: str, value: str, end: int, name: str) -> bool:
     """``password: must be set``, ``passwd: command not found``: a plain word that more words follow."""
-    if "phrase" in name.lower() or not _expression(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?").fullmatch(value):
+    if "phrase" in name.lower() or not compiled(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?", 0).fullmatch(value):
         return False
-    return _expression(r"[ \t]{1,4}[\w(\[]").match(text, end) is not None
+    return compiled(r"[ \t]{1,4}[\w(\[]", 0).match(text, end) is not None
 
 
 def _line_end(text: str, start: int) -> int:
@@ -427,7 +423,7 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 def _word_end(text: str, start: int, limit: int) -> int:
     """Where a value without quotes ends: at white space, or at a delimiter that something else follows."""
-    run, stops = _expression(_RUN), _expression(_STOPS)
+    run, stops = compiled(_RUN, 0), compiled(_STOPS, 0)
     at, size = start, min(len(text), limit)
     while at < size:
         found = run.match(text, at, size)
@@ -462,7 +458,7 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
     value = value.strip()
     if not value or HIDDEN in value or value.startswith(_COVERS) or _is_literal(value, name) or _is_path(value):
         return False
-    if not quoted and (value[:1] in {"(", "["} or _expression(_PLACEHOLDER).match(value)):
+    if not quoted and (value[:1] in {"(", "["} or compiled(_PLACEHOLDER, 0).match(value)):
         return False
     if grade == IF_RANDOM:
         return _is_random(value, _RANDOM)
@@ -486,7 +482,7 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
     if (
         quoted
         and not _is_password(name)
-        and _expression(r"(?:[A-Za-z'`-]+[.,:;!?]* ){3,}[A-Za-z'`-]+[.,:;!?]*").fullmatch(value)
+        and compiled(r"(?:[A-Za-z'`-]+[.,:;!?]* ){3,}[A-Za-z'`-]+[.,:;!?]*", 0).fullmatch(value)
     ):
         return False  # a sentence
     if quoted and " " in value and sign not in {":", "="} and not _is_password(name) and not _is_random(value, _UNUSUAL):
@@ -497,13 +493,13 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
 def _refers(value: str, name: str, *, quoted: bool, sign: str) -> bool:
     """Whether a value only names something: a variable, a call, a module."""
     code = sign == _IN_CODE
-    if (_expression(_VARIABLE).fullmatch(value) and _grade(value)) or _same(value, name, code=code):
+    if (compiled(_VARIABLE, 0).fullmatch(value) and _grade(value)) or _same(value, name, code=code):
         return True
     if quoted:
         return (
-            not _is_password(name) and name[0] != "-" and _expression(r"[a-z_]*(?:\.[a-z_]+)+").fullmatch(value) is not None
+            not _is_password(name) and name[0] != "-" and compiled(r"[a-z_]*(?:\.[a-z_]+)+", 0).fullmatch(value) is not None
         )
-    if (code or "(" in value) and _expression(_CODE, re.DOTALL).fullmatch(value) and not _is_random(value, _RANDOM):
+    if (code or "(" in value) and compiled(_CODE, re.DOTALL).fullmatch(value) and not _is_random(value, _RANDOM):
         return True
     return code and _is_variable(value)
 
@@ -515,7 +511,7 @@ def _is_variable(value: str) -> bool:
 
 def _is_unusual(value: str) -> bool:
     """A long word of letters and digits."""
-    return _expression(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}").fullmatch(value) is not None
+    return compiled(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}", 0).fullmatch(value) is not None
 
 
 def _is_odd(value: str) -> bool:
@@ -527,12 +523,12 @@ def _same(value: str, name: str, *, code: bool) -> bool:
     """``api_key=api_key`` names itself; in code ``password=self.db_password`` does too."""
     if not code:
         return _squeezed(value) == _squeezed(name)
-    words = _expression(_WORDS).findall(name)
+    words = compiled(_WORDS, 0).findall(name)
     last = _squeezed(value.rsplit(".", 1)[-1])
     return (
         bool(words)
         and words[-1].lower() in last
-        and _expression(r"[A-Za-z_][\w.-]*").fullmatch(value) is not None
+        and compiled(r"[A-Za-z_][\w.-]*", 0).fullmatch(value) is not None
         and not _is_random(value, _UNUSUAL)
     )
 
@@ -543,14 +539,14 @@ def _squeezed(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_literal(value: str, name: str) -> bool:
-    if any(_expression(_LITERAL, re.DOTALL).fullmatch(form) for form in (value, value.rstrip(",;.:"))):
+    if any(compiled(_LITERAL, re.DOTALL).fullmatch(form) for form in (value, value.rstrip(",;.:"))):
         return True
-    number = _expression(_NUMBER).fullmatch(value.rstrip(",;.:"))
+    number = compiled(_NUMBER, 0).fullmatch(value.rstrip(",;.:"))
     return number is not None and ("." in value or sum(map(str.isdigit, value)) < (4 if _is_password(name) else 6))
 
 
 def _is_path(value: str) -> bool:
-    if not _expression(_PATH).fullmatch(value.rstrip(",;:")):
+    if not compiled(_PATH, 0).fullmatch(value.rstrip(",;:")):
         return False
     return not any(_is_random(part, 24) for part in value.split("/"))
 
@@ -559,12 +555,12 @@ def _is_path(value: str) -> bool:
 def _is_random(value: str, least: int) -> bool:
     """Whether so many characters of a text are neither words nor numbers; ``Qwen2ForCausalLM`` is words, ``9f86d081`` is not."""
     total = 0
-    for piece in _expression(r"[A-Za-z0-9]{4,}").findall(value):
+    for piece in compiled(r"[A-Za-z0-9]{4,}", 0).findall(value):
         letters = sum(map(str.isalpha, piece))
         if letters in {0, len(piece)} and (piece.islower() or piece.isupper() or not letters):
             continue
-        odd = len(_expression(r"[A-Z]?[a-z]{3,}").sub("", piece))
-        switches = len(_expression(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])").findall(piece))
+        odd = len(compiled(r"[A-Z]?[a-z]{3,}", 0).sub("", piece))
+        switches = len(compiled(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])", 0).findall(piece))
         total += len(piece) if odd * 2 >= len(piece) or switches * 6 >= max(len(piece), 18) else 0
     return total >= least
 
@@ -577,9 +573,11 @@ _RIGHT_BEFORE = (
     r"(?:image|layer|container|docker|pod|trace|span|tree|parent|merge|branch|tag|version|uuid|guid|\brun|objects?|refs?|cache|index|pinned|build|\bid|_id)(?:[ _]key)?"
     r"[^\w\n]{0,4}\Z|[-.@]\Z|[/\\][0-9a-f]{2}[/\\]\Z"
 )
-_CODE_HOST = r"(?:github|gitlab|huggingface|bitbucket|notion|gist)[\w.-]*/[^\s\"']*\Z"
+_CODE_HOST = r"(?:github|gitlab|huggingface|bitbucket|notion|gist)[\w.-]{0,30}/[^\s\"']{0,100}\Z"
 _BEFORE_DIGEST = 48
 _BEFORE_HEX = 120
+_LEAST_KEY_LINE = 16
+_KEY_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\"
 _SHORTEST_HEX = 20  # of what was cut off
 _HEX_LENGTHS = frozenset((32, 40, 48, 64, 96, 128))
 
@@ -589,7 +587,7 @@ def _by_shape(text: str) -> Iterator[Place]:
     done = 0
     bordered = text  # the letters of %3D and of a written line feed are no part of the word that follows
     if "%" in text or "\\" in text:
-        bordered = _expression(r"%[0-9A-Fa-f]{2}|\\[nrt]").sub(lambda escaped: " " * len(escaped[0]), text)
+        bordered = compiled(r"%[0-9A-Fa-f]{2}|\\[nrt]", 0).sub(lambda escaped: " " * len(escaped[0]), text)
     for hit in _beginnings().finditer(bordered):
         found = _token_at(text, hit) if hit.start() >= done else None
         if found is None:
@@ -600,7 +598,7 @@ def _by_shape(text: str) -> Iterator[Place]:
             yield found.span()
     for needed, source in UNANCHORED:
         if needed in text:
-            for found in _expression(source).finditer(text):
+            for found in compiled(source, 0).finditer(text):
                 yield found.span()
     if "-----" in text:
         yield from _private_keys(text)
@@ -610,7 +608,7 @@ def _by_shape(text: str) -> Iterator[Place]:
 
 def _is_long(token: str) -> bool:
     """A run of letters that no word has."""
-    run = _expression(r"[a-z0-9]{28}").search(token)
+    run = compiled(r"[a-z0-9]{28}", 0).search(token)
     return run is not None and len(set(run[0])) > 10  # noqa: PLR2004
 
 
@@ -618,7 +616,7 @@ def _token_at(text: str, hit: re.Match[str]) -> re.Match[str] | None:
     """The token that begins here; of two beginnings that fit the longer counts."""
     for length in range(len(hit[0]), 0, -1):
         for source in _bodies().get(hit[0][:length], ()):
-            if (found := _expression(source).match(text, hit.start())) is not None:
+            if (found := compiled(source, 0).match(text, hit.start())) is not None:
                 return found
     return None
 
@@ -630,7 +628,7 @@ def _bodies() -> dict[str, list[str]]:
     for line in SHAPES.strip().splitlines():
         _, beginning, body = line.split()
         first = beginning.lstrip("!")
-        pieces = _expression(r"([AHUWDBP])(\d+)|(.)").findall(body)
+        pieces = compiled(r"([AHUWDBP])(\d+)|(.)", 0).findall(body)
         source = "".join(f"{BODIES[letter]}{{{least},}}" if letter else re.escape(other) for letter, least, other in pieces)
         bodies.setdefault(first, []).append(re.escape(first) + source)
     return bodies
@@ -656,27 +654,34 @@ def _certain() -> tuple[str, ...]:
 def _private_keys(text: str) -> Iterator[Place]:
     """Whole PEM blocks, and what is left of one whose beginning or end was cut off."""
     at = 0
-    for begin in _expression(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text):
+    for begin in compiled(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text):
         if begin.start() < at:
             continue
-        end = _expression(r"-----END[ A-Z0-9_]{0,60}-----").search(text, begin.end())
+        end = compiled(r"-----END[ A-Z0-9_]{0,60}-----", 0).search(text, begin.end())
         at = end.end() if end else len(text)
         yield begin.start(), at
-    for end in _expression(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----").finditer(text, at):
+    for end in compiled(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text, at):
         start = max(at, end.start() - 16384)
-        before = _expression(r"(?:[A-Za-z0-9+/=\\]|[\n\x1e][-+ \t|]{0,12}(?=[A-Za-z0-9+/=]{16}))*\Z").search(
-            text[start : end.start()].rstrip()
-        )
-        if before is not None:
-            yield start + before.start(), end.end()
+        yield _key_before(text, start, end.start()), end.end()
         at = end.end()
 
 
+def _key_before(text: str, start: int, end: int) -> int:
+    """Where the lines of a key begin that ends here; each may stand behind the marks of a diff or a quotation."""
+    lines = list(compiled(r"[^\n\x1e]+", 0).finditer(text[start:end].rstrip()))
+    for place, line in enumerate(reversed(lines)):
+        whole = compiled(r"[-+ \t|]{0,12}(?![-+ \t|])([A-Za-z0-9+/=\\]+)", 0).fullmatch(line[0])
+        if whole is None or (place and len(whole[1]) < _LEAST_KEY_LINE):
+            return start + len(line[0].rstrip(_KEY_LETTERS)) + line.start()
+        end = start + line.start()
+    return end
+
+
 def _runs(text: str) -> Iterator[Place]:
-    for found in _expression(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])").finditer(text):
+    for found in compiled(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])", 0).finditer(text):
         if len(found[0]) in _HEX_LENGTHS and _is_hexadecimal(found[0], 32) and not _is_checksum(text, *found.span()):
             yield found.span()
-    for found in _expression(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}").finditer(text):
+    for found in compiled(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}", 0).finditer(text):
         if any(map(_is_base64, found[0].split("/"))):
             yield found.span()
 
@@ -689,18 +694,18 @@ def _is_base64(piece: str) -> bool:
 def _is_checksum(text: str, start: int, end: int) -> bool:
     """Whether a word beside it says that it is a commit, the digest of a file or the like."""
     before = text[max(0, start - _BEFORE_DIGEST) : start].rpartition("\n")[2]
-    if _expression(_DIGEST, re.IGNORECASE).search(before) or _expression(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
+    if compiled(_DIGEST, re.IGNORECASE).search(before) or compiled(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
         return True
-    if before[-1:] == "/" and _expression(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
+    if before[-1:] == "/" and compiled(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
         return True
-    return _expression(r" [ *][\w./-]|\.[A-Za-z]\w{0,8}\b|-[A-Za-z]").match(text, end) is not None
+    return compiled(r" [ *][\w./-]|\.[A-Za-z]\w{0,8}\b|-[A-Za-z]", 0).match(text, end) is not None
 
 
 def _cut_off(text: str) -> Iterator[Place]:
     """What is left of a token where a text was cut: at its end, and on both sides of an ellipsis."""
     yield from _last_word(text, len(text))
     if "\u2026" in text:
-        for cut in _expression(r" ?\u2026 ?([A-Za-z0-9_+/=~-]{0,512})").finditer(text):
+        for cut in compiled(r" ?\u2026 ?([A-Za-z0-9_+/=~-]{0,512})", 0).finditer(text):
             yield from _last_word(text, cut.start())
             if _is_random(cut[1][:40], _UNUSUAL):
                 yield cut.span(1)
@@ -710,17 +715,17 @@ def _last_word(text: str, end: int) -> Iterator[Place]:
     """The word before a cut, where it begins as a token does; in the midst of a text also where it is random."""
     if not text[end - 1 : end].isalnum() and text[end - 1 : end] not in {"_", "-", "=", "+", "/"}:
         return
-    word = _expression(r"[^A-Za-z0-9_.+/=~-]").split(text[max(0, end - 120) : end])[-1]
+    word = compiled(r"[^A-Za-z0-9_.+/=~-]", 0).split(text[max(0, end - 120) : end])[-1]
     if len(word) < 4 or word.isalpha():  # noqa: PLR2004 - no beginning is shorter
         return
     begin = end - len(word)
     first = next((first for first in _certain() if first in word), "")
     start = word.rfind(first) if first else -1
-    unsure = _expression(r"(?<![A-Za-z0-9])(?:hf_|sk-)[A-Za-z0-9]{2,}\Z").search(word)
+    unsure = compiled(r"(?<![A-Za-z0-9])(?:hf_|sk-)[A-Za-z0-9]{2,}\Z", 0).search(word)
     if (
         start >= 0
         and not word[start - 1 : start].isalnum()
-        and not _expression(r"[a-z_.-]*").fullmatch(word, start + len(first))
+        and not compiled(r"[a-z_.-]*", 0).fullmatch(word, start + len(first))
     ):
         yield begin + start, end
     elif _is_hexadecimal(word, _SHORTEST_HEX) and not _is_checksum(text, begin, end):
@@ -749,7 +754,7 @@ def _by_place(text: str, lowered: str) -> Iterator[Place]:
     if "//" in text or "\\/" in text or "%2f" in lowered:
         yield from _addresses(text)
     if "@" in text and ":" in text:
-        for found in _expression(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]").finditer(
+        for found in compiled(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]", 0).finditer(
             text
         ):
             if not _is_literal(found[1], ""):
@@ -757,21 +762,21 @@ def _by_place(text: str, lowered: str) -> Iterator[Place]:
     if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text:
         yield from _arguments(text)
     if "==" in text or "!=" in text:  # "hunter2" == password
-        for found in _expression(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})").finditer(text):
+        for found in compiled(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})", 0).finditer(text):
             if _grade(found[2]) == ALWAYS and not _is_literal(found[1], found[2]):
                 yield found.span(1)
 
 
 def _addresses(text: str) -> Iterator[Place]:
-    for mark in _expression(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?(?::(?:\\{0,2}/){2}|%3[aA]%2[fF]%2[fF])").finditer(text):
+    for mark in compiled(r"([A-Za-z][A-Za-z0-9+.-]{0,30})?(?::(?:\\{0,2}/){2}|%3[aA]%2[fF]%2[fF])", 0).finditer(text):
         start = mark.end()
-        user = _expression(r"(?:[^\s/?#\"'<>`\\]*@|[^\s/?#\"'<>`%&]*%40)").match(text, start)
+        user = compiled(r"(?:[^\s/?#\"'<>`\\]*@|[^\s/?#\"'<>`%&]*%40)", 0).match(text, start)
         if user is None:  # a password with a slash in it
-            user = _expression(
-                r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{1,5}(?:[/?#]|\b))[^\s\"'<>`@]{1,128}@(?=[\w.-]{1,100}(?:[:/]|\b))"
+            user = compiled(
+                r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{1,5}(?:[/?#]|\b))[^\s\"'<>`@]{1,128}@(?=[\w.-]{1,100}(?:[:/]|\b))", 0
             ).match(text, start)
         if user is None:
-            cut = _expression(r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{0,5}(?:[.,;:)\]]|\Z))([^\s/?#\"'<>`@]{1,256})\Z").match(
+            cut = compiled(r"[^\s/?#\"'<>`@:]{0,64}:(?!\d{0,5}(?:[.,;:)\]]|\Z))([^\s/?#\"'<>`@]{1,256})\Z", 0).match(
                 text, start
             )
             if cut is not None and not _is_literal(cut[1], ""):
@@ -811,15 +816,23 @@ def _arguments(text: str) -> Iterator[Place]:
     for number, hit in enumerate(hits):
         limit = hits[number + 1].start() if number + 1 < len(hits) else len(text)
         start = hit.end() + (text[hit.end() : hit.end() + 1] in {"'", '"'})
-        found = _expression(_ARGUMENT).finditer(text, start, min(limit, start + _LONGEST_COMMAND))
         words: list[Place] = []
-        for word in found:
+        for word in _words(text, start, min(limit, start + _LONGEST_COMMAND)):
             if word[0] in {";", "|", "&", "\n"}:
                 break
             quoted = word[0][:1] in {"'", '"'} and len(word[0]) > 1
             words.append((word.start() + quoted, word.end() - quoted))
         for options, how in _options()[hit[0]]:
             yield from _taken(text, words, options, how)
+
+
+def _words(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """The words of a shell line."""
+    while start < end:
+        word = compiled(_ARGUMENT, 0).match(text, start, end)
+        start = word.end() if word is not None else start + 1
+        if word is not None:
+            yield word
 
 
 def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) -> Iterator[Place]:
@@ -841,7 +854,7 @@ def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) ->
         )
         if (
             "pair" in how
-            and (given := _expression(r"(--[a-z-]+=|-[uU](?=[^\s:]+:))(.+)").fullmatch(word))
+            and (given := compiled(r"(--[a-z-]+=|-[uU](?=[^\s:]+:))(.+)", 0).fullmatch(word))
             and given[1].rstrip("=") in options
         ):
             yield end - len(given[2]), end
@@ -851,7 +864,7 @@ def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) ->
             value = text[following[0] : following[1]]
             if (
                 value
-                and not _expression(_FLAG).match(value)
+                and not compiled(_FLAG, 0).match(value)
                 and not _is_literal(value, "")
                 and ("pair" not in how or _is_pair(value))
             ):
@@ -859,7 +872,7 @@ def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) ->
 
 
 def _is_word(value: str) -> bool:
-    return _is_literal(value, "key") or _expression(_VARIABLE).fullmatch(value) is not None
+    return _is_literal(value, "key") or compiled(_VARIABLE, 0).fullmatch(value) is not None
 
 
 def _is_pair(value: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crashcart
+from crashcart import secret_search
 from crashcart.cause import causes
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ METHODS = frozenset({"compile", "search", "match", "fullmatch", "sub", "subn", "
 ANCHORED = frozenset({"match", "fullmatch"})
 TEXT = "some_text"
 DEEPEST = 4
-# Expressions that other modules, or users, hand over: those of the causes are collected below.
+# Expressions that other modules, or users, hand over: those of the causes and of tokens are collected below.
 ELSEWHERE = {
     ("cause.py", "self.pattern"),
     ("cause.py", "self.unless"),
     ("pattern.py", "pattern"),
     ("pattern.py", "self._source"),
+    ("secret_search.py", "source"),
     ("stacks.py", "stack.pattern"),
     ("train/clipping/module_groups.py", "fnmatch.translate(pattern)"),
 }
@@ -62,6 +64,10 @@ def found() -> Iterator[Found]:
                 yield Found(pattern, re.IGNORECASE, cause.id, frozenset({"search"}))
         for stack in cause.stacks:
             yield Found(stack.pattern, re.IGNORECASE, cause.id, frozenset({"search"}))
+    for built in (secret_search._beginnings(), secret_search._programs()):
+        yield Found(built.pattern, built.flags, "secret_search.py", frozenset({"finditer"}))
+    for pattern in itertools.chain.from_iterable(secret_search._bodies().values()):
+        yield Found(pattern, 0, "secret_search.py", frozenset({"match"}))
 
 
 def _in_module(path: Path, uses: dict[tuple[str, str], set[str]]) -> Iterator[Found]:
@@ -79,7 +85,8 @@ def _in_module(path: Path, uses: dict[tuple[str, str], set[str]]) -> Iterator[Fo
             methods = frozenset({holder.attr}) if isinstance(holder, ast.Attribute) else frozenset()
         where = f"{path.relative_to(ROOT)}:{call.lineno}"
         known = ast.unparse(call.args[0])
-        if (str(path.relative_to(ROOT)), known) in ELSEWHERE:
+        built = method == "compile" and known.startswith("'|'.join(")
+        if (str(path.relative_to(ROOT)), known) in ELSEWHERE or (built and source.name == secret_search.__name__):
             continue
         patterns = [one for one in dict.fromkeys(map(_hashable, _values(call.args[0], source))) if _compiles(one)]
         if not patterns and not _is_number(call, source):
