@@ -8,7 +8,7 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any
 
-from crashcart.readers.outcomes import outcome_of
+from crashcart.readers.outcomes import outcomes_of
 from crashcart.recording.folder import roots, runs
 from crashcart.redact import clean
 
@@ -26,7 +26,7 @@ _MEASURED = 2.0  # seconds that sizes may take: a day's recording is a thousand 
 def run(options: argparse.Namespace) -> int:
     """List the runs."""
     deadline = time.monotonic() + _MEASURED
-    rows = [{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()]
+    rows = [{**row, "bytes": _size(row["path"], deadline)} for row in outcomes_of(runs())]
     if options.json:
         print(json.dumps({"schema": 1, "runs": rows}))  # noqa: T201 - the answer
     elif not rows:
