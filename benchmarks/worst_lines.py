@@ -2,7 +2,7 @@
 
     python benchmarks/worst_lines.py [--rounds 40] [--kilobytes 64] [--seed 0] [--keep FOLDER]
 
-A line is put together from what the knowledge base looks for: the texts of all phrases, words of step lines, digits, punctuation
+A piece of one or more lines is put together from what the knowledge base looks for: the texts of all phrases, words of step lines, digits, punctuation
 and blanks, each repeated or not. The slowest lines of a round are changed and crossed for the next. What is timed is all of ``why``
 in processor time: reading, structure, causes and redaction, without the start of Python. The usual logs are healthy runs of ten
 frameworks with a death at their end. A log of 64 kB is kept whole, so every line of it is looked at; of larger ones, which lines are
@@ -35,7 +35,7 @@ WORDS = (
     "rank", "[rank3]:", "loss", "nan", "inf", "step", "epoch", "iter", "it/s", "grad_norm", "lr", "eval", "val", "train", "saving checkpoint",
     "loading", "CUDA", "NCCL", "out of memory", "exit code", "signal", "Thread 0x7f", "GiB", "MiB", "batch", "data", "config",
     "a", "x_", "A.", "/", "\\", ":", "=", "==", "|", "[", "]", "(", ")", "{", "'", '"', "#", "*", "-", "--", "<", ">", "%", ".", ",", ";", "$", "@", "!",
-    "0", "9", "1.", "12/34", "1e", "0x", " ", "  ", "\t", "é", "中", "█", "\x1b[0m", "\r",
+    "0", "9", "1.", "12/34", "1e", "0x", " ", "  ", "\t", "é", "中", "█", "\x1b[0m", "\r", "\n", "\n  ",
 )  # fmt: skip
 LENGTHS = (80, 300, 1200, 5500)
 POPULATION = 24
@@ -133,8 +133,8 @@ class Search:
         return self.cut(f"{one[:200]} {other[:200]} " * self.chance.choice((1, 4, 40)))
 
     def cut(self, line: str) -> str:
-        """At most as long as a line is read."""
-        return line.replace("\n", " ")[: self.chance.choice(LENGTHS)] or "x"
+        """At most as long as a line that is read whole."""
+        return line[: self.chance.choice(LENGTHS)] or "x"
 
     def timed(self, text: str) -> float:
         """Seconds of processor time for a megabyte."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from crashcart.deadline import Allowance, too_long
 from crashcart.documents import load_json
 from crashcart.flight import took
 from crashcart.numbers import format_time
@@ -20,12 +22,37 @@ from crashcart.recording.folder import nodes_of, read_json
 from crashcart.recording.meeting import lives
 from crashcart.regular_files import read_end
 
-__all__ = ["outcome_of"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["outcome_of", "outcomes_of"]
 
 _TAIL = 1 << 16
 _MOST_DAMAGES = 8
+_ALL_SECONDS, _RUN_SECONDS = 3.0, 0.5
 _ECHOES = ("distributed/peer-died", "unknown/not-enough-evidence")
 _WORST = ("hangs", "running", "failed", "killed", "hung", "lost", "stopped", "not started", "damaged", "unknown", "finished")
+
+
+def outcomes_of(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Runs as plain data; of one whose files take too long nothing but that is known."""
+    allowance = Allowance(_ALL_SECONDS, _RUN_SECONDS)
+    for path in paths:
+        yield allowance.attempt(partial(outcome_of, path), _unread(path))[0]
+
+
+def _unread(path: str) -> dict[str, Any]:
+    row = dict.fromkeys(("host", "user", "command", "cause"))
+    told = {
+        "started": 0.0,
+        "ended": 0.0,
+        "state": "unknown",
+        "outcome": f"unknown ({too_long(_RUN_SECONDS)})",
+        "stages": [],
+        "damaged": [],
+        "took": "",
+    }
+    return {"run": os.path.basename(path), "path": path, **row, **told}
 
 
 def outcome_of(path: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from crashcart.escapes import one_line
-from crashcart.readers.outcomes import outcome_of
+from crashcart.readers.outcomes import outcomes_of
 from crashcart.recording.folder import roots, runs
 from crashcart.redact import clean, clean_all
 from crashcart.regular_files import walk
@@ -30,7 +30,7 @@ _MEASURED = 2.0  # seconds that sizes may take: a day's recording is a thousand 
 def run(options: argparse.Namespace) -> int:
     """List the runs."""
     deadline = time.monotonic() + _MEASURED
-    rows = clean_all([{**outcome_of(path), "bytes": _size(path, deadline)} for path in runs()])
+    rows = clean_all([{**row, "bytes": _size(row["path"], deadline)} for row in outcomes_of(runs())])
     if options.json:
         sys.stdout.write(json_text({"schema": SCHEMA, "runs": rows}))
     elif not rows:
