@@ -47,10 +47,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--kilobytes", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--keep", type=Path, help="a folder for the worst lines")
+    parser.add_argument("--keep", type=Path, help="a folder in which the worst line so far is kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="crashcart-worst-") as folder, interrupting():
-        search = Search(Path(folder) / "x.log", options.kilobytes << 10, random.Random(options.seed))
+        search = Search(Path(folder) / "x.log", options.kilobytes << 10, random.Random(options.seed), options.keep)
         usual = search.usual()
         print(
             f"usual: {statistics.median(usual):.2f} s/MB (median of {len(usual)}), {max(usual):.2f} the slowest", flush=True
@@ -60,18 +60,15 @@ def main() -> int:
     base = statistics.median([*usual, *again])
     for seconds, line in worst[:5]:
         print(f"{seconds:.2f} s/MB = {seconds / base:.1f} times the usual: {line[:150]!r} ({len(line)} characters)")
-    if options.keep:
-        options.keep.mkdir(parents=True, exist_ok=True)
-        for number, (_, line) in enumerate(worst[:5]):
-            (options.keep / f"worst-{number}.txt").write_text(line)
     return 0
 
 
 class Search:
     """Lines that get slower from round to round."""
 
-    def __init__(self, path: Path, size: int, chance: random.Random) -> None:
+    def __init__(self, path: Path, size: int, chance: random.Random, keep: Path | None = None) -> None:
         self.path = path
+        self.keep = keep
         self.size = size
         self.chance = chance
         literals = sorted({text for cause in causes() for phrase in cause.phrases for text in phrase.literals})
@@ -98,6 +95,9 @@ class Search:
                     known[line] = self.timed(self.log(line))
             best = sorted(known, key=known.__getitem__, reverse=True)[:POPULATION]
             print(f"round {number}: {known[best[0]]:.2f} s/MB {best[0][:90]!r}", flush=True)
+            if self.keep is not None:
+                self.keep.mkdir(parents=True, exist_ok=True)
+                (self.keep / "worst.txt").write_text(best[0], encoding="utf-8")
             lines = [self.changed(self.chance.choice(best), self.chance.choice(best)) for _ in range(POPULATION)]
             lines += [self.fresh() for _ in range(POPULATION // 4)]
         worst = sorted(known, key=known.__getitem__, reverse=True)[:10]

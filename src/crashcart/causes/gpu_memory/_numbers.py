@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.log import Frame, Memory
+    from crashcart.log import Frame, Line, Memory
 
 GIB = 1 << 30
 CONTEXT = GIB // 2  # what a CUDA context takes beside the allocator, rounded up
@@ -67,8 +67,12 @@ def deaths(case: Case) -> Iterator[Memory]:
     A warning is the end all the same when no step follows it and nothing says that the batch was skipped. Steps that follow
     an error do not clear it here: other ranks go on for a while. The engine knows which process wrote on.
     """
+    known: dict[int, bool] = case.derived.setdefault("gpu-memory/deaths", {})
     for memory in _messages(case):
-        if not _retried(case, memory) and (not memory.survived or _last_words(case, memory)):
+        order = memory.line.order
+        if order not in known:
+            known[order] = not _retried(case, memory) and (not memory.survived or _last_words(case, memory))
+        if known[order]:
             yield memory
 
 
@@ -80,11 +84,20 @@ def survived(case: Case) -> Iterator[Memory]:
 
 def _messages(case: Case) -> Iterator[Memory]:
     """Messages that were meant: source lines and lists of settings that hold the words are none."""
-    return (memory for memory in case.log.memory if not compiled(QUOTED).search(memory.line.text))
+    return (memory for memory in case.log.memory if not _says(case, QUOTED, memory.line))
+
+
+def _says(case: Case, pattern: str, line: Line) -> bool:
+    """Whether a line fits a pattern; kept, since many messages and several causes ask about the same lines."""
+    known: dict[tuple[str, int], bool] = case.derived.setdefault("gpu-memory/lines", {})
+    key = pattern, line.order
+    if key not in known:
+        known[key] = compiled(pattern).search(line.text) is not None
+    return known[key]
 
 
 def _retried(case: Case, memory: Memory) -> bool:
-    return any(compiled(RETRIED).search(line.text) for line in case.log.around(memory.line, before=6))
+    return any(_says(case, RETRIED, line) for line in case.log.around(memory.line, before=6))
 
 
 def alive(case: Case, memory: Memory) -> bool:
@@ -96,13 +109,20 @@ def alive(case: Case, memory: Memory) -> bool:
 
 
 def _last_words(case: Case, memory: Memory) -> bool:
-    if any(compiled(SKIPPED).search(line.text) for line in case.log.around(memory.line, after=2)):
+    if any(_says(case, SKIPPED, line) for line in case.log.around(memory.line, after=2)):
         return False
     return not any(one.line.order > memory.line.order for one in case.log.metrics) and case.log.finished is None
 
 
 def phase(case: Case, memory: Memory) -> str | None:
     """What the program was doing: the stack first, then words in front of the message, then the last bar that was drawn."""
+    known: dict[int, str | None] = case.derived.setdefault("gpu-memory/phases", {})
+    if memory.line.order not in known:
+        known[memory.line.order] = _phase(case, memory)
+    return known[memory.line.order]
+
+
+def _phase(case: Case, memory: Memory) -> str | None:
     if LOADING.intersection(memory.functions):
         return "load"
     if memory.phase not in {None, "train"}:
@@ -112,7 +132,7 @@ def phase(case: Case, memory: Memory) -> str | None:
         return told or memory.phase
     steps = {one.line.order for one in case.log.metrics if any("loss" in name for name, _ in one.values)}
     for line in reversed(case.log.around(memory.line, before=30)[:-1]):
-        if compiled(VALIDATING).search(line.text):
+        if _says(case, VALIDATING, line):
             return "evaluate"
         if line.order in steps:
             break
