@@ -11,6 +11,7 @@ import pytest
 from supervised import CRASHCART, python, run
 
 import crashcart
+from crashcart.errors import DEBUG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_command_takes_our_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRASHCART", "off")
+    monkeypatch.delenv(DEBUG)
     code = (
         "import os, sys; print(os.getpid(), '_crashcart_inside' in sys.modules,"
         " [name for name in os.environ if name.startswith('CRASHCART_')]); sys.exit(3)"
