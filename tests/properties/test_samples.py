@@ -65,7 +65,6 @@ def test_the_properties_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         while True:
             pass
 
-    monkeypatch.setattr("properties.CPU_SECONDS", 0.2)
     assert keys(fails) == ["error:KeyError"]
     assert keys(prints("{}", 3)) == ["exit:3"]
     assert fnmatch.filter(keys(prints('{"schema": 1}')), "schema:*")
@@ -73,4 +72,5 @@ def test_the_properties_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "secret:@@" in keys(prints("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", 2))
     assert keys(writes_outside) == ["overwritten"]
     assert keys(grows) == ["memory"]
+    monkeypatch.setattr("properties.CPU_SECONDS", 0.2)
     assert fnmatch.filter(keys(loops), "slow@*")
