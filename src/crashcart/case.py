@@ -54,6 +54,7 @@ class Case:
     ``before`` is True for a job that has not been started: then a decisive sign says that it *will* die of a cause, a strong
     one that it *can*, a weak one is a note. ``seen`` holds what was found in many places (code, data, machine), by name;
     ``ignored`` the places where the user wants a cause to be silent; ``derived`` what several causes work out of the rest.
+    ``program_flags`` are the flags that the program's own parser was seen to know, by the setting that each stands for.
     """
 
     log: Log = field(default_factory=Log)
@@ -69,6 +70,7 @@ class Case:
     seen: dict[str, list[Fact]] = field(default_factory=dict)
     ignored: dict[str, frozenset[str]] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
+    program_flags: dict[str, str] | None = None
 
     def could_not_look(self, what: str, why: str, how: str = "") -> None:
         """Note something that could not be looked at."""

@@ -42,8 +42,11 @@ NOTHING = object()
 _CONFIGS = (".json", ".toml", ".yaml", ".yml")
 
 
-def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
-    """The fix with its settings turned into edits with a diff, arguments and variables, as far as the facts allow."""
+def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None = None) -> Fix:
+    """The fix with its settings turned into edits with a diff, arguments and variables, as far as the facts allow.
+
+    ``flags`` are those that the program's parser knows, where it was seen: then no other is advised.
+    """
     if fix.edits and not _keeps_files_readable(fix.edits):
         fix = replace(fix, edits=(), diff="", safety="by-hand")
     edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
@@ -56,12 +59,25 @@ def resolve(fix: Fix, facts: Mapping[str, Fact]) -> Fix:
             edits.append(edit)
         elif fact is not None and fact.origin == "environment":
             environment[fact.spelling] = _shell_text(value)
-        elif (fact is None and _takes_flags(facts)) or (fact is not None and fact.origin in {"flag", "default"}):
-            usual = [spelling.split(" ")[0] for spelling in spellings(name)]
-            spelling = fact.spelling if fact and fact.spelling else next(iter(usual), "")
-            arguments.update({spelling: _shell_text(value)} if spelling else {})
+        elif (spelling := _flag_for(name, fact, facts, flags)) is not None:
+            arguments[spelling] = _shell_text(value)
     diff = difference(edits) if edits else fix.diff
     return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
+
+
+def _flag_for(name: str, fact: Fact | None, facts: Mapping[str, Fact], flags: Mapping[str, str] | None) -> str | None:
+    """The flag by which this program takes a setting: its own where its parser was seen, else the one of the command, else the usual."""
+    if fact is not None and fact.origin == "flag" and fact.spelling:
+        return fact.spelling
+    if flags is not None:
+        known = [flag for flag, setting in flags.items() if canonical(flag) == name or canonical(setting) == name]
+        return max(known, key=len, default=None)
+    if fact is None and not _takes_flags(facts):
+        return None
+    if fact is not None and fact.origin not in {"flag", "default"}:
+        return None
+    usual = [spelling.split(" ")[0] for spelling in spellings(name)]
+    return (fact.spelling if fact and fact.spelling else next(iter(usual), "")) or None
 
 
 def _keeps_files_readable(edits: Iterable[Edit]) -> bool:

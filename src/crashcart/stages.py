@@ -299,7 +299,8 @@ class _Tree:
 def _number(ranks: list[Process]) -> None:
     """Number those that train side by side and say no rank (``torch.multiprocessing.spawn`` without a group) by their start."""
     if len(ranks) > 1 and not any(one.rank or one.page.get("rank", -1.0) >= 0 for one in ranks):
-        for number, process in enumerate(sorted(ranks, key=lambda one: (one.born, one.pid))):
+        # By their numbers: those that one program starts within a tick of the clock say in any order that they began.
+        for number, process in enumerate(sorted(ranks, key=lambda process: process.pid)):
             process.rank = number
 
 
@@ -316,7 +317,7 @@ def _wraps(process: Process, child: Process) -> bool:
 
 
 def _is_rank(process: Process, head: Process, flight: Flight) -> bool:
-    if process.trained and process.role not in {"loader worker", "tracker"}:
+    if process.trained and process.role != "tracker":  # its own page says that it is no loader worker
         above = flight.processes.get(process.parent or 0)
         return above is None or not (above.trained and above.pid != head.pid) or process.role == "rank"
     if process.role != "rank":

@@ -158,6 +158,8 @@ _ROWS = [
     _row("python operation_modes.py", needs=_TORCH, ci=True),
     _row("python references.py", needs=_TORCH, ci=True),
     _row("python swapped_tensors.py", needs=_TORCH, ci=True),
+    _row("python samplers.py", needs=_TORCH, ci=True),
+    _row("python parsers.py", needs=_TORCH, ci=True),
     # Ends, forks and processes, without torch
     *(
         _row(f"python endings.py {how}", name=f"ends-by-{how}", exit_code=code, ci=True)

@@ -10,6 +10,7 @@ import sys
 import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from crashcart.inside import layout
 
@@ -27,7 +28,7 @@ class Process:
     events: list[dict[str, object]]
     stacks: str
 
-    def of(self, kind: str, **wanted: object) -> list[dict[str, object]]:
+    def of(self, kind: str, **wanted: object) -> list[dict[str, Any]]:
         """Its events of a kind, with these values in them."""
         return [e for e in self.events if e["kind"] == kind and all(e.get(k) == v for k, v in wanted.items())]
 

@@ -148,26 +148,27 @@ dist.barrier()
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
-    ("code", "launcher", "rank", "words"),
+    ("code", "launcher", "rank", "said"),
     [
-        pytest.param(SINGLE + DEAD_CONSUMER, (), 0, "Queue.join()", id="a queue whose thread died"),
-        pytest.param(RANKS + LOCKED_RANK, TORCHRUN, 1, "a lock", id="a rank in a lock"),
-        pytest.param(SINGLE + FULL_PIPE, (), 0, "Popen.wait()", id="a pipe that nobody empties"),
-        pytest.param(SINGLE + HELD_FILE, (), 0, "a lock", id="a file lock that its own child holds"),
-        pytest.param(SINGLE + SLEEPS_FOR_GOOD, (), 0, "the end of a sleep", id="a sleep of hours"),
+        pytest.param(SINGLE + DEAD_CONSUMER, (), 0, ("Queue.join()", "hang/dead-thread"), id="a queue whose thread died"),
+        pytest.param(RANKS + LOCKED_RANK, TORCHRUN, 1, ("a lock", "hang/lock-or-io"), id="a rank in a lock"),
+        pytest.param(SINGLE + FULL_PIPE, (), 0, ("Popen.wait()", "hang/lock-or-io"), id="a pipe that nobody empties"),
+        pytest.param(SINGLE + HELD_FILE, (), 0, ("a lock", "hang/lock-or-io"), id="a file lock that its own child holds"),
+        pytest.param(SINGLE + SLEEPS_FOR_GOOD, (), 0, ("the end of a sleep", "hang/lock-or-io"), id="a sleep of hours"),
     ],
 )
 def test_a_wait_that_nothing_can_end_is_announced_early(
-    start: Start, tmp_path: Path, code: str, launcher: tuple[str, ...], rank: int, words: str
+    start: Start, tmp_path: Path, code: str, launcher: tuple[str, ...], rank: int, said: tuple[str, str]
 ) -> None:
     start(code, *launcher, flags=("--hang-seconds", str(SECONDS)))
     until(lambda: events(tmp_path, "hang"))
     (hang,) = events(tmp_path, "hang")
     assert (hang["tier"], hang["rank"]) == ("early", rank)
+    words, cause = said
     assert words in hang["waits"]
     assert hang["seconds"] < SECONDS - 4
     diagnosis = why(str(the_run(tmp_path)))
-    assert diagnosis.findings[0].cause == "hang/lock-or-io"
+    assert diagnosis.findings[0].cause == cause
     assert headline(diagnosis).startswith("The run is stuck right now.")
 
 

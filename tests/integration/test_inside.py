@@ -156,7 +156,7 @@ work(torch.zeros(2, 5), "hunter2", [1, 2, 3])
     assert event["type"] == "RuntimeError"
     assert "2x5" in str(event["message"])
     assert (event["step"], event["phase"], event["thread"]) == (1, "train", "MainThread")
-    names = next(frame["names"] for frame in event["locals"] if frame["frame"].endswith(" work"))  # type: ignore[attr-defined]
+    names = next(frame["names"] for frame in event["locals"] if frame["frame"].endswith(" work"))
     assert names == {"images": "Tensor[2, 5] float32 cpu", "password": "str of 7", "numbers": "list of 3"}
     assert "hunter2" not in str(job.first.events)
     assert job.err.count("Traceback") == 1

@@ -59,9 +59,72 @@ def test_the_sample_that_brings_it_in_is_named_by_field_and_place(tmp_path: Path
     assert diagnosis.findings[0].cause == "numerics/bad-data"
     said = shown(diagnosis)
     assert "at step 16" in said
-    assert "field 'state' in sample 5 of batch 17 of its epoch" in said
+    assert "field 'state' in sample 133 of the data set (row 5 of batch 17 of its epoch)" in said
     assert "'target'" not in diagnosis.findings[0].signs[0].says
     assert "bfloat16" not in said
+
+
+SHUFFLED = """
+    import sys, torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    torch.manual_seed(0)
+    states, targets = torch.randn(400, 4), torch.randn(400, 1)
+    states[137, 2] = float("nan")
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for epoch in range(2):
+        for state, target in DataLoader(TensorDataset(states, targets), batch_size=8, shuffle=True, num_workers=WORKERS):
+            loss = (model(state) - target).square().mean()
+            optimizer.zero_grad()
+            if CHECKED:
+                assert torch.isfinite(loss), "bad loss"
+            loss.backward()
+            if torch.isfinite(loss):
+                optimizer.step()
+"""
+
+
+def shuffled(*, workers: int, checked: bool) -> str:
+    return SHUFFLED.replace("WORKERS", str(workers)).replace("CHECKED", str(checked))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_bad_loss_is_told_with_the_samples_of_its_batch_and_the_state_of_the_weights(tmp_path: Path, workers: int) -> None:
+    job = run(tmp_path, shuffled(workers=workers, checked=False))
+    losses = job.first.of("nonfinite")
+    assert [loss["fields"][0]["indices"] for loss in losses] == [[137], [137]], "once in each epoch"
+    assert all(137 in loss["indices"] and len(loss["indices"]) == 8 for loss in losses)
+    assert all(loss["looked"] and loss["weights_finite"] and loss["largest"] < 10 for loss in losses)
+    assert [batch["fields"] for batch in job.first.of("inputs")] == [[]] * 6
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_that_ends_the_program_is_told_with_the_batch_that_it_was_about(tmp_path: Path, workers: int) -> None:
+    (error,) = run(tmp_path, shuffled(workers=workers, checked=True)).first.of("exception")
+    assert error["type"] == "AssertionError"
+    assert [field["indices"] for field in error["fields"]] == [[137]]
+
+
+def test_a_batch_that_cannot_be_made_is_told_with_its_samples(tmp_path: Path) -> None:
+    job = run(
+        tmp_path,
+        """
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        class Samples(Dataset):
+            def __len__(self):
+                return 12
+            def __getitem__(self, index):
+                if index == 7:
+                    raise OSError("truncated")
+                return torch.zeros(2)
+        for batch in DataLoader(Samples(), batch_size=3):
+            pass
+        """,
+    )
+    (failed,) = job.first.of("batch failed")
+    assert (failed["batch"], failed["indices"], failed["type"]) == (2, [6, 7, 8], "OSError")
 
 
 def test_a_step_that_is_too_large_is_not_blamed_on_data_that_always_holds_nan(tmp_path: Path) -> None:

@@ -83,7 +83,18 @@ def test_json_needs_no_rich_no_yaml_no_psutil(tmp_path: Path) -> None:
 def test_json_is_the_only_thing_on_standard_output(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(CRASHED)
     data = json.loads(crashcart("why", "--json", str(tmp_path / "a.log")).stdout)
-    assert list(data) == ["schema", "verb", "subject", "run", "ending", "stages", "findings", "ruled_out", "not_looked"]
+    assert list(data) == [
+        "schema",
+        "verb",
+        "subject",
+        "run",
+        "ending",
+        "stages",
+        "story",
+        "findings",
+        "ruled_out",
+        "not_looked",
+    ]
     assert list(data["ending"]) == ["state", "exit_code", "signal", "step", "optimizer_steps", "phase", "first_rank"]
     finding = data["findings"][0]
     assert list(finding) == [

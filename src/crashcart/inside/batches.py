@@ -1,7 +1,10 @@
-"""What the loader gives: how long it was waited for, how many batches in which phase, how large.
+"""What the loader gives: how long it was waited for, how many batches in which phase, how large, and of which samples.
 
 A loader that is read while gradients are off is an evaluation, also where nobody called `eval()` (an averaged copy of the
 model is evaluated that way). Batches of the program's own classes are not looked into: that would run its code.
+
+The indices of the samples come from a copy (`itertools.tee`) of what the sampler draws: it is taken one by one as batches come, so
+that no more of them live than those that were drawn ahead.
 """
 
 from __future__ import annotations
@@ -9,13 +12,15 @@ from __future__ import annotations
 import time
 from _thread import get_ident
 from collections import UserDict
-from itertools import islice
+from itertools import islice, tee
 from typing import Any
 
-from . import inputs, memory, page, patching, phases, tracing
+from . import events, inputs, memory, page, patching, phases, settings, tracing
 from .mistakes import Hook
 
 _LEAVES = 64
+_LOADERS = 16
+_SETTINGS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "drop_last", "timeout")
 _TRAIN, _EVALUATE, _DATA = phases.TRAIN, phases.EVALUATE, phases.DATA
 _PHASE, _SINCE, _PROGRESS = page.PHASE, page.PHASE_SINCE, page.PROGRESS
 _TRAINED, _EVALUATED = page.at("train_batches"), page.at("eval_batches")
@@ -25,11 +30,13 @@ _WAITED, _WAITS = page.at("data_wait"), page.at("data_waits")
 _here, _now = page.here, phases.now
 _monotonic = time.monotonic
 _PLAIN = (tuple, list)
+_ref = inputs.ref
+_last, _LAST_PLACE = inputs.last, inputs.BATCHES - 1
 _hook = Hook("batch")
 
 
 class _Seen:
-    __slots__ = ("elements", "evaluated", "largest", "most", "size", "trained", "waited")
+    __slots__ = ("evaluated", "key", "largest", "layout", "loaders", "most", "trained", "waited")
 
     def __init__(self) -> None:
         self.renew()
@@ -38,8 +45,9 @@ class _Seen:
         """As before the first batch."""
         self.trained = self.evaluated = 0
         self.waited = 0.0
-        self.size: float = page.NAN
-        self.elements: float = page.NAN
+        self.loaders: set[int] = set()  # whose settings were told, by identity
+        self.key = -1  # of the layout
+        self.layout: Any = None
         self.largest = self.most = 0
 
 
@@ -49,7 +57,36 @@ page.after_fork.append(seen.renew)
 
 def install(module: Any) -> None:
     """Wrap the iterator that all loaders share."""
+    kinds = (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter)
+
+    def copying(original: Any) -> Any:
+        def prepare(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, loader, *args, **kwargs)
+            _tell_loader(loader)
+            try:  # a data set that is iterated over has no indices, and workers that do not keep the order mix them
+                if type(self) in kinds and self._dataset_kind == 0 and getattr(loader, "in_order", True) and _hook.on:
+                    self._sampler_iter, self._crashcart_drawn = tee(self._sampler_iter)
+            except Exception:
+                _hook.failed()
+
+        return prepare
+
+    for name in ("__init__", "_reset"):
+        patching.replace(module._BaseDataLoaderIter, name, copying)
     patching.replace(module._BaseDataLoaderIter, "__next__", _timed)
+
+
+def _tell_loader(loader: Any) -> None:
+    """The settings of a loader, when it is first used."""
+    try:
+        if _hook.on and id(loader) not in seen.loaders and len(seen.loaders) < _LOADERS:
+            seen.loaders.add(id(loader))
+            own = {name: value for name, value in vars(loader).items() if name in _SETTINGS}
+            named = {name: type(vars(loader).get(name)).__qualname__ for name in ("dataset", "sampler")}
+            evaluates = _now.lasting == _EVALUATE or not tracing.with_gradients()
+            settings.tell("DataLoader", dict(settings.plain(own), **named, evaluates=evaluates))
+    except Exception:
+        _hook.failed()
 
 
 def _timed(original: Any) -> Any:
@@ -58,6 +95,7 @@ def _timed(original: Any) -> Any:
     # A compiler leaves a loader alone, so nobody asks here whether one is at work.
     def __next__(self: Any) -> Any:  # noqa: N807
         if not _hook.on:
+            self.__dict__.pop("_crashcart_drawn", None)  # nobody takes the copies any more: they would pile up
             return original(self)
         began, before = _monotonic(), -1
         if get_ident() == _now.thread:  # as `phases.enter`, but without a beat: waits for data are counted apart
@@ -72,8 +110,7 @@ def _timed(original: Any) -> Any:
             batch = original(self)
         except BaseException as error:
             phases.leave(mark)
-            if isinstance(error, StopIteration):
-                _ended(self)
+            _not_given(self, error)
             raise
         _given(self, batch, mark)
         return batch
@@ -112,51 +149,70 @@ def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
         if ended > here.next_look:
             memory.look(ended)
     except Exception:
-        _hook.failed()
+        _failed(loader)
 
 
 def _look_into(loader: Any, batch: Any) -> None:
-    """The size of a batch, and weak references to its tensors for the case of a bad loss."""
-    names, tensors = _fields(batch)
-    elements = 0
+    """The size of a batch, the indices of its samples, and its memory for the case of a bad loss."""
+    drawn = loader.__dict__.get("_crashcart_drawn")
+    if drawn is not None:
+        drawn = next(drawn, None)
+    kind = tracing.tensor
+    key, most = 0, _LEAVES
+    tensors = batch if type(batch) in _PLAIN else _values(batch)
     for tensor in tensors:
-        elements += tensor.numel()
-    if elements != seen.elements and tensors:
-        first = tensors[0]
-        _other_size(first.size(0) if first.dim() else 1, elements)
+        most -= 1
+        if type(tensor) is not kind or most < 0:
+            tensors = [leaf for _, leaf in _leaves(batch)]
+            key = sum([(leaf.numel() + id(leaf.dtype)) << place for place, leaf in enumerate(tensors)])
+            break
+        key = key * 31 + tensor.numel() + id(tensor.dtype)
+    if key != seen.key:
+        _other_layout(batch, key)
+    last = _last
+    last.newest = loader._num_yielded, drawn
     if not tracing.torch.cuda._initialized:
-        inputs.remember(loader._num_yielded, names, tensors)
+        layout, place = seen.layout, last.next
+        held = [_ref(tensor.untyped_storage()) for tensor in tensors]
+        offsets = None if layout.is_whole else [tensor.storage_offset() for tensor in tensors]
+        last.batches[place] = (*last.newest, layout, held, offsets)
+        last.next = place + 1 if place < _LAST_PLACE else 0
+        if last.after:
+            inputs.compare(place)
 
 
-def _fields(batch: Any) -> tuple[Any, Any]:
-    """Names (or none, where they are numbered) and tensors of a batch, through plain containers, a few leaves of them."""
-    tensor = tracing.tensor
-    if type(batch) in _PLAIN:
-        for item in batch[:_LEAVES]:
-            if type(item) is not tensor:
-                break
-        else:
-            return None, batch[:_LEAVES]
-    names: list[str] = []
-    tensors: list[Any] = []
+def _failed(loader: Any) -> None:
+    """From here on nobody takes the copies of indices: there must be none."""
+    loader.__dict__.pop("_crashcart_drawn", None)
+    _hook.failed()
+
+
+def _values(batch: Any) -> Any:
+    """The values of a dictionary; anything else as the only one."""
+    if isinstance(batch, UserDict):  # such as transformers' BatchEncoding
+        batch = vars(batch).get("data")
+    return dict.values(batch) if isinstance(batch, dict) else (batch,)
+
+
+def _leaves(batch: Any) -> list[tuple[str, Any]]:
+    """The tensors of a batch by name, through plain containers; a few of them."""
+    leaves: list[tuple[str, Any]] = []
     waiting: list[tuple[str, Any]] = [("", batch)]
-    for _ in range(_LEAVES):
-        if not waiting:
+    for _ in range(2 * _LEAVES):
+        if not waiting or len(leaves) == _LEAVES:
             break
         name, item = waiting.pop(0)
-        if type(item) is tensor:
-            names.append(name or "batch")
-            tensors.append(item)
+        if type(item) is tracing.tensor:
+            leaves.append((name or "batch", item))
         else:
-            room = max(0, _LEAVES - len(waiting))
-            inner = [(name + "." + str(key)[:60] if name else str(key)[:60], value) for key, value in _members(item, room)]
-            waiting += inner
-    return names, tensors
+            room = max(0, 2 * _LEAVES - len(waiting))
+            waiting += [((name + "." if name else "") + str(key)[:60], value) for key, value in _members(item, room)]
+    return leaves
 
 
 def _members(container: Any, most: int) -> list[tuple[Any, Any]]:
     """Names and values of a plain container; nothing of what the program's own code would have to give."""
-    if isinstance(container, UserDict):  # such as transformers' BatchEncoding
+    if isinstance(container, UserDict):
         container = vars(container).get("data")
     if isinstance(container, dict):
         return list(islice(dict.items(container), most))
@@ -174,20 +230,30 @@ def _weigh() -> None:
         phases.last(_TRAIN, "gradients")
 
 
-def _ended(loader: Any) -> None:
-    """A loader that gave nothing at all is news."""
+def _not_given(loader: Any, error: BaseException) -> None:
+    """A loader that gave nothing at all is news; so is a batch that could not be made, with the samples that were to be in it."""
     try:
-        if getattr(loader, "_num_yielded", None) == 0:
+        if not isinstance(error, StopIteration):
+            drawn = loader.__dict__.get("_crashcart_drawn")
+            indices = inputs.plain_indices(next(drawn, None)) if drawn is not None else None
+            if isinstance(error, Exception) and indices is not None:
+                events.write("batch failed", batch=loader._num_yielded, indices=indices, type=type(error).__name__)
+        elif getattr(loader, "_num_yielded", None) == 0:
             evaluates = phases.now.lasting == _EVALUATE or not tracing.with_gradients()
             phases.told(_EVALUATE if evaluates else phases.TRAIN, "empty loader")
     except Exception:
-        _hook.failed()
+        _failed(loader)
 
 
-def _other_size(size: int, elements: int) -> None:
-    numbers = _here.numbers
-    seen.size, seen.elements = size, elements
-    seen.largest = max(seen.largest, size)
-    seen.most = max(seen.most, elements)
-    numbers[_SIZE], numbers[_ELEMENTS] = size, elements
-    numbers[_LARGEST], numbers[_MOST] = seen.largest, seen.most
+def _other_layout(batch: Any, key: int) -> None:
+    """The tensors of a batch are not those of the one before in number, size or type."""
+    leaves = _leaves(batch)
+    seen.key, seen.layout = key, inputs.Layout(leaves)
+    if leaves:
+        first = leaves[0][1]
+        size = first.size(0) if first.dim() else 1
+        elements = sum([leaf.numel() for _, leaf in leaves])
+        seen.largest, seen.most = max(seen.largest, size), max(seen.most, elements)
+        numbers = _here.numbers
+        numbers[_SIZE], numbers[_ELEMENTS] = size, elements
+        numbers[_LARGEST], numbers[_MOST] = seen.largest, seen.most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import page, patching, phases
+from . import page, patching, phases, settings
 
 _NAMES = (
     "barrier", "monitored_barrier", "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
@@ -20,6 +20,12 @@ def install(module: Any) -> None:
     def joined(args: Any, kwargs: Any, seconds: float) -> None:  # noqa: ARG001
         page.put("rank", module.get_rank())
         page.put("world_size", module.get_world_size())
+        given = dict(zip(("backend", "init_method", "timeout"), args), **kwargs)
+        limit = given.get("timeout")
+        if type(limit).__name__ == "timedelta":
+            given["timeout_seconds"] = limit.total_seconds()  # type: ignore[union-attr]
+        values = settings.plain({name: value for name, value in given.items() if name != "init_method"})
+        settings.tell("process group", dict(values, world_size=module.get_world_size()))
 
     patching.replace(module, "init_process_group", patching.within(phases.COLLECTIVE, joined))
 

@@ -1,4 +1,4 @@
-"""The batches that the loader gave last: looked into only after a loss that is no number, to tell bad data from a bad step.
+"""The batches that the loader gave last: looked into only when a loss is no number, or when an error ends the program.
 
 Only where the training is in host memory: from a GPU a loss comes too late. Batches are remembered by weak references to the
 memory of their tensors (a weak reference to a tensor makes `torch.utils.swap_tensors` refuse it), so that none lives longer than
@@ -10,9 +10,12 @@ the batch. The next batches are looked into as well: data that always holds NaN 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import events, page, tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BATCHES = 8
 _FIELDS = 8
@@ -20,19 +23,36 @@ _ELEMENTS = 1 << 23  # in one look
 _LOOKS = 20  # in one process
 _ROWS = 8
 _AFTER = 3
-_LAST = BATCHES - 1
-_NUMBERED = tuple(map(str, range(64)))
+_MOST_INDICES = 256
+_MOST_NODES = 20_000
+
+
+class Layout:
+    """How the tensors of a batch are laid out; the same for most batches, so it is worked out when something changes."""
+
+    __slots__ = ("fields", "is_whole")
+
+    def __init__(self, leaves: list[tuple[str, Any]]) -> None:
+        self.fields: list[Any] = []  # of each tensor its name, type and shape; none where it is not looked into
+        self.is_whole = True  # each tensor is all of its memory
+        for name, tensor in leaves:
+            looked_into = tensor.is_cpu and tensor.is_floating_point() and tensor.is_contiguous()
+            self.fields.append((name, tensor.dtype, tensor.shape) if looked_into else None)
+            if looked_into and tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size():
+                self.is_whole = False
 
 
 class _Last:
-    __slots__ = ("after", "batches", "looks", "next")
+    __slots__ = ("after", "batches", "looks", "newest", "next")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """As before the first batch."""
-        self.batches: list[Any] = [None] * BATCHES  # a ring: how many-th, fields by name with their memory
+        # A ring, filled by `batches`: how many-th of its epoch, indices of its samples, layout, memory, offsets where needed.
+        self.batches: list[Any] = [None] * BATCHES
+        self.newest: Any = (None, None)  # how many-th of its epoch, indices: also where the training is on a GPU
         self.after = self.looks = self.next = 0
 
 
@@ -41,69 +61,139 @@ page.after_fork.append(last.renew)
 ref = weakref.ref
 
 
-def remember(number: Any, names: Any, tensors: Any) -> None:
-    """A batch was handed out: the how many-th of its epoch, and its tensors (numbered where they have no names)."""
-    fields = []
-    for name, tensor in zip(names or _NUMBERED, tensors):
-        if tensor.is_cpu and tensor.is_floating_point() and tensor.is_contiguous():
-            fields.append((name, ref(tensor.untyped_storage()), tensor.dtype, tensor.storage_offset(), tensor.shape))
-    at = last.next
-    last.batches[at] = number, fields
-    last.next = at + 1 if at < _LAST else 0
-    if last.after:
-        compare(at)
-
-
-def compare(at: int) -> None:
+def compare(place: int) -> None:
     """A batch after a bad loss: whether it holds such values as well."""
     last.after -= 1
-    found = _look([last.batches[at]])
-    number, step = last.batches[at][0], int(page.here.numbers[page.STEPS])
-    events.write("inputs", batch=number, step=step, fields=found[1] if found else [])
+    events.write("inputs", step=int(page.here.numbers[page.STEPS]), **_Look().told([last.batches[place]]))
 
 
-def at_a_bad_loss() -> dict[str, object]:
-    """What to add to the event of a loss that is no number; the next batches are compared with it."""
+def at_a_bad_loss(loss: Any, batch: Any = None) -> dict[str, object]:
+    """What to add to the event of a loss that is no number: its batch and the weights; the next batches are compared with it.
+
+    Of a loss that came late from a device only its `batch` is told: the one that was handed out last is another.
+    """
+    if batch is not None:
+        return {"batch": batch[0], "indices": plain_indices(batch[1])}
     if tracing.watched() or tracing.profiled() or last.looks >= _LOOKS:
         return {}
     last.looks += 1
-    found = _look(last.batches[last.next :] + last.batches[: last.next])
-    if found is None:
+    look = _Look()
+    told = look.told(_newest_last())
+    if told:
+        last.after = _AFTER
+    return dict(told, **look.weights(loss))
+
+
+def at_the_end() -> dict[str, object]:
+    """What to add to the event of an error that ends the program."""
+    if tracing.torch is None or tracing.torch.cuda._initialized or tracing.watched() or tracing.profiled():
         return {}
-    last.after = _AFTER
-    return {"batch": found[0], "fields": found[1]}
+    return _Look().told(_newest_last())
 
 
-def _look(batches: list[Any]) -> tuple[Any, list[dict[str, object]]] | None:
-    """The oldest batch that is alive and has fields with values that are not finite; nothing where none has."""
-    torch = tracing.torch
-    left = _ELEMENTS
-    with torch._C.DisableTorchFunction(), torch.no_grad():
-        for number, fields in filter(None, batches):
-            found: list[dict[str, object]] = []
-            for name, reference, dtype, offset, shape in fields[:_FIELDS]:
-                storage = reference()
-                if storage is None or left <= 0 or not shape.numel():
-                    continue
-                tensor = torch.empty(0, dtype=dtype)
-                if storage.nbytes() < (offset + shape.numel()) * tensor.element_size():
-                    continue
-                count, samples = _bad(torch, tensor.set_(storage, offset, shape), left)
-                left -= tensor.numel()
-                if count:
-                    found.append(
-                        {"field": name, "shape": [int(size) for size in shape], "values": count, "samples": samples}
-                    )
-            if found:
-                return number, found
-    return None
+def _newest_last() -> list[Any]:
+    return last.batches[last.next :] + last.batches[: last.next]
 
 
-def _bad(torch: Any, tensor: Any, most: int) -> tuple[int, list[int]]:
-    """How many values are not finite, and in which samples, in the first so many elements."""
-    if not tensor.dim():
-        return int(not bool(torch.isfinite(tensor))), []
-    samples = min(tensor.size(0), max(1, most * tensor.size(0) // tensor.numel()))
-    bad = torch.isfinite(tensor[:samples]).logical_not_().reshape(samples, -1)
-    rows = bad.any(1).nonzero().flatten()[:_ROWS]
-    return int(bad.sum()), [int(row) for row in rows.tolist()]
+class _Look:
+    """One look into batches or weights, at so many elements in all."""
+
+    def __init__(self) -> None:
+        self.left = _ELEMENTS
+
+    def told(self, batches: list[Any]) -> dict[str, object]:
+        """The oldest batch that is alive and has fields with values that are not finite; where none has, the newest."""
+        newest: dict[str, object] = {}
+        torch = tracing.torch
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            for batch in filter(None, batches):
+                number, drawn, _layout = batch[:3]
+                looked, fields, largest = self._fields(torch, *batch[2:])
+                if looked or not newest:
+                    newest = {
+                        "batch": number,
+                        "indices": plain_indices(drawn),
+                        "looked": looked,
+                        "fields": [dict(field, indices=_drawn_for(field, drawn)) for field in fields],
+                        "largest": largest,
+                    }
+                if fields:
+                    break
+        return newest
+
+    def _fields(self, torch: Any, layout: Layout, memory: list[Any], offsets: Any) -> tuple[bool, list[Any], Any]:
+        """Whether any field could be looked into, those with values that are not finite, and the largest finite value."""
+        looked, found, largest = False, [], None
+        for place, field in enumerate(layout.fields[:_FIELDS]):
+            storage = memory[place]() if field is not None else None
+            if storage is None or self.left <= 0 or not field[2].numel():
+                continue
+            name, dtype, shape = field
+            tensor = torch.empty(0, dtype=dtype)
+            needed = shape.numel() * tensor.element_size()
+            if offsets is None and storage.nbytes() != needed:
+                continue
+            offset = offsets[place] if offsets is not None else 0
+            if storage.nbytes() < offset * tensor.element_size() + needed:
+                continue
+            looked = True
+            count, samples, high = self._bad(torch, tensor.set_(storage, offset, shape))
+            largest = high if largest is None else max(largest, high)
+            if count:
+                shown = [int(size) for size in shape] or [1]
+                found.append({"field": name, "shape": shown, "values": count, "samples": samples})
+        return looked, found, largest
+
+    def _bad(self, torch: Any, tensor: Any) -> tuple[int, list[int], float]:
+        """How many values are not finite, in which samples, and the largest of the others, in the elements that are left."""
+        tensor = tensor.reshape(1) if not tensor.dim() else tensor
+        samples = min(tensor.size(0), max(1, self.left * tensor.size(0) // tensor.numel()))
+        tensor = tensor[:samples].reshape(samples, -1)
+        self.left -= tensor.numel()
+        finite = torch.isfinite(tensor)
+        rows = (~finite).any(1).nonzero().flatten()[:_ROWS]
+        high = torch.where(finite, tensor, 0).abs().amax()
+        return int(tensor.numel() - int(finite.sum())), [int(row) for row in rows.tolist()], float(high)
+
+    def weights(self, loss: Any) -> dict[str, object]:
+        """Whether the weights that a loss was made of are finite, and the largest; nothing where they are not in host memory."""
+        torch = tracing.torch
+        kinds = (tracing.tensor, torch.nn.Parameter)
+        finite, largest = True, None
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            for tensor in _leaves_of(loss):
+                plain = type(tensor) in kinds and tensor.is_cpu and tensor.is_floating_point() and not tensor.is_sparse
+                if plain and tensor.numel() and self.left > 0:
+                    count, _, high = self._bad(torch, tensor.detach())
+                    finite = finite and not count
+                    largest = high if largest is None else max(largest, high)
+        return {} if largest is None else {"weights_finite": finite, "weights_largest": largest}
+
+
+def _leaves_of(loss: Any) -> Iterator[Any]:
+    """The tensors whose gradients a loss would give, from its graph; a bounded part of it."""
+    waiting = [loss.grad_fn]
+    seen = set(waiting)
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop()
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            yield leaf
+        for following, _ in getattr(node, "next_functions", ()):
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+
+
+def plain_indices(drawn: Any) -> Any:
+    """The indices that a sampler drew, where they are plain numbers or short names, and not too many."""
+    indices = list(drawn) if type(drawn) in (list, tuple) else [drawn]
+    plain = all(type(index) is int or (type(index) is str and len(index) < 200) for index in indices)
+    return indices if plain and len(indices) <= _MOST_INDICES else None
+
+
+def _drawn_for(field: dict[str, Any], drawn: Any) -> Any:
+    """The indices in the data set of the samples of a field that are not finite, where each row is a sample."""
+    if type(drawn) is not list or len(drawn) != field["shape"][0]:
+        return None
+    return plain_indices([drawn[row] for row in field["samples"]])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 
 from . import events, layout, our_frames, page, phases
+from .mistakes import Hook
 from .shapes import describe
 
 # Not from typing: it makes named tuples by `eval`, and CPython then forgets that an interrupt is to end it by SIGINT.
@@ -18,6 +20,7 @@ _CAUSE = 1000
 _FRAMES = 60
 _INNERMOST, _OF_THE_PROGRAM = 6, 6
 _NAMES = 40
+_look = Hook("last batch")
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<frozen")
 
 
@@ -40,11 +43,25 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
         hook=hook,
         phase=phase,
         step=int(page.here.numbers[page.STEPS]),
+        **_batch(thread),
     )
     if "OutOfMemoryError" in type(error).__name__ and "torch" in sys.modules:
         from . import memory
 
         memory.out_of_memory(phase)
+
+
+def _batch(thread: str) -> dict[str, object]:
+    """The batch that the training thread worked on, where it is in host memory: was it finite, of which samples was it made."""
+    inputs: Any = sys.modules.get(__name__.rpartition(".")[0] + ".inputs")
+    if inputs is None or thread or get_ident() != phases.now.thread:
+        return {}
+    try:
+        told: dict[str, object] = inputs.at_the_end()
+    except Exception:
+        _look.failed()
+        return {}
+    return told
 
 
 def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:

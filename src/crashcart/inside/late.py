@@ -31,11 +31,11 @@ _FORMATS: dict[str, tuple[Any, int, str, str, int]] = {
 
 
 class Later:
-    """A ring of copies under way; `take(value, step)` gets each when it has come."""
+    """A ring of copies under way; `take(value, step, batch)` gets each when it has come."""
 
     __slots__ = ("device", "dtype", "empty", "formats", "slots", "take", "under_way", "words", "written")
 
-    def __init__(self, take: Callable[[float, int], None]) -> None:
+    def __init__(self, take: Callable[[float, int, Any], None]) -> None:
         self.take = take
         self.renew()
 
@@ -43,14 +43,14 @@ class Later:
         """Start anew, as a forked child must; the memory of the ring stays where it is."""
         self.slots: list[Any] = []
         self.words: Any = None
-        self.under_way: list[tuple[int, int]] = []
+        self.under_way: list[tuple[int, int, Any]] = []
         self.written = self.empty = 0
         self.formats = ("", "", 0)
         self.dtype: Any = None
         self.device: Any = None
 
-    def put(self, tensor: Any, step: int) -> None:
-        """Start a copy; only for the training thread, not while a graph is captured, nor from another device, nor into a full ring."""
+    def put(self, tensor: Any, step: int, batch: Any = None) -> None:
+        """Start a copy of what belongs to a step and a batch; only for the training thread, not while a graph is captured, nor from another device, nor into a full ring."""
         torch = tracing.torch
         if get_ident() != phases.now.thread or torch.cuda.is_current_stream_capturing():
             return
@@ -66,18 +66,18 @@ class Later:
         self.words[slot] = self.empty
         value = tensor.detach()
         self.slots[slot].copy_(value if not value.dim() else value.reshape(()), non_blocking=True)
-        self.under_way.append((slot, step))
+        self.under_way.append((slot, step, batch))
 
     def collect(self) -> None:
         """Read what has arrived; touches nothing but host memory."""
         while self.under_way and get_ident() == phases.now.thread:
-            slot, step = self.under_way[0]
+            slot, step, batch = self.under_way[0]
             word = self.words[slot]
             if word == self.empty:
                 return
             del self.under_way[0]
             packed, unpacked, shift = self.formats
-            self.take(float(struct.unpack(unpacked, struct.pack(packed, word << shift))[0]), step)
+            self.take(float(struct.unpack(unpacked, struct.pack(packed, word << shift))[0]), step, batch)
 
     def _make(self, torch: Any, tensor: Any) -> bool:
         # Of the same type as what is copied: a conversion would take memory on the device.

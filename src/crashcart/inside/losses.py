@@ -11,7 +11,7 @@ _LOSS, _LOSS_STEP, _NONFINITE = page.at("loss"), page.at("loss_step"), page.at("
 _BACKWARDS = page.at("backwards")
 _TRAIN = phases.TRAIN
 _hook = Hook("Tensor.backward")
-_here, _now, _shown = page.here, phases.now, steps.shown
+_here, _now, _shown, _inputs = page.here, phases.now, steps.shown, inputs.last
 
 
 class _State:
@@ -25,8 +25,8 @@ class _State:
 state = _State()
 
 
-def take(value: float, step: int, now: bool = False) -> None:  # noqa: FBT001, FBT002
-    """A loss has come: into the page, and an event when it is no number."""
+def take(value: float, step: int, batch: Any = None, loss: Any = None) -> None:
+    """A loss has come: into the page, and an event when it is no number; `batch` is given for one that came late."""
     numbers = _here.numbers
     numbers[_LOSS] = value
     numbers[_LOSS_STEP] = step
@@ -36,8 +36,7 @@ def take(value: float, step: int, now: bool = False) -> None:  # noqa: FBT001, F
     numbers[_NONFINITE] += 1
     if not state.bad:  # told again after a finite one
         state.bad = True
-        # A loss that comes late from a device was not made of the batch that was handed out last.
-        events.write("nonfinite", step=step, what="loss", value=value, **(inputs.at_a_bad_loss() if now else {}))
+        events.write("nonfinite", step=step, what="loss", value=value, **inputs.at_a_bad_loss(loss, batch))
 
 
 later = late.Later(take)
@@ -108,6 +107,6 @@ def _read(loss: Any) -> None:
             numbers[_LOSS] = value
             numbers[_LOSS_STEP] = _shown.steps
         elif type(value) is not complex:
-            take(value, _shown.steps, True)
+            take(value, _shown.steps, None, loss)
     elif loss.is_cuda:
-        later.put(loss, _shown.steps)
+        later.put(loss, _shown.steps, _inputs.newest)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from . import events, late, losses, page, patching, steps, tracing
+from . import events, late, losses, page, patching, settings, steps, tracing
 from .mistakes import Hook
 
 _SCALE, _SKIPPED = page.at("scale"), page.at("skipped")
 _scales, _updates = Hook("GradScaler.scale"), Hook("GradScaler.update")
-
-
+_shown, _known = steps.shown, steps.known
 _EVERY = 8  # updates between two looks at the scale
 
 
 class _Last:
-    __slots__ = ("backoff", "exact", "scale", "updates")
+    __slots__ = ("backoff", "exact", "scale", "steps", "updates")
 
     def __init__(self) -> None:
+        self.steps = 0  # of the only optimizer, at the last update
         self.scale, self.backoff = 0.0, 0.5
         self.exact = False  # skipped steps were seen as such, and need not be told from the scale
         self.updates = 0
@@ -36,7 +36,7 @@ def install(module: Any) -> None:
             patching.replace(kind, "update", _updating)
 
 
-def take(scale: float, step: int) -> None:
+def take(scale: float, step: int, batch: Any = None) -> None:  # noqa: ARG001
     """A scale has come: one that is smaller than before means skipped steps."""
     before, _last.scale = _last.scale, scale
     numbers = page.here.numbers
@@ -67,6 +67,7 @@ def _scaling(original: Any) -> Any:
                 losses.state.scaled = id(result)
                 if not _last.scale:
                     _last.scale = getattr(self, "_init_scale", 0.0) or 0.0
+                    _tell_settings(self)
             except Exception:
                 _scales.failed()
         return result
@@ -74,11 +75,20 @@ def _scaling(original: Any) -> Any:
     return scale
 
 
+def _tell_settings(scaler: Any) -> None:
+    names = ("_init_scale", "_growth_factor", "_backoff_factor", "_growth_interval", "_enabled")
+    if not _last.updates:
+        settings.tell("GradScaler", settings.plain({name[1:]: vars(scaler).get(name) for name in names}))
+
+
 def _updating(original: Any) -> Any:
     def update(self: Any, *args: Any, **kwargs: Any) -> Any:
         if tracing.is_compiling() or not _updates.on:
             return original(self, *args, **kwargs)
-        skipped = _count_skipped(self)
+        count = _shown.steps
+        # Steps of the only optimizer since the last update: nothing was skipped, and nobody has to look further.
+        skipped = (count == _last.steps or len(_known) != 1) and _count_skipped(self)
+        _last.steps = count
         result = original(self, *args, **kwargs)
         try:
             if args or kwargs:  # a scale that the program sets says nothing about skipped steps
@@ -97,12 +107,15 @@ def _count_skipped(scaler: Any) -> bool:
     """Whether an optimizer of this update has not stepped: its gradients were not finite."""
     try:
         skipped = False
+        if len(_known) == 1:
+            for entry in _known.values():
+                entry.updated = _last.steps
         for key in getattr(scaler, "_per_optimizer_states", ()):  # one that is disabled has none
-            entry = steps.known.get(key)
-            if entry is not None:
-                if entry.steps == entry.updated:
+            known = _known.get(key)
+            if known is not None:
+                if known.steps == known.updated:
                     skipped = _last.exact = True
-                entry.updated = entry.steps
+                known.updated = known.steps
         if skipped:
             page.add("skipped")
     except Exception:

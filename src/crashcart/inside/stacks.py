@@ -2,6 +2,9 @@
 
 The file handle is moved to a high number. A program that closes all handles and opens its own files gets low numbers, so a late
 dump never lands in one of them.
+
+Trainers that put back "all" signal handlers when they are done (Lightning) put back the default for our signal too, since Python knows
+nothing of a handler that `faulthandler` has set. Then it is set again.
 """
 
 from __future__ import annotations
@@ -47,6 +50,37 @@ def register() -> None:
             faulthandler.enable(file=handle, all_threads=True)
             _keep_secret(faulthandler)
     page.put("signal", number)
+
+
+def install(module: Any) -> None:
+    """Answer the signal again after the program has set its default."""
+    original = module.signal
+    if hasattr(original, "_crashcart"):
+        return
+
+    def signal(signalnum: Any, handler: Any) -> Any:
+        result = original(signalnum, handler)
+        if type(handler) in (int, module.Handlers) and handler == 0 and _state["handle"] >= 0:  # SIG_DFL
+            _answer_again(signalnum)
+        return result
+
+    signal.__doc__, signal.__module__, signal.__qualname__ = original.__doc__, original.__module__, original.__qualname__
+    signal.__wrapped__ = original  # type: ignore[attr-defined]
+    vars(signal)["_crashcart"] = True
+    module.signal = signal
+
+
+def _answer_again(number: Any) -> None:
+    try:
+        import faulthandler
+
+        if str(int(number)) == os.environ.get(layout.SIGNAL):
+            faulthandler.unregister(int(number))
+            faulthandler.register(int(number), file=_state["handle"], all_threads=True, chain=False)
+    except Exception:
+        from .mistakes import ours
+
+        ours("signal")
 
 
 def _keep_secret(faulthandler: Any) -> None:

@@ -9,13 +9,14 @@ import time
 from _thread import get_ident
 from typing import Any
 
-from . import events, memory, page, patching, phases, tracing
+from . import events, memory, page, patching, phases, settings, tracing
 from .mistakes import Hook
 
 _PROGRESS, _STEPS = page.PROGRESS, page.STEPS
 _STEP_TIME, _RATE, _HIGHEST = page.at("step_time"), page.at("lr"), page.at("lr_highest")
 _TRAIN = phases.TRAIN
 _JUMP = 5.0
+_LOOKED_AT = 3  # the step after which gradients are looked for, once
 _made, _stepped = Hook("optimizer"), Hook("optimizer step")
 _monotonic = time.monotonic
 _here, _now = page.here, phases.now
@@ -88,6 +89,7 @@ def note(optimizer: Any) -> Known:
     kind = type(optimizer)
     name = kind.__module__ + "." + kind.__qualname__
     events.write("optimizer", **{"class": name, "groups": len(groups), "tensors": len(entry.owned), "parameters": count})
+    settings.tell("optimizer", dict(settings.plain(optimizer.defaults), **{"class": name}))
     return entry
 
 
@@ -107,6 +109,8 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
             if entry.when:
                 numbers[_STEP_TIME] = moment - entry.when
         entry.when = numbers[_PROGRESS] = moment
+        if count == _LOOKED_AT:
+            _look_at_gradients(optimizer)
         # A rate that a schedule changes every step is looked at in the first group; all of them when there is time.
         groups = optimizer.param_groups
         rate = groups[0].get("lr")
@@ -123,6 +127,27 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
             memory.look(moment)
     except Exception:
         _stepped.failed()
+
+
+def _look_at_gradients(optimizer: Any) -> None:
+    """Tell of an optimizer whose tensors are all frozen, or none of which has a gradient: its steps change nothing."""
+    if tracing.modes() or tracing.watched() or tracing.profiled():  # a program that sees every operation would see ours
+        return
+    kinds = (tracing.tensor, getattr(getattr(tracing.torch, "nn", None), "Parameter", None))
+    tensors = frozen = without = 0
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if type(parameter) not in kinds or not parameter.is_leaf:
+                return
+            tensors += 1
+            if not parameter.requires_grad:
+                frozen += 1
+            elif parameter.grad is None:
+                without += 1
+            else:
+                return
+    if tensors:
+        events.write("no gradients", step=_LOOKED_AT, tensors=tensors, frozen=frozen, without=without)
 
 
 def _new_rates(entry: Known, groups: Any) -> None:

@@ -78,9 +78,11 @@ class _Gathering:
                 logs += self._read_run(recorded, scripts)
         if given.look_around and not folders and logs:
             kernel = self._look_beside(logs, scripts, configs) or kernel if kernel is None else kernel
+        kernel, logs = self._without_kernel_log(kernel, logs)
         with our_errors("the log", self.case.could_not_look):
             self._read_logs(logs, progress)
         self._part("the job's command and config", lambda: self._read_job(scripts, configs))
+        self._part("recorded settings", self._read_settings)
         self._read_exit()
         self._part("kernel log", lambda: self._read_kernel(kernel))
         if not self.case.log.lines:
@@ -132,6 +134,17 @@ class _Gathering:
         kernels = [name for name in names if os.path.basename(name).startswith(("dmesg", "kern.log", "journal"))]
         return kernels[0] if len(kernels) == 1 and kernels[0] not in logs else None
 
+    def _without_kernel_log(self, kernel: str | None, logs: list[str]) -> tuple[str | None, list[str]]:
+        """A kernel log among the logs is one, whatever its name; where nothing else was given, it is read as it is."""
+        if len(logs) < 2 or self.recorded:  # noqa: PLR2004 - one log is what the user asks about
+            return kernel, logs
+        from crashcart.readers.kernel import looks_like_kernel_log
+
+        found = [path for path in logs if path != "-" and looks_like_kernel_log(path)]
+        if not found or len(found) == len(logs):
+            return kernel, logs
+        return kernel or found[0], [path for path in logs if path not in found]
+
     def _read_logs(self, logs: Sequence[str], progress: Callable[[int], None] | None) -> None:
         if not logs:
             return
@@ -145,6 +158,14 @@ class _Gathering:
             from crashcart.readers.recorded import without_other_stages
 
             self.case.log = without_other_stages(self.case.log, self.case.flight)
+
+    def _read_settings(self) -> None:
+        """What the running program said of its settings goes before what was read."""
+        from crashcart.readers.recorded_settings import merge_recorded, program_flags, recorded_facts
+
+        if self.case.flight is not None:
+            self.case.facts = merge_recorded(self.case.facts, recorded_facts(self.case.flight))
+            self.case.program_flags = program_flags(self.case.flight)
 
     def _read_job(self, scripts: Sequence[str], configs: list[str]) -> None:
         command = self.given.command or self.command

@@ -37,6 +37,8 @@ _LONGEST, _MOST, _DEEPEST = 8000, 400, 8
 _MOST_FACTS = 20_000
 _LARGEST = 1 << 53
 _BEYOND = 1e19
+_HUGE = 1e300
+_PAIR = 2
 _ENDLESS = frozenset({"limit", "high", "pids_limit", "loss"})
 _NAN = float("nan")
 
@@ -122,10 +124,26 @@ def _sound(name: str, value: Any, most: int, deepest: int) -> Any:  # noqa: ANN4
         return [one[:_LONGEST] for one in value[:most] if isinstance(one, str)] if isinstance(value, list) else None
     if name in _LISTS_OF_NUMBERS:
         return [one for one in value[:most] if finite(one) is not None] if isinstance(value, list) else None
+    if name == "settings":
+        return _settings(value, most)
     tables = name in _LISTS_OF_TABLES
     if (tables and not isinstance(value, list)) or (name in _TABLES and not isinstance(value, dict)):
         return None
     return _plain([one for one in value[:most] if isinstance(one, dict)] if tables else value, most, deepest)
+
+
+def _settings(value: Any, most: int) -> list[list[Any]] | None:  # noqa: ANN401 - data of any kind
+    """Pairs of a name and what the program had there: a rate of 1e30 is news, and no number that is calculated with."""
+    if not isinstance(value, list):
+        return None
+    pairs = [one for one in value[:most] if isinstance(one, list) and len(one) == _PAIR and isinstance(one[0], str)]
+    return [[name[:_LONGEST], setting] for name, setting in pairs if _is_setting(setting)]
+
+
+def _is_setting(value: object) -> bool:
+    if isinstance(value, str):
+        return len(value) <= _LONGEST
+    return value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and -_HUGE < value < _HUGE)
 
 
 def _plain(value: Any, most: int, deepest: int) -> Any:  # noqa: ANN401 - data of any kind

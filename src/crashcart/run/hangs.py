@@ -12,6 +12,7 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.collective_frames import waits_for_ranks
 from crashcart.flight import median
 
 if TYPE_CHECKING:
@@ -40,13 +41,6 @@ _LONG = frozenset({"evaluate", "sample", "checkpoint", "load", "compile"})
 _STEPS_KNOWN = 3
 _MOST_TOLD = 4
 
-# Code in which a rank waits for the others, whatever it is that they do.
-_COLLECTIVE = (
-    "distributed_c10d", "torch/distributed/", "nccl", "gloo", "_functional_collectives", "c10d", "accelerate/utils/operations",
-    "horovod", "deepspeed/comm",
-)  # fmt: skip
-_OWN_WORK = ("distributed/checkpoint/filesystem", "distributed/checkpoint/_fsspec", "distributed/elastic")
-_BACKWARD = ("_engine_run_backward", "synchronize", "_broadcast_coalesced", "barrier")
 _STANDARD = ("/lib/python3", "<frozen")
 _PACKAGES = ("site-packages", "dist-packages")
 
@@ -128,17 +122,8 @@ class Odd(NamedTuple):
 
 
 def waits_for_others(stack: Stack) -> bool:
-    """Whether a rank stands in a collective, or in a backward pass whose collectives it waits for.
-
-    The innermost frame decides: around a model that is sharded every frame has a collective's file above it.
-    """
-    inner = _inner(stack.frames)
-    if not inner:
-        return False
-    file = inner[0].file.lower()
-    if any(mark in file for mark in _COLLECTIVE):
-        return not any(mark in file for mark in _OWN_WORK)
-    return inner[0].function in _BACKWARD and "torch" in file
+    """Whether a rank stands in a collective, or in a backward pass whose collectives it waits for."""
+    return waits_for_ranks(stack.frames)
 
 
 def same_places(before: Sequence[Stack], after: Sequence[Stack]) -> bool:

@@ -147,6 +147,7 @@ def find_deadlock(
         return None  # a job that somebody has stopped waits for that person
     stuck = [wait for wait in of_ranks if wait.kind in {CLOSED, TRACKER}]
     others = len(of_ranks) > 1
+    stopped += [wait for wait in waits.values() if wait.kind == STOPPED and wait not in stopped]  # a helper of the ranks
     if stopped:
         return Deadlock(stopped[0].pid, STOPPED, "to be continued", "it was stopped (SIGSTOP), and others wait for it")
     if dead_ranks and any(wait.kind in {COLLECTIVE, SPINS} for wait in of_ranks):

@@ -73,7 +73,7 @@ def _resolver(case: Case) -> Callable[[Fix], Fix]:
         return lambda fix: fix
     from crashcart.patch import resolve
 
-    return lambda fix: resolve(fix, case.facts)
+    return lambda fix: resolve(fix, case.facts, case.program_flags)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -24,24 +24,42 @@ from crashcart.case import KernelEvent
 from crashcart.deadline import attempt, check, too_long
 from crashcart.decompression import DamagedDataError, decompressor_for, unpacked
 from crashcart.model import Evidence
+from crashcart.pattern import Pattern
 from crashcart.readers.kernel import lines as kernel_lines
 from crashcart.readers.kernel import oom as kernel_oom
 from crashcart.readers.kernel.boots import MARKS, Boots
 from crashcart.readers.kernel.clock import Stamped, read_line
 from crashcart.readers.kernel.place import place
 from crashcart.record import record
-from crashcart.regular_files import open_input
+from crashcart.regular_files import open_input, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["place", "read_kernel"]
+__all__ = ["looks_like_kernel_log", "place", "read_kernel"]
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 8192
 _HALF = 1000
 _SECONDS = 3.0
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
+
+
+_SNIFFED, _FEWEST, _MOSTLY = 1 << 16, 3, 0.7
+_OF_KERNEL = Pattern(
+    r"^(?:<\d{1,4}>)?\[\s{0,8}\d{1,10}\.\d{3,9}\]\s|^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} .{0,40}\]\s|^\S.{5,60}\bkernel: "
+)
+
+
+def looks_like_kernel_log(path: str) -> bool:
+    """Whether a file holds what the kernel says, by its first lines: most of them have its clock or its name."""
+    try:
+        start = read_start(path, _SNIFFED)
+    except OSError:
+        return False
+    lines = [line for line in start.decode("utf-8", "replace").splitlines()[:200] if line.strip()]
+    of_kernel = sum(_OF_KERNEL.search(line[:_LONGEST_LINE]) is not None for line in lines)
+    return len(lines) >= _FEWEST and of_kernel >= _MOSTLY * len(lines)
 
 
 @record
