@@ -42,13 +42,20 @@ def answer(folder: Path, buried: int, seed: int) -> list[str]:
     """The causes that `why` names for an incident's log, best first."""
     log = folder / "log.txt"
     if not buried:
-        return [finding.cause for finding in crashcart.why([str(log)]).findings]
+        return causes_of(str(log))
     from healthy_lines import bury
 
     with tempfile.NamedTemporaryFile(suffix=".txt") as file:
         file.write(bury(log.read_bytes(), buried, seed))
         file.flush()
-        return [finding.cause for finding in crashcart.why([file.name]).findings]
+        return causes_of(file.name)
+
+
+def causes_of(log: str) -> list[str]:
+    """The causes, best first; `none` where nothing is blamed."""
+    findings = crashcart.why([log]).findings
+    blamed = any(finding.role == "cause" or finding.cause.startswith(("slow/", "silent/")) for finding in findings)
+    return [*([] if blamed else ["none"]), *(finding.cause for finding in findings)]
 
 
 def report(rows: list[tuple[str, dict[str, object], list[str]]], *, quiet: bool) -> None:

@@ -16,6 +16,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from crashcart.account import Account, account_of
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deadline import Allowance, attempt, check, too_long
 from crashcart.deaths import first, stopped_first, whole
@@ -48,6 +49,7 @@ _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
 QUIET_FAMILIES = ("slow/", "numerics/", "silent/", "gpu-memory/leak", "host-memory/leak")
+SILENT = "silent/"
 UNKNOWN = "unknown/not-enough-evidence"
 ECHO = "distributed/peer-died"
 CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", "silent/masked-nan"})
@@ -56,8 +58,9 @@ CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", 
 def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
     """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
     asked = _Asked(case)
+    account = _in_time(case, "what happened", partial(account_of, case), Account())
     ending = _in_time(case, "how it ended", partial(ending_of, case), Ending())
-    weighed = _in_order([_Weighed(cause, signs) for cause, signs in asked.signs()], case.log.attempts)
+    weighed = _in_order([_Weighed(cause, signs, account) for cause, signs in asked.signs()], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
     ending = replace(ending, first_rank=_in_time(case, "the first rank", lambda: _first_rank(findings, ending, case), None))
     stages: tuple[StageReport, ...] = _in_time(case, "how each program ended", lambda: stage_reports(case, ending), ())
@@ -72,6 +75,7 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
         run=(case.flight.name or None) if case.flight is not None else None,
         says=case.flight.says if case.flight is not None else "",
         stages=stages,
+        story=account.events,
     )
 
 
@@ -85,9 +89,9 @@ def _in_time(case: Case, what: str, task: Callable[[], Result], otherwise: Resul
 class _Weighed:
     """A cause with its signs and its place in the order."""
 
-    __slots__ = ("cause", "fatal", "latest", "order", "score", "signs", "strength", "survived", "tier")
+    __slots__ = ("cause", "fatal", "is_elsewhere", "latest", "order", "score", "signs", "strength", "survived", "tier")
 
-    def __init__(self, cause: Cause, signs: list[Sign]) -> None:
+    def __init__(self, cause: Cause, signs: list[Sign], account: Account) -> None:
         self.cause = cause
         self.signs = sorted(signs, key=lambda sign: (-TIER[sign.strength], sign.order))
         self.strength: Strength = self.signs[0].strength
@@ -98,12 +102,13 @@ class _Weighed:
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         best = [sign for sign in supporting if sign.strength == self.strength]
+        self.is_elsewhere = not any(account.is_about(sign) for sign in best)
         self.order = min((sign.order for sign in best if sign.fatal or not self.fatal), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
 
-    def key(self) -> tuple[int, int, int, float]:
-        return (-self.tier, self.cause.breadth, self.order, -self.score)
+    def key(self) -> tuple[bool, int, int, int, float]:
+        return (self.is_elsewhere, -self.tier, self.cause.breadth, self.order, -self.score)
 
 
 def _in_order(weighed: list[_Weighed], attempts: list[int]) -> list[_Weighed]:
@@ -145,7 +150,14 @@ class _Asked:
         signs += self.stacks.get(cause.id, ())
         for part, ask in cause.parts.items():
             signs += self._ask(cause, part, ask)
+        if cause.id.startswith(SILENT) and self._raised_and_ended():
+            return [replace(sign, strength="weak", fatal=False) for sign in signs]  # it did not run on
         return [self._survived(cause, sign) for sign in signs]
+
+    def _raised_and_ended(self) -> bool:
+        """Whether an exception that nobody caught ended the run."""
+        log = self.case.log
+        return any(one.kind and one.top and not log.goes_on_after(one.line) for one in log.uncaught())
 
     def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
         try:
@@ -302,7 +314,7 @@ def _alike(first: _Weighed, weighed: list[_Weighed], case: Case, resolve: Callab
     for name in first.cause.alike:
         if name not in told:
             sign = Sign("weak", says, first.signs[0].evidence, fatal=False, order=first.order)
-            yield _finding(_Weighed(by_id[name], [sign]), case, resolve, first=False)
+            yield _finding(_Weighed(by_id[name], [sign], Account()), case, resolve, first=False)
 
 
 def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first: bool) -> Finding:

@@ -25,6 +25,7 @@ __all__ = [
     "Sign",
     "Span",
     "StageReport",
+    "StoryEvent",
     "Verdict",
 ]
 
@@ -201,6 +202,19 @@ class StageReport:
 
 
 @record(frozen=True)
+class StoryEvent:
+    """One thing that happened to a run: when, to whom, in one sentence. ``time`` is Unix time where a clock is known."""
+
+    kind: str
+    says: str
+    evidence: tuple[Evidence, ...] = ()
+    time: float | None = None
+    rank: int | None = None
+    step: int | None = None
+    abnormal: bool = False
+
+
+@record(frozen=True)
 class Diagnosis:
     """The whole answer of one verb about one subject."""
 
@@ -214,4 +228,5 @@ class Diagnosis:
     run: str | None = None
     says: str = ""  # the first line where nothing is blamed
     stages: tuple[StageReport, ...] = ()
+    story: tuple[StoryEvent, ...] = ()
     happens_now: bool = False  # the job is still there

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Event
     from crashcart.log import Raised
 
-__all__ = ["Spot", "in_words", "of_event", "of_raised", "place_sign", "words_of"]
+__all__ = ["Spot", "in_words", "is_own", "of_event", "of_raised", "own_place", "place_sign", "shortened", "words_of"]
 
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
@@ -54,10 +54,26 @@ def in_words(spots: Sequence[Spot]) -> str:
     """`train.py:42 in step (inside torch/nn/functional.py:3458 in cross_entropy)`; nothing where no frame is known."""
     if not spots:
         return ""
-    own = [spot for spot in spots if not any(part in spot.file for part in _LIBRARIES)]
+    own = [spot for spot in spots if is_own(spot.file)]
     last, inner = (own or spots)[-1], spots[-1]
     place = f"{last.file}:{last.line} in {last.function}"
     return place if last == inner else f"{place} (inside {_within(inner)})"
+
+
+def own_place(spots: Sequence[Spot], folder: str = "") -> str:
+    """The innermost line of the user's own files: `train.py:42 in step`; nothing where no frame is theirs."""
+    own = [spot for spot in spots if is_own(spot.file)]
+    return f"{shortened(own[-1].file, folder)}:{own[-1].line} in {own[-1].function}" if own else ""
+
+
+def shortened(path: str, folder: str) -> str:
+    """A path below a folder, without the folder."""
+    return path[len(folder) + 1 :] if folder and path.startswith(f"{folder.rstrip('/')}/") else path
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is the user's: not a library's, and Python that can be edited."""
+    return file.endswith((".py", ".ipynb")) and not any(part in file for part in _LIBRARIES)
 
 
 def words_of(event: Event) -> str:

@@ -14,7 +14,7 @@ from crashcart.cause import causes
 from crashcart.report.pages import markdown
 
 ROOT = Path(__file__).parents[2]
-TAXONOMY = 71
+TAXONOMY = 73
 HEADINGS = ("What happens: ", "Why: ", "How it shows: ", "What to do: ")
 
 

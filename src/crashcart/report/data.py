@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import format_time
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix
+    from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, StoryEvent
 
 __all__ = ["SCHEMA", "json_text", "plain"]
 
@@ -54,6 +56,7 @@ def plain(diagnosis: Diagnosis) -> dict[str, Any]:
             }
             for one in diagnosis.stages
         ],
+        "story": [_story_event(event) for event in diagnosis.story],
         "findings": [_finding(finding) for finding in diagnosis.findings],
         "ruled_out": [{"cause": one.cause, "evidence": _evidence(one.evidence)} for one in diagnosis.ruled_out],
         "not_looked": [{"what": one.what, "why": one.why, "how": one.how} for one in diagnosis.not_looked],
@@ -69,6 +72,16 @@ def _ending(ending: Ending) -> dict[str, Any]:
         "optimizer_steps": ending.optimizer_steps,
         "phase": ending.phase,
         "first_rank": ending.first_rank,
+    }
+
+
+def _story_event(event: StoryEvent) -> dict[str, Any]:
+    return {
+        "time": format_time(event.time, "%Y-%m-%dT%H:%M:%SZ") if event.time is not None else None,
+        "rank": event.rank,
+        "step": event.step,
+        "says": event.says,
+        "evidence": _evidence(event.evidence),
     }
 
 

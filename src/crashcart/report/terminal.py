@@ -12,6 +12,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from crashcart.escapes import one_line, plain, unfiltered
+from crashcart.flight import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -38,6 +39,7 @@ _RELATIVE = {"half": "half of what it is", "quarter": "a quarter of what it is",
 _MOST_EVIDENCE = 5
 _MOST_OTHERS = 4
 _MOST_STAGES = 8
+_MOST_STORY = 6
 _SAFETY = {
     "exact": "the same training to the bit",
     "same-recipe": "same hyper-parameters, another random order",
@@ -80,6 +82,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         if _by_hand(main, diagnosis.ending):
             return
     yield from _stages(diagnosis)
+    yield from _story(diagnosis)
     if main is not None:
         yield from _body(main)
     unsettled = main is not None and main.cause.startswith("unknown/")
@@ -102,6 +105,19 @@ def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         mark = "> " if stage.decided else "  "
         name = f"{stage.program} {stage.arguments}".strip()
         yield "dim", wrapped(f"{name} ({stage.role}{ranks}): {_briefly(stage.ending)}", mark)
+
+
+def _story(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """What happened, in order; the first abnormal event is marked."""
+    if not any(event.abnormal for event in diagnosis.story):
+        return
+    yield from section("What happened")
+    is_first = True
+    for event in diagnosis.story[:_MOST_STORY]:
+        mark = "> " if event.abnormal and is_first else "  "
+        is_first = is_first and not event.abnormal
+        when = f"{clock(event.time)} " if event.time is not None else ""
+        yield "", wrapped(f"{when}{_sentence(event.says)}", mark)
 
 
 def _briefly(ending: Ending) -> str:

@@ -23,6 +23,7 @@ from crashcart.causes._joined import edits_of, names_of, number_of, setting
 from crashcart.causes._loaders import loaders
 from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
 from crashcart.causes.config._sizes import batch_sizes, drawn_images, repaired
+from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_int
@@ -103,6 +104,18 @@ def in_log(case: Case) -> Iterator[Sign]:
                 (evidence(raised.line),),
                 order=raised.line.order,
             )
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A sampler that drew a batch of no samples at all, at which the program died."""
+    leader = first(case)
+    if leader is None or leader.raised is None or case.flight is None:
+        return
+    for event in case.flight.of_kind("batch failed"):
+        if event.pid == leader.process.pid and event.details.get("indices") == [] and event.time <= leader.time + 1:
+            says = f"the sampler of {leader.process.name} drew batch {event.details.get('batch')} without a sample, and it could not be made"
+            yield Sign("decisive", says, (event.evidence, leader.evidence), order=order(case))
+            return
 
 
 def in_config(case: Case) -> Iterator[Sign]:

@@ -80,6 +80,7 @@ phrases = (
          fatal=False),
 )  # fmt: skip
 FINGERPRINT = r"\[Rank (\d{1,20})\].{0,200}SequenceNumber=(\d{1,20}), OpType=(\w{1,60})"
+OPERATION = r"\[(?P<rank>\d{1,6})\] NCCL INFO (?P<operation>\w{1,40}): opCount (?P<number>[0-9a-fA-F]{1,16}) .{0,200}\[nranks=(?P<size>\d{1,6})\]"
 BAR = r"(?<!\d)(\d{1,20})/(\d{1,20}) ?\["
 AT_END = 40
 stacks = (
@@ -94,6 +95,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Watchdogs, fingerprints and progress bars of several ranks, laid side by side."""
     yield from signs(case, "desync")
     yield from _fingerprints(case)
+    yield from _counted_operations(case)
     yield from _uneven(case)
 
 
@@ -107,6 +109,21 @@ def _fingerprints(case: Case) -> Iterator[Sign]:
         ahead, behind = max(last.values(), key=_number), min(last.values(), key=_number)
         says = f"one rank is at collective {ahead[0]}, another at {behind[0]}"
         yield Sign("strong", says, (evidence(ahead[1]), evidence(behind[1])), order=behind[1].order)
+
+
+def _counted_operations(case: Case) -> Iterator[Sign]:
+    """NCCL's own trace: under the same number two ranks of a communicator call different operations, or other sizes of one."""
+    seen: dict[tuple[str, str], tuple[str, str, Line]] = {}
+    for line in case.log.index.saying(("opcount",)):
+        match = compiled(OPERATION).search(line.text)
+        if match is None:
+            continue
+        rank, operation, number, size = match["rank"], match["operation"], match["number"], match["size"]
+        other = seen.setdefault((number, size), (rank, operation, line))
+        if other[0] != rank and other[1] != operation:
+            says = f"at operation {number} rank {other[0]} calls {other[1]}, and rank {rank} calls {operation}"
+            yield Sign("decisive", says, (evidence(other[2]), evidence(line)), order=other[2].order)
+            return
 
 
 def _number(item: tuple[int, Line]) -> int:

@@ -24,15 +24,18 @@ from crashcart.causes._joined import edits_of, launched_with, ranks, setting, si
 from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
-from crashcart.deaths import order
+from crashcart.deaths import first, order
+from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.model import Edit, Evidence, Experiment, Fix, Sign
 from crashcart.numbers import to_int
+from crashcart.places import of_event, own_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Flight, Process
 
 title = "A collective timed out while one rank was busy alone"
 piece = "load_once"
@@ -71,6 +74,7 @@ phrases = (
 )  # fmt: skip
 
 
+WATCHED = 10.0  # seconds
 MEGABYTE = 1_000_000
 LITTLE = 200 * MEGABYTE
 SHORTEST = 600
@@ -176,12 +180,45 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     found = stall(case)
     if found is not None and found.cause == "distributed/slow-rank":
         yield Sign(found.strength, found.says, found.evidence, order=order(case))
+    yield from _gave_up_on(case)
     absent = missing(case)
     if found is None and absent is not None:
         ranks, waited = absent
         who = ", ".join(map(str, ranks))
         says = f"rank {who} never came to collective {waited.sequence} ({waited.operation}), in which the others wait"
         yield Sign("strong", says, (entered(waited),), order=order(case))
+
+
+def _gave_up_on(case: Case) -> Iterator[Sign]:
+    """A rank that waited until its time-out while another one, which had come no further, was at other work."""
+    leader, flight = first(case), case.flight
+    if flight is None or leader is None or leader.raised is None or not leader.gave_up:
+        return
+    for other in flight.ranks:
+        alive = other.pid != leader.process.pid and (other.ended is None or other.ended >= leader.time)
+        if not alive or other.phase == "collective" or _is_ahead(other, leader.process):
+            continue
+        place = own_place(of_event(leader.raised))
+        used = _processor_seconds(flight, other.pid, leader.time)
+        busy = f", using the processor for {used:.0f} of the last {WATCHED:.0f} s" if used is not None else ""
+        says = (
+            f"{leader.process.name} waited{f' at {place}' if place else ''} until its time-out while {other.name} was at work "
+            f"of its own (phase '{other.phase}'{busy})"
+        )
+        quote = f"{other.name}: phase '{other.phase}', {other.page.get('steps', 0.0):.0f} optimizer steps{busy}"
+        seen = Evidence("recorder", quote, f"recorder {clock(leader.time)}", other.rank, clock(leader.time))
+        yield Sign("decisive", says, (leader.evidence, seen), order=order(case))
+        return
+
+
+def _is_ahead(other: Process, waiting: Process) -> bool:
+    return any(other.page.get(name, 0.0) > waiting.page.get(name, 0.0) for name in ("backwards", "steps"))
+
+
+def _processor_seconds(flight: Flight, pid: int, until: float) -> float | None:
+    """The processor time that a process used shortly before a moment."""
+    used = [value for time, value in flight.series("process", "cpu", pid) if until - WATCHED <= time <= until + 1]
+    return used[-1] - used[0] if len(used) > 1 else None
 
 
 APART = Fix(

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
 from crashcart.causes.hang._outside import from_outside
+from crashcart.collective_frames import waits_for_ranks
 from crashcart.deaths import finished, hung
 from crashcart.flight import clock, threads_of, took
 from crashcart.model import Evidence
+from crashcart.places import of_event, own_place
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
@@ -34,10 +36,7 @@ QUEUE = r"^(?:_try_get_data|_get_data|_next_data|_shutdown_workers|_try_put_inde
 IDLE_WORKER = r"multiprocessing/(?:queues|connection)\.py$"
 AT_EXIT = r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|_run_finalizers|_finalize_join)$"
 ENDS = r"^(?:destroy_process_group|_exit_barrier)$"
-COLLECTIVE = (
-    r"distributed_c10d|torch/distributed/(?!elastic|checkpoint/filesystem)|_functional_collectives|horovod|deepspeed/comm"
-)
-BACKWARD = r"^(?:_engine_run_backward|synchronize|_broadcast_coalesced)$"
+THREAD_WAIT = r"/(?:threading|queue|selectors|subprocess)\.py$|/concurrent/futures/|/multiprocessing/|/asyncio/"
 LOCKS = r"file_baton|/filelock/|portalocker|fasteners|lockfile|/fcntl|cpp_extension|_inductor/(?:codecache|async_compile)|triton/runtime"
 LOCK_LINE = r"\b(?:flock|lockf|acquire|FileLock|baton)\b|\.lock\b|fsync\(|\bopen\("
 FILE_CALLS = frozenset({"flock", "fcntl", "fsync", "fdatasync", "open", "stat", "read", "write", "readv"})
@@ -132,6 +131,9 @@ class _Told:
                 f"in {frame.function} of the tracker ({_short(frame)})" if frame is not None else "in a call of the tracker"
             )
             return self._found("tracker/blocked", f"{self._who} has stood {where} for {self._long}", "decisive", odd)
+        dead = self._dead_partner(odd, others)
+        if dead is not None:
+            return dead
         ends = _frame(odd.frames, r"(?:threading|util|atexit|thread|process)\.py$", AT_EXIT)
         if ends is not None or phase == "exit":
             return self._at_exit(odd, others, ends)
@@ -186,38 +188,51 @@ class _Told:
             return self._found("hang/lock-or-io", says, "decisive" if compiled(LOCK_LINE).search(line) else "strong", odd)
         return None
 
-    def _proven(self, odd: Stood) -> Stall:
-        """A wait of which the supervisor has shown that nothing is left that could end it."""
-        others = [one for one in self.waiting if one.pid != odd.pid]
-        says = f"{self._who} has waited {self._long} for {self.details['waits']} at {self._where}"
-        died = [
+    def _dead_partner(self, odd: Stood, others: list[Stood]) -> Stall | None:
+        """A thread or child process that died before, where the main thread waits for one: in a queue, a join, a future, a pipe."""
+        if self.details.get("works") or not odd.frames or not compiled(THREAD_WAIT).search(odd.frames[0].file):
+            return None
+        at_loader = _frame(odd.frames, LOADER, r".") is not None
+        threads = [
             event
             for event in self.flight.of_kind("exception")
             if event.pid == odd.pid
             and event.details.get("thread") not in {None, "MainThread"}
             and event.time <= self.event.time
+            and (not at_loader or "pin_memory" in str(event.details.get("thread")))
         ]
-        killed = [event for event in self._killed_children(odd.pid) if event.time <= self.event.time]
-        if died:
-            says += f"; its thread {died[-1].details.get('thread')} had died of {died[-1].details.get('type')}"
-        elif killed:
-            says += (
-                f"; its child process {killed[-1].details.get('pid')} had been ended by {killed[-1].details.get('signal')}"
-            )
+        children = [event for event in self._fallen_children(odd.pid) if event.time <= self.event.time and not at_loader]
+        if not threads and not children:
+            return None
+        if threads:
+            dead = threads[0]
+            place = own_place(of_event(dead))
+            who = f"its thread {dead.details.get('thread')} had died of {dead.details.get('type')}"
+            who += f" at {place}" if place else ""
         else:
-            says += f"; {self.details['proof']}"
+            dead = children[0]
+            how = dead.details.get("signal") or f"exit code {dead.details.get('code')}"
+            who = f"its child process {dead.details.get('pid')} had ended by {how}"
+        says = f"{self._who} has waited {self._long} at {self._where}; {who}"
         says += f", and {_wait(others)} for it in a collective" if others else ""
-        found = self._found("hang/lock-or-io", says, "decisive", odd, *others[:1])
-        return replace(found, evidence=(*found.evidence, *(event.evidence for event in (died or killed)[-1:])))
+        found = self._found("hang/dead-thread", says, "decisive", odd, *others[:1])
+        return replace(found, evidence=(dead.evidence, *found.evidence))
 
-    def _killed_children(self, pid: int) -> list[Event]:
-        """The ends by a signal of processes that this one had started, and that nobody had asked to end."""
-        children = {one.pid for one in self.flight.processes.values() if one.parent == pid}
+    def _proven(self, odd: Stood) -> Stall:
+        """A wait of which the supervisor has shown that nothing is left that could end it."""
+        others = [one for one in self.waiting if one.pid != odd.pid]
+        says = f"{self._who} has waited {self._long} for {self.details['waits']} at {self._where}; {self.details['proof']}"
+        says += f", and {_wait(others)} for it in a collective" if others else ""
+        return self._found("hang/lock-or-io", says, "decisive", odd, *others[:1])
+
+    def _fallen_children(self, pid: int) -> list[Event]:
+        """The bad ends of processes that this one had started, and that nobody had asked to end."""
+        children = {one.pid for one in self.flight.processes.values() if one.parent == pid and one.role != "loader worker"}
         return [
             event
             for event in self.flight.of_kind("gone")
             if event.details.get("pid") in children
-            and event.details.get("signal") not in {None, "SIGTERM", "SIGINT", "SIGHUP"}
+            and (event.details.get("code") or event.details.get("signal") not in {None, "SIGTERM", "SIGINT", "SIGHUP"})
         ]
 
     def _own_work(self, odd: Stood, others: list[Stood]) -> Stall | None:
@@ -305,9 +320,7 @@ class _Told:
 def in_collective(stood: Stood) -> bool:
     """Whether a rank waits for the others: the innermost frame that is not Python's own decides."""
     inner = next((one for one in stood.frames if not compiled(STANDARD).search(one.file)), None)
-    if inner is None or compiled(ENDS).search(inner.function):
-        return inner is not None
-    return bool(compiled(COLLECTIVE).search(inner.file) or compiled(BACKWARD).search(inner.function))
+    return waits_for_ranks(stood.frames) or (inner is not None and compiled(ENDS).search(inner.function) is not None)
 
 
 def own_frame(frames: tuple[Frame, ...]) -> Frame | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Frame, Raised
+    from crashcart.model import Strength
 
 title = "The data loader stands still"
 alike = ("hang/lock-or-io", "outside/user")
@@ -74,14 +75,6 @@ stacks = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A stack without an error that waits for the loader's queue, a worker that stands in its data set, dead children."""
-    last = case.log.stops
-    if last is not None and (case.exit is None or case.exit.code != 0):
-        yield Sign(
-            "weak",
-            "the log simply stops: a program that waits for its loader writes nothing",
-            (evidence(last),),
-            order=last.order,
-        )
     for raised in standing(case):
         if in_tracker(raised):
             continue
@@ -94,7 +87,8 @@ def in_log(case: Case) -> Iterator[Sign]:
             says = f"the program stood in {frame.function}, waiting for a batch or a worker" + (
                 ", though steps ran just before" if busy else ""
             )
-            yield Sign("strong" if busy else "decisive", says, (evidence(raised.line),), order=raised.line.order)
+            strength: Strength = "weak" if raised.cut and case.log.deaths else "strong" if busy or raised.cut else "decisive"
+            yield Sign(strength, says, (evidence(raised.line),), order=raised.line.order)
         elif dumped(case, raised) and _sleeps(raised):
             says = "a debugger found the program asleep in a queue or a condition"
             yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)

@@ -21,6 +21,7 @@ SCARCE = 0.05  # of the machine's memory that is still available
 NEAR = 6.0  # seconds before a death
 BINS = 6
 EACH = 2
+FEW = 6
 GROWTH = 1.3
 NEARLY = 0.95
 NOTICEABLE = 64 << 20
@@ -90,15 +91,23 @@ def ample(case: Case, time: float) -> bool:
 def climb(series: list[tuple[float, float]], growth: float = GROWTH) -> tuple[float, float] | None:
     """First and last floor of a number that rose through all of its time; a start that levels off is none."""
     size = len(series) // BINS
-    if size < EACH:
-        return None
     values = [value for _, value in series]
+    if size < EACH:
+        return _short_climb(values, growth)
     floors = [min(values[place * size : (place + 1) * size]) for place in range(BINS)]
     rises = sum(later > earlier for earlier, later in itertools.pairwise(floors))
     half = (floors[0] + floors[-1]) / 2
     even = floors[BINS // 2 - 1] < half + 0.25 * (floors[-1] - floors[0])
     steady = rises >= BINS - 2 and even and floors[-1] > growth * floors[0] > 0
     return (floors[0], floors[-1]) if steady else None
+
+
+def _short_climb(values: list[float], growth: float) -> tuple[float, float] | None:
+    """The same where there are few looks: each one must be higher than the one before, and the rise must not slow down much."""
+    if len(values) < FEW or any(later <= earlier for earlier, later in itertools.pairwise(values)):
+        return None
+    even = values[len(values) // 2] < values[0] + 0.75 * (values[-1] - values[0])
+    return (values[0], values[-1]) if even and values[-1] > growth * values[0] > 0 else None
 
 
 def ended_by_memory(case: Case, death: Death) -> bool:
@@ -113,10 +122,10 @@ def climbed(case: Case, death: Death) -> Evidence | None:
     if case.flight is None:
         return None
     rank, at = death.process.rank, clock(death.time)
-    ranks = [one.pid for one in case.flight.ranks if one.rank == rank and one.born <= death.time]
+    trainer = _trainer_of(case, death)
     family = [one for one in case.flight.processes.values() if one.rank == rank and one.role != "launcher"]
     for process in sorted(family, key=lambda one: one.pid != death.process.pid):
-        series = while_training(case, ranks[-1], case.flight.series("process", "rss", process.pid)) if ranks else []
+        series = while_training(case, trainer, case.flight.series("process", "rss", process.pid)) if trainer else []
         rose = climb(series)
         if rose is not None:
             grew = f"{process.name} grew from {gib(rose[0])} to {gib(rose[1])} in {took(series[-1][0] - series[0][0])}"
@@ -128,7 +137,8 @@ def grown(case: Case, death: Death) -> Evidence | None:
     """How far a process had grown since its first step, where it ended at its largest."""
     if case.flight is None:
         return None
-    sizes = while_training(case, death.process.pid, case.flight.series("process", "rss", death.process.pid))
+    trainer = _trainer_of(case, death)
+    sizes = while_training(case, trainer, case.flight.series("process", "rss", death.process.pid)) if trainer else []
     values = [size for _, size in sizes if size > 0]
     if len(values) < EACH or values[-1] < NEARLY * max(values):
         return None
@@ -139,11 +149,18 @@ def grown(case: Case, death: Death) -> Evidence | None:
     return Evidence("recorder", quote, f"recorder {clock(death.time)}", death.process.rank, clock(death.time))
 
 
+def _trainer_of(case: Case, death: Death) -> int | None:
+    """The rank to which a process belonged: a loader worker makes no steps of its own."""
+    ranks = case.flight.ranks if case.flight is not None else []
+    own = [one.pid for one in ranks if one.rank == death.process.rank and one.born <= death.time]
+    return own[-1] if own else None
+
+
 def guard_of(case: Case) -> str:
     """The program that stands around the one in question and may have killed it; nothing where there is none."""
     flight = case.flight
     stage = flight.stage if flight is not None else None
-    wrappers = stage.wrappers if stage is not None and stage.head in stage.mains else []  # else it stands around a launcher
+    wrappers = stage.wrappers if stage is not None else []
     commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
     return next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
 

@@ -24,8 +24,8 @@ from crashcart.cause import compiled, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import caches, grown, indexes
 from crashcart.causes.host_memory._kills import ends
-from crashcart.causes.host_memory._recorded import climbed, ended_by_memory
-from crashcart.deaths import first, order
+from crashcart.causes.host_memory._recorded import climbed, ended_by_memory, guard_of
+from crashcart.deaths import by_us, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_float
@@ -150,11 +150,20 @@ def _while_training(case: Case, first: Line, last: Line) -> bool:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """A process whose memory climbed through the training until memory ended it."""
+    """A process whose memory climbed through the training until memory ended it, or until somebody killed it."""
     leader = first(case)
-    rose = climbed(case, leader) if leader is not None and ended_by_memory(case, leader) else None
-    if leader is not None and rose is not None:
-        yield Sign("decisive", rose.quote, (rose, leader.evidence), order=order(case))
+    if leader is None or by_us(case, leader.time):
+        return
+    by_memory = ended_by_memory(case, leader)
+    rose = climbed(case, leader) if by_memory or leader.signal == "SIGKILL" else None
+    if rose is None:
+        return
+    guard = guard_of(case)
+    says = rose.quote
+    if not by_memory:
+        who = f"{guard}, which ran around it, may have a limit for it" if guard else "the kernel killed nobody for memory"
+        says += f", and then was killed by SIGKILL ({who})"
+    yield Sign("decisive" if by_memory or guard else "strong", says, (rose, leader.evidence), order=order(case))
 
 
 def in_code(case: Case) -> Iterator[Sign]:

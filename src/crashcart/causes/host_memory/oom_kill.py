@@ -92,11 +92,6 @@ _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyt
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A kill that nothing explains, a refused allocation, or a kernel's report pasted into the log."""
-    last = case.log.stops
-    if last is not None:
-        yield Sign(
-            "weak", "the log simply stops: a process that is killed writes nothing", (evidence(last),), order=last.order
-        )
     for end in kills(case):
         yield Sign("strong", f"{end.says}; the kernel log would settle it", (evidence(end.line),), order=end.line.order)
     for end in refused(case):
@@ -166,7 +161,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 
 def _ended_otherwise(case: Case, leader: Death | None) -> str:
-    """How a recorded run ended, where that was not by a kill and is known; else nothing."""
+    """How a run ended, where that was not by a kill and is known, from a recording or a log; else nothing."""
+    if case.flight is None:
+        ended = [one for one in case.log.uncaught() if one.kind and one.top and one.kind not in ECHOES]
+        by_kill = any(death.signal == "SIGKILL" for death in case.log.deaths)
+        return f"it raised {ended[0].kind}" if ended and not by_kill and not case.log.memory else ""
     if finished(case) or hung(case):
         return "it hung" if hung(case) else "it reached its end"
     if leader is None or leader.signal == "SIGKILL" or not (leader.raised or leader.signal or leader.code):

@@ -12,12 +12,13 @@ from crashcart.record import record
 
 if TYPE_CHECKING:
     from crashcart.case import Case
+    from crashcart.deaths import Death
     from crashcart.flight import Event, Flight, Process
 
 STEADY = 2.0  # times the usual loss that is no growth
 AFTER = 3  # batches that are compared with the bad one
 FEWEST = 3  # losses that make a usual one
-NOT_A_NUMBER = Pattern(r"nan|inf|finite|diverge")
+NOT_A_NUMBER = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 
 
 @record(frozen=True)
@@ -65,14 +66,33 @@ def brought_in(case: Case, found: list[Broken]) -> str | None:
     return "; ".join(fields.values()) or None
 
 
+def held_by_last_batch(case: Case) -> tuple[Death, str] | None:
+    """The first death, where it speaks of NaN and its batch held values that are not finite; with those values in words."""
+    leader = first(case)
+    if leader is None or leader.raised is None or not leader.says(NOT_A_NUMBER):
+        return None
+    held = "; ".join(_fields(leader.raised).values())
+    return (leader, held) if held else None
+
+
+def had_finite_inputs(event: Event) -> bool:
+    """Whether the batch of a bad loss was looked into and was finite."""
+    return event.details.get("looked") is True and not event.details.get("fields")
+
+
 def _fields(event: Event) -> dict[str, str]:
     """Fields of a batch with values that are not finite, in words."""
     told: dict[str, str] = {}
     for one in event.details.get("fields") or ():
         name, count, samples = str(one.get("field")), one.get("values"), one.get("samples") or []
-        where = f" in sample {', '.join(str(row) for row in samples)}" if samples else ""
+        indices = one.get("indices") or []
+        rows = ", ".join(str(row) for row in samples)
+        where = f" in row {rows}" if samples else ""
+        if indices:
+            where = f" in sample {', '.join(str(index) for index in indices)} of the data set (row {rows}"
+        closing = " of its epoch)" if indices else " of its epoch"
         values = "1 value" if count == 1 else f"{count} values"
-        told[name] = f"{values} of field '{name}'{where} of batch {event.details.get('batch')} of its epoch not finite"
+        told[name] = f"{values} of field '{name}'{where} of batch {event.details.get('batch')}{closing} not finite"
     return told
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
 from crashcart.causes.data._tables import fits
-from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, other_death
+from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, held_by_last_batch, other_death
 from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -100,6 +100,11 @@ def _in_evaluation(case: Case) -> Iterator[Sign]:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """What the batch of the first bad loss held; one rank whose loss was no number while the others, with the same weights, had one; or a loss that comes and goes."""
+    at_death = held_by_last_batch(case)
+    if at_death is not None:
+        leader, values = at_death
+        says = f"{leader.process.name} stopped at a value that is not finite, and its batch held such values: {values}"
+        yield Sign("decisive", says, (leader.evidence,), order=order(case))
     found = broken_losses(case)
     held = brought_in(case, found)
     if held is not None:

@@ -22,9 +22,10 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, other_death
+from crashcart.causes.numerics._recorded import NOT_A_NUMBER as SAYS_NOT_FINITE
+from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, held_by_last_batch, other_death
 from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
-from crashcart.deaths import order
+from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
@@ -38,6 +39,7 @@ piece = "StepGuard"
 lasting = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
+HUGE_LOSS = 1e8
 SMALLEST_FAIRSEQ = 0.01
 MANY_SKIPPED = 10
 ROW = r"^\s*\d+/\d+\s+[\d.]+G\s+\S+"  # epoch, memory, losses: the table of the YOLO family
@@ -190,7 +192,23 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         one = found[0]
         says = f"the loss of {one.process.name} was no number at step {one.step}, and came back"
         yield Sign("weak", says, (one.event.evidence,), fatal=False, order=order(case))
+    yield from _exploded(case)
     yield from _scale(case)
+
+
+def _exploded(case: Case) -> Iterator[Sign]:
+    """A death that speaks of NaN after a loss that had grown beyond all measure."""
+    leader = first(case)
+    if leader is None or leader.raised is None or not leader.says(SAYS_NOT_FINITE) or held_by_last_batch(case) is not None:
+        return
+    process = next((one for one in case.flight.ranks if one.rank == leader.process.rank), None) if case.flight else None
+    loss = process.page.get("loss", 0.0) if process is not None else 0.0
+    if process is None or not (abs(loss) > HUGE_LOSS or loss - loss != 0):
+        return
+    quote = f"{process.name}: the last loss was {loss:.3g}, at step {process.page.get('loss_step', 0.0):.0f}"
+    says = f"{leader.process.name} stopped at a value that is not finite, and its last loss was {loss:.3g}"
+    evidence_of_loss = Evidence("recorder", quote, "recorder", process.rank)
+    yield Sign("decisive", says, (leader.evidence, evidence_of_loss), order=order(case))
 
 
 def _scale(case: Case) -> Iterator[Sign]:

@@ -23,7 +23,6 @@ from crashcart.cause import decisive, strong
 from crashcart.causes.outside._recorded import scheduler_said
 from crashcart.deaths import finished, first, order, stopped_first
 from crashcart.flight import clock, took
-from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
 if TYPE_CHECKING:
@@ -73,13 +72,6 @@ phrases = (
            says="a node no longer answered", any_level=True,
            unless=r"errno|retry|retrying|reconnected|if (?:the|a) node"),
 )  # fmt: skip
-
-
-def in_log(case: Case) -> Iterator[Sign]:
-    """A log that simply ends."""
-    last = case.log.stops
-    if last is not None:
-        yield Sign("weak", "the log simply stops: a node that is gone writes nothing", (evidence(last),), order=last.order)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.log import Metrics
     from crashcart.model import Strength
 
@@ -113,7 +114,8 @@ def _value(one: Metrics, names: tuple[str, ...]) -> float | None:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """A learning rate of 0 in every group over a good part of all steps; one that ends at 0 is how schedules end."""
+    """An optimizer of frozen tensors; a learning rate of 0 in every group over a good part of all steps, not only at their end."""
+    yield from _frozen(case)
     for process in case.flight.ranks if case.flight is not None else ():
         if case.flight is None or process.page.get("lr_highest") != 0:
             continue
@@ -130,6 +132,35 @@ def in_recorder(case: Case) -> Iterator[Sign]:
                 "decisive", says, (Evidence("recorder", quote, f"recorder {at}", process.rank, at),), order=order(case)
             )
             return
+
+
+def _frozen(case: Case) -> Iterator[Sign]:
+    """Tensors of an optimizer none of which takes a gradient; where they only had none, an optimizer may have freed them."""
+    flight = case.flight
+    ranks = {process.pid: process for process in flight.ranks} if flight is not None else {}
+    for event in flight.of_kind("no gradients") if flight is not None else ():
+        process = ranks.get(event.pid or 0)
+        frozen, tensors = event.details.get("frozen"), event.details.get("tensors")
+        if process is None or len([*_optimizers(case, event)]) > 1:
+            continue
+        made = next((str(one.details.get("place", "")) for one in _optimizers(case, event)), "")
+        where = f", made at {made.partition(' ')[0]}," if made else ""
+        if frozen == tensors:
+            says = f"all {tensors} tensors of the optimizer{where} are frozen: its {process.page.get('steps', 0.0):.0f} steps changed nothing"
+            yield Sign("decisive", says, (event.evidence,), order=order(case))
+        else:
+            says = (
+                f"none of the {tensors} tensors of the optimizer{where} had a gradient at step {event.details.get('step')}"
+            )
+            yield Sign("weak", says, (event.evidence,), fatal=False, order=order(case))
+        return
+
+
+def _optimizers(case: Case, event: Event) -> Iterator[Event]:
+    """The settings of the optimizers that a process has made."""
+    for one in case.flight.of_kind("settings") if case.flight is not None else ():
+        if one.pid == event.pid and one.details.get("source") == "optimizer":
+            yield one
 
 
 def in_code(case: Case) -> Iterator[Sign]:

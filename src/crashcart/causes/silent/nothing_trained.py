@@ -1,0 +1,92 @@
+"""The run ended well without one optimizer step, or with all of them skipped.
+
+What happens: the program says that training is finished and exits with 0, often within seconds. The checkpoint that it leaves holds the
+weights that it started with.
+
+Why: a resume that takes over the step of another run, so that the loop is over before it begins; a number of steps or epochs of 0; a
+loader that gives no batch (``drop_last`` with a batch larger than the data set); a loss scale at which every step is skipped.
+
+How it shows: ``Training finished`` right after ``Running training``, a final loss of 0.0, ``Trainer.fit stopped: No training
+batches``. A recording counts optimizer steps: a program that made an optimizer and ends with 0 steps has trained nothing.
+
+What to do: print the range of the loop and the length of the loader before it begins. Keep the checkpoints of different stages in
+different folders, and take over the step only from a checkpoint of the same run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.cause import compiled, strong
+from crashcart.deaths import order
+from crashcart.log import evidence
+from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.stages import exit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.case import Case
+    from crashcart.flight import Event, Flight, Process, Stage
+
+title = "The run ended well, but nothing was trained"
+lasting = True
+alike = ("data/empty-or-short", "silent/not-learning")
+phrases = (
+    strong("no training batches", says="the trainer stopped since there were no batches to train on", any_level=True, fatal=False,
+           pattern=r"(?:stopped|skipp\w{1,4}).{0,40}No training batches"),
+    strong("optimization steps", "optimizer steps", "training for 0", "train for 0", "0 training steps",
+           says="the program itself says that there is no step to make", any_level=True,
+           pattern=r"(?i)(?:optimi[sz]ation|optimi[sz]er) steps\s{0,4}[:=]\s{0,4}0\b|\btrain(?:ing)? for 0 (?:steps|epochs|iterations)\b|"
+           r"^\W{0,4}0 training steps\b"),
+)  # fmt: skip
+TRAINS = r"(?i)\b(?:running|start(?:ing|ed)?|begin(?:ning)?) (?:the )?(?:train|fine-?tun)|\btrain(?:ing)? (?:is )?(?:finish|complet|done)|\bepochs?\b.{0,20}\d"
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A program that made an optimizer, said that it trains, and ended with 0 without a step."""
+    flight = case.flight
+    if flight is None:
+        return
+    said = next((line for line in case.log.lines if compiled(TRAINS).search(line.text)), None)
+    for stage in flight.stages:
+        made = _optimizer_of(flight, stage)
+        if made is None or exit_of(flight, stage) != (0, None) or stage.ended is None:
+            continue
+        process = flight.processes[made.pid or 0]
+        steps, skipped = process.page.get("steps", 0.0), process.page.get("skipped", 0.0)
+        if steps > 0 or (said is None and not skipped > 0):
+            continue
+        how = f"all {skipped:.0f} steps were skipped by the gradient scaler" if skipped > 0 else "it made no optimizer step"
+        says = f"{stage.program} made an optimizer and ended with exit code 0, but {how}"
+        quote = f"{stage.program}: 0 optimizer steps, {process.page.get('train_batches', 0.0):.0f} batches for training"
+        seen = Evidence("recorder", quote, "recorder", process.rank)
+        words = (evidence(said),) if said is not None else ()
+        yield Sign("decisive", says, (made.evidence, seen, *words), order=order(case))
+        return
+
+
+def _optimizer_of(flight: Flight, stage: Stage) -> Event | None:
+    """The optimizer of a program that took no step; nothing where any of its processes took one."""
+    members: list[Process] = [flight.processes[pid] for pid in stage.pids]
+    if any(one.page.get("steps", 0.0) > 0 for one in members):
+        return None
+    pids = {one.pid for one in members}
+    return next((event for event in flight.of_kind("optimizer") if event.pid in pids), None)
+
+
+fixes = (
+    Fix(
+        "Find out why the loop had nothing to do",
+        "by-hand",
+        "print the first and the last step of its range and `len(loader)`: a resume that takes over the step of another stage, a "
+        "batch larger than the data set with drop_last, or a number of steps that is 0",
+    ),
+)
+experiment = Experiment(
+    title="Start it without a checkpoint to resume from, with drop_last=False and a batch of 1, for ten steps",
+    start_from="the beginning",
+    stop_after="ten steps",
+    confirms="it makes ten steps: the resume or the size of the batch kept it from training",
+    refutes="it makes none: then the range of its loop is empty by its settings",
+)
