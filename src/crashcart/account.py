@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import finished, first, followers, hung
+from crashcart.deaths import finished, first, followers, hung, is_second_hand
 from crashcart.flight import clock
+from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
-from crashcart.places import in_words, of_event, own_place, shortened, words_of
+from crashcart.places import in_words, of_event, of_raised, own_place, shortened, words_of
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _MESSAGE = 60
 _NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 _MAIN_THREAD = "MainThread"
 _SHOWN_SAMPLES = 5
+_SHOWN_MESSAGE = 120
 _LAST_WORDS = 25  # lines
 _BEFORE = 10  # lines
 
@@ -60,7 +62,9 @@ class Account:
 def account_of(case: Case) -> Account:
     """The account of a case: from its recording where there is one."""
     flight = case.flight
-    if flight is None or finished(case):
+    if flight is None:
+        return _account_of_log(case)
+    if finished(case):
         return Account()
     leader = first(case)
     abnormal = _first_abnormal(case, flight, leader)
@@ -236,6 +240,117 @@ def is_same_exception(raised: Raised, event: Event) -> bool:
     message = str(event.details.get("message", "")).split("\n", 1)[0].strip()[:_MESSAGE]
     kind = str(event.details.get("type", "")).rpartition(".")[2]
     return raised.kind.rpartition(".")[2] == kind and message in raised.message
+
+
+def _account_of_log(case: Case) -> Account:
+    """What a log alone tells, in the order of its lines: it has no clock that all of its writers share."""
+    log = case.log
+    ends = [*_exceptions(log), *_reported_deaths(log), *_timed_out_collectives(log)]
+    events = [*(event for event in ends if not log.goes_on_after(event.line)), *_lasting_bad_metrics(log)]
+    events.sort(key=_line_number)
+    if not events:
+        return Account()
+    first = next((event for event in events if not event.is_echo), events[0])
+    before = _progress_before(log, first.line)
+    said: dict[tuple[str, int | None], _LogEvent] = {}
+    for event in events:
+        said.setdefault((event.says, event.line.rank), event)
+    story = [*([before] if before is not None else []), *(event.told(abnormal=event is first) for event in said.values())]
+    story += _kernel_kills(case)
+    return Account(tuple(_shortened(story)), first.told(abnormal=True))
+
+
+@record(frozen=True)
+class _LogEvent:
+    """Something abnormal that a log tells; an echo only follows from another process's end."""
+
+    kind: str
+    says: str
+    line: Line
+    rank: int | None = None
+    is_echo: bool = False
+
+    def told(self, *, abnormal: bool) -> StoryEvent:
+        rank = self.rank if self.rank is not None else self.line.rank
+        return StoryEvent(self.kind, self.says, (evidence(self.line),), rank=rank, abnormal=abnormal)
+
+
+def _line_number(event: _LogEvent) -> int:
+    return event.line.order
+
+
+def _of_rank(rank: int | None, otherwise: str) -> str:
+    return f"rank {rank}" if rank is not None else otherwise
+
+
+def _exceptions(log: Log) -> Iterator[_LogEvent]:
+    for raised in log.uncaught():
+        place = own_place(of_raised(raised))
+        message = raised.message.strip().split("\n", 1)[0]
+        who = _of_rank(raised.line.rank, "a loader worker" if raised.worker else "the program")
+        kind = raised.kind.rpartition(".")[2]
+        says = f"{who} raised {kind}" + (f" at {place}" if place else "") + (f": {_cut(message)}" if message else "")
+        yield _LogEvent("raised", says, raised.line, is_echo=is_second_hand(kind, raised.message))
+
+
+def _reported_deaths(log: Log) -> Iterator[_LogEvent]:
+    for death in log.deaths:
+        how = f"by {death.signal}" if death.signal else f"with exit code {death.exit_code}"
+        rank = death.rank if death.rank is not None else death.line.rank
+        asked_to_end = death.signal == "SIGTERM" or (death.signal is None and death.exit_code == 1)
+        yield _LogEvent("ended", f"{_of_rank(rank, 'a process')} ended {how}", death.line, rank, is_echo=asked_to_end)
+
+
+def _timed_out_collectives(log: Log) -> Iterator[_LogEvent]:
+    for waited in log.collectives:
+        limit = f" after {waited.timeout_seconds:.0f} s" if waited.timeout_seconds else ""
+        number = f" number {waited.sequence}" if waited.sequence is not None else ""
+        says = f"{_of_rank(waited.rank, 'a rank')} gave up waiting in {waited.operation}{number}{limit}"
+        yield _LogEvent("collective", says, waited.line, waited.rank)
+
+
+def _lasting_bad_metrics(log: Log) -> Iterator[_LogEvent]:
+    """The first loss that was no number, where the losses of that name stayed so."""
+    first: dict[str, _LogEvent] = {}
+    for metrics in log.metrics:
+        for name, value in metrics.values:
+            if "loss" not in name.lower():
+                continue
+            if value - value == 0:
+                first.pop(name, None)
+            elif name not in first:
+                step = f" at step {metrics.step}" if metrics.step is not None else ""
+                first[name] = _LogEvent("loss not finite", f"{name} was {value}{step}", metrics.line)
+    yield from sorted(first.values(), key=_line_number)[:1]
+
+
+def _progress_before(log: Log, line: Line) -> StoryEvent | None:
+    """The last step that was printed before a line."""
+    last = next((one for one in reversed(log.metrics) if one.step is not None and one.line.order < line.order), None)
+    if last is None:
+        return None
+    return StoryEvent(
+        "step",
+        f"step {last.step} was the last one printed before",
+        (evidence(last.line),),
+        rank=last.line.rank,
+        step=last.step,
+    )
+
+
+def _kernel_kills(case: Case) -> Iterator[StoryEvent]:
+    for event in case.kernel:
+        if event.ours is not False and event.kind in {"oom-kill", "xid"}:
+            says = (
+                "the kernel killed a process for want of memory"
+                if event.kind == "oom-kill"
+                else "the GPU driver reported a fault"
+            )
+            yield StoryEvent("kernel", says, (event.evidence,), event.seconds, abnormal=event.ours is True)
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= _SHOWN_MESSAGE else message[: _SHOWN_MESSAGE - 1] + "…"
 
 
 def _shortened(events: list[StoryEvent]) -> list[StoryEvent]:

@@ -34,6 +34,7 @@ __all__ = [
     "first",
     "followers",
     "hung",
+    "is_second_hand",
     "left_early",
     "order",
     "stop",
@@ -90,9 +91,7 @@ class Death:
         """Whether it only followed from another's end, or from a signal that was to end it."""
         if self.raised is not None:
             message = str(self.raised.details.get("message", ""))
-            if _HANDED_ON.match(message):
-                return False
-            return self._kind in _SECOND_HAND or bool(_ECHO.search(message))
+            return is_second_hand(self._kind, message)
         return self.signal in ASKING
 
     @property
@@ -159,6 +158,13 @@ class Death:
             return False
         because = " ".join(str(one) for one in self.raised.details.get("because") or ())
         return bool(pattern.search(f"{self.raised.details.get('type')}: {self.raised.details.get('message')} {because}"))
+
+
+def is_second_hand(kind: str, message: str) -> bool:
+    """Whether an exception only reports another process's end, or carries a signal."""
+    if _HANDED_ON.match(message):
+        return False
+    return kind in _SECOND_HAND or bool(_ECHO.search(message))
 
 
 def finished(case: Case) -> bool:

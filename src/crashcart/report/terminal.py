@@ -108,16 +108,16 @@ def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 
 
 def _story(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    """What happened, in order; the first abnormal event is marked."""
-    if not any(event.abnormal for event in diagnosis.story):
+    """What happened, in order; the first abnormal event is marked. A single event is quoted below anyway."""
+    story = diagnosis.story
+    if len(story) == 1 or not any(event.abnormal for event in story):
         return
-    yield from section("What happened")
-    is_first = True
-    for event in diagnosis.story[:_MOST_STORY]:
-        mark = "> " if event.abnormal and is_first else "  "
-        is_first = is_first and not event.abnormal
+    has_clock = any(event.time is not None for event in story)
+    yield from section("What happened" if has_clock else "What happened, in the order of the log")
+    first = next(event for event in story if event.abnormal)
+    for event in story[:_MOST_STORY]:
         when = f"{clock(event.time)} " if event.time is not None else ""
-        yield "", wrapped(f"{when}{_sentence(event.says)}", mark)
+        yield "", wrapped(f"{when}{_sentence(event.says)}", "> " if event is first else "  ", "    ", limit=3)
 
 
 def _briefly(ending: Ending) -> str:

@@ -1,0 +1,99 @@
+"""The account of what happened: events in order, the first abnormal one, and what only followed from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from history import START, History
+
+from crashcart.account import account_of
+from crashcart.case import Case
+from crashcart.engine import examine
+from crashcart.flight import Event
+from crashcart.readers.logs import read_logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS = "".join(f"step {step} loss: {2.0 - step / 100}\n" for step in range(1, 8))
+KEY_ERROR = (
+    'Traceback (most recent call last):\n  File "train.py", line 40, in <module>\n    main()\n'
+    "  File \"train.py\", line 12, in load\n    return table[name]\nKeyError: 'left_arm'\n"
+)
+
+
+def story_of(folder: Path, text: str) -> list[tuple[str, bool]]:
+    path = folder / "train.log"
+    path.write_text(text, encoding="utf-8")
+    return [(event.says, event.abnormal) for event in account_of(Case(log=read_logs([str(path)]))).events]
+
+
+def test_a_log_tells_the_last_step_then_the_exception_then_what_the_launcher_saw(tmp_path: Path) -> None:
+    end = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 77) of binary: python\n"
+    assert story_of(tmp_path, STEPS + KEY_ERROR + end) == [
+        ("step 7 was the last one printed before", False),
+        ("the program raised KeyError at train.py:12 in load: 'left_arm'", True),
+        ("rank 0 ended with exit code 1", False),
+    ]
+
+
+def test_the_echo_that_is_printed_first_is_not_the_first_abnormal_event(tmp_path: Path) -> None:
+    lost = (
+        'Traceback (most recent call last):\n  File "train.py", line 30, in <module>\n    dist.barrier()\n'
+        "RuntimeError: [gloo/transport/tcp/pair.cc:544] Connection closed by peer [127.0.0.1]:1234\n"
+    )
+    first = [says for says, abnormal in story_of(tmp_path, lost + KEY_ERROR) if abnormal]
+    assert first == ["the program raised KeyError at train.py:12 in load: 'left_arm'"]
+
+
+def test_a_loss_that_stays_nan_comes_before_the_assert_that_stops_it(tmp_path: Path) -> None:
+    nan = "".join(f"step {step} loss: nan\n" for step in range(8, 12))
+    stopped = (
+        'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    assert ok\nAssertionError: loss\n'
+    )
+    assert story_of(tmp_path, STEPS + nan + stopped)[:2] == [
+        ("step 7 was the last one printed before", False),
+        ("loss was nan at step 8", True),
+    ]
+
+
+def test_what_the_program_got_over_is_no_event(tmp_path: Path) -> None:
+    more = "".join(f"step {step} loss: 0.5\n" for step in range(8, 30))
+    assert story_of(tmp_path, STEPS + KEY_ERROR + more) == []
+
+
+def test_a_recorded_story_begins_with_the_stage_and_marks_the_first_death() -> None:
+    history = History(code=1)
+    history.ranks(20, 6, first_pid=21)
+    history.raised(22, 30, "ValueError", "no such sample")
+    history.gone(22, 30.1, code=1)
+    history.gone(21, 30.5, signal="SIGTERM")
+    history.gone(20, 31, code=1)
+    account = account_of(history.case())
+    assert [event.says for event in account.events] == [
+        "train.py started with 2 ranks",
+        "rank 1 raised ValueError: no such sample",
+        "rank 0 (pid 21) ended by SIGTERM.",
+    ]
+    assert account.first is not None
+    assert account.first.rank == 1
+
+
+def test_a_thread_that_died_before_the_standstill_is_what_happened_first() -> None:
+    history = History(alive=True)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    details = {"type": "OSError", "message": "no route", "thread": "uploader", "frames": ["train.py:31 upload"]}
+    history.flight.events.append(Event(START + 20, "exception", details, 5))
+    history.flight.events.append(Event(START + 60, "hang", {"pid": 5, "since": START + 25, "where": "train.py:50 in main"}))
+    account = account_of(history.case())
+    assert [event.kind for event in account.events] == ["began", "thread died", "stood still"]
+    assert account.first is not None
+    assert account.first.kind == "thread died"
+
+
+def test_the_json_has_the_story_of_a_log_without_times(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(STEPS + KEY_ERROR, encoding="utf-8")
+    story = examine(Case(log=read_logs([str(path)]))).story
+    assert [event.time for event in story] == [None, None]
+    assert [item.where.rpartition(":")[2] for event in story for item in event.evidence] == ["7", "13"]
