@@ -155,9 +155,9 @@ def healthy(count: int, seed: int, style: str | None = None) -> list[str]:
 
 
 def bury(log: bytes, count: int, seed: int) -> bytes:
-    """An incident in the middle of healthy output: most of it before, some after, as when other ranks go on."""
+    """An incident behind healthy output, and before a little more of it, as when other ranks have yet to notice."""
     chance = random.Random(f"{seed}:{len(log)}")
     lines = healthy(count, chance.randrange(1 << 30))
-    place = int(count * chance.choice((1.0, 0.98, 0.9, 0.5)))
+    place = count - chance.choice((0, 0, 0, 2))
     before, after = "\n".join(lines[:place]).encode(), "\n".join(lines[place:]).encode()
     return before + b"\n" + log.rstrip(b"\n") + b"\n" + after + (b"\n" if after else b"")
