@@ -126,6 +126,8 @@ class _Finder:
     def _take(self, index: int, line: Line) -> None:
         text = line.text
         key = (line.file, line.rank)
+        if "\\n" in text and 'File "' in text.replace('\\"', '"') and self._quoted(index, line, key):
+            return
         frame = _frame(text)
         if frame is not None:
             stack = self.stacks.setdefault(key, _Stack())
@@ -141,6 +143,18 @@ class _Finder:
             self._open(key, index, line, reverse=innermost_first)
             return
         self._maybe_raised(index, line, key)
+
+    def _quoted(self, index: int, line: Line, key: tuple[str, int | None]) -> bool:
+        """A whole traceback in one line, as text in quotes: KeyError shows its message so, and so do JSON logs."""
+        parts = _lines_in_quotes(line.text)
+        frames = [frame for part in parts if (frame := _frame(part)) is not None]
+        ends = [match for part in reversed(parts) if (match := _KIND.search(part.strip(" '\"}"))) is not None]
+        if not frames or not ends:
+            return False
+        outer = self.stacks.pop(key, None) or _Stack()
+        outer.frames = [*outer.frames, *frames][-_MOST_FRAMES:]
+        self.raised.append(self._exception(index, line, ends[0], outer))
+        return True
 
     def _open(self, key: tuple[str, int | None], index: int, line: Line, *, reverse: bool) -> None:
         stack = self.stacks.get(key)
@@ -248,6 +262,11 @@ class _Finder:
                     phase=phase_of_frames(stack.frames),
                 )
             )
+
+
+def _lines_in_quotes(text: str) -> list[str]:
+    """The lines of a text that stands in one line with its line ends and quotes escaped."""
+    return text.replace('\\"', '"').replace("\\'", "'").split("\\n")
 
 
 def _frame(text: str) -> Frame | None:
