@@ -52,7 +52,7 @@ phrases = (
 PENDING = (
     r"entering retry loop|waiting for w&b process to finish|waiting for wandb\.init|MB(?: of [\d.]{1,24} ?MB)? uploaded|"
     r"graphql request initiated by .{0,200} timed out|waiting for the remaining \d{1,20} operations|"
-    r"retrying \((?:mlflow|jittered)?retry\(|uploading artifact|retrying in .{0,200}(?:wandb|mlflow)"
+    r"wandb: .{0,12}uploading (?:data|history|summary|files|\S{1,80};)|retrying \((?:mlflow|jittered)?retry\(|uploading artifact|retrying in .{0,200}(?:wandb|mlflow)"
 )
 SETTLED = r"resolved after|Synced \d|View run|View project|Run summary|Run history|find logs at|sync this run|Syncing run"
 WORDS = ("wandb", "mlflow", "neptune", "comet", "clearml", "retry", "uploaded")

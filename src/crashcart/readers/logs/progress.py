@@ -17,7 +17,7 @@ from crashcart.pattern import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_metrics", "find_progress", "phase_of_frames", "phase_of_line", "phase_of_lines", "shape"]
+__all__ = ["find_goal", "find_metrics", "find_progress", "phase_of_frames", "phase_of_line", "phase_of_lines", "shape"]
 
 _VALUE = r"(?P<value>[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,9})?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -108,6 +108,38 @@ def find_progress(lines: Sequence[Line]) -> Progress:
         if step is not None and not _NOT_TRAINING.search(line.text):
             return Progress(step, total, line)
     return Progress()
+
+
+_EPOCH_OF = Pattern(
+    r"\bepochs?\b[\s:\[(#=]{0,4}(?P<done>\d{1,9})\s{0,2}(?:/|of)\s{0,2}(?P<total>\d{1,9})", re.IGNORECASE, needs=("epoch",)
+)
+_STILL_SENDING = Pattern(r"^wandb: .{0,12}(?:uploading|waiting)", re.IGNORECASE, needs=("wandb",))
+_AFTER_THE_GOAL = 30  # lines: of a final evaluation, a summary, the tracker
+
+
+def find_goal(index: Index) -> Line | None:
+    """The line in which a run came to the end of its last announced epoch, where little was printed after it.
+
+    Epochs are counted from 0 or from 1. In the last one a bar has to be full, or a checkpoint to be saved. A log that ends while a
+    tracker sends its data ended too early.
+    """
+    epochs = [(line, match) for line in index.saying(("epoch",)) if (match := _EPOCH_OF.search(line.text)) is not None]
+    if not epochs:
+        return None
+    last, match = epochs[-1]
+    done, total = to_int(match["done"], 0), to_int(match["total"], 0)
+    from_zero = any(to_int(other["done"], 1) == 0 for _, other in epochs)
+    if not total or done != total - from_zero:
+        return None
+    later = [line for line in index.lines if line.order >= last.order]
+    bars = [(line, bar) for line in later if (bar := _BAR.search(line.text)) is not None]
+    if bars and bars[-1][1]["step"] != bars[-1][1]["total"]:
+        return None
+    saved = [line for line in later if phase_of_line(line) == "save"]
+    reached = max([*saved, *(line for line, _ in bars)], key=lambda line: line.order, default=None)
+    after = [line for line in later if reached is not None and line.order > reached.order and line.text.strip()]
+    is_left_alone = len(after) <= _AFTER_THE_GOAL and not (after and _STILL_SENDING.search(after[-1].text))
+    return reached if is_left_alone else None
 
 
 _PHASE_FRAMES = (
