@@ -45,11 +45,13 @@ _CONFIGS = (".json", ".toml", ".yaml", ".yml")
 def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None = None) -> Fix:
     """The fix with its settings turned into edits with a diff, arguments and variables, as far as the facts allow.
 
-    ``flags`` are those that the program's parser knows, where it was seen: then no other is advised.
+    ``flags`` are those that the program's parser knows, where it was seen: then no other is advised, and a setting that the
+    program makes in its code is named with its line.
     """
     if fix.edits and not _keeps_files_readable(fix.edits):
         fix = replace(fix, edits=(), diff="", safety="by-hand")
     edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
+    in_code: list[str] = []
     for name, wanted in fix.settings.items():
         fact = _fact(name, facts)
         value = _target(fact, wanted)
@@ -61,8 +63,16 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
             environment[fact.spelling] = _shell_text(value)
         elif (spelling := _flag_for(name, fact, facts, flags)) is not None:
             arguments[spelling] = _shell_text(value)
-    diff = difference(edits) if edits else fix.diff
-    return replace(fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=diff)
+        elif fact is not None and fact.origin == "recorded":
+            in_code.append(f"{fact.evidence.quote} becomes {value}")
+    fix = replace(
+        fix, edits=tuple(edits), arguments=arguments, environment=environment, diff=difference(edits) if edits else fix.diff
+    )
+    if flags is None or not fix.settings:
+        return fix
+    is_words = not (fix.edits or fix.arguments or fix.environment or fix.diff)
+    why = "; ".join(part for part in (fix.why, *in_code) if part)
+    return replace(fix, settings={}, why=why, safety="by-hand" if is_words else fix.safety)
 
 
 def _flag_for(name: str, fact: Fact | None, facts: Mapping[str, Fact], flags: Mapping[str, str] | None) -> str | None:

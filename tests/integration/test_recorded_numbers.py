@@ -183,3 +183,17 @@ def test_batches_live_no_longer_than_without_us(tmp_path: Path) -> None:
         """,
     )
     assert (job.code, job.err) == (0, "")
+
+
+def test_weights_that_were_broken_before_the_first_step_are_told_as_such(tmp_path: Path) -> None:
+    broken = program().replace("optimizer = torch", "model.weight.data[0, 0] = float('nan')\n    optimizer = torch", 1)
+    diagnosis = ran(tmp_path, broken)
+    assert diagnosis.findings[0].cause == "numerics/diverged"
+    assert "before the first step" in shown(diagnosis)
+    assert diagnosis.findings[0].fixes[0].title.startswith("Start from an earlier checkpoint")
+
+
+def test_a_rate_that_no_optimizer_can_use_is_not_halved(tmp_path: Path) -> None:
+    diagnosis = ran(tmp_path, program(rate=1e30))
+    assert diagnosis.findings[0].cause == "numerics/diverged"
+    assert diagnosis.findings[0].fixes[0].title.startswith("Set a usual learning rate: 1e+30")

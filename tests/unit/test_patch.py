@@ -215,3 +215,16 @@ def test_edits_given_by_a_cause_are_applied_together_with_ours(tmp_path: Path) -
     given = Edit(Span(str(path), 3, 4, 1), "22")
     fix = resolve(Fix("t", "exact", settings={"train.batch_size": "half"}, edits=(given,)), facts_of(path))
     assert apply(fix.edits)[str(path)] == "x: 22\nbatch_size: 8\n"
+
+
+def test_of_a_program_whose_parser_was_seen_no_foreign_flag_is_advised_and_a_value_in_its_code_is_named_with_its_line() -> (
+    None
+):
+    seen = Evidence("recorder", "num_workers = 8 (DataLoader at train.py:40)", "recorder 12:00:00Z")
+    facts = {"loader.workers": Fact("loader.workers", 8, seen, origin="recorded")}
+    wanted = Fix("Fewer workers", "same-recipe", "less memory", settings={"loader.workers": "half", "train.clip": 1.0})
+    without = resolve(wanted, facts, {"--lr": "lr"})
+    assert (without.arguments, without.settings, without.safety) == ({}, {}, "by-hand")
+    assert without.why == "less memory; num_workers = 8 (DataLoader at train.py:40) becomes 4"
+    known = resolve(wanted, facts, {"--grad_clip": "grad_clip"})
+    assert (known.arguments, known.safety) == ({"--grad_clip": "1.0"}, "same-recipe")

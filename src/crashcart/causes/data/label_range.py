@@ -100,20 +100,32 @@ def in_data(case: Case) -> Iterator[Sign]:
             yield Sign("strong", f"{told}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
 
 
-fixes = (
+AGREE = (
     Fix(
         "Make labels and sizes agree",
         "by-hand",
         "labels 0..n-1 with ignore_index for the rest; num_classes with the background class where the model wants one; "
         "model.resize_token_embeddings(len(tokenizer)); truncate to the model's maximum length",
     ),
-    Fix(
-        "Show the true line",
-        "exact",
-        "the device reports late; with blocking launches the frame of the error is the place (slower, for one short run)",
-        environment={"CUDA_LAUNCH_BLOCKING": "1"},
-    ),
 )
+TRUE_LINE = Fix(
+    "Show the true line",
+    "exact",
+    "the device reports late; with blocking launches the frame of the error is the place (slower, for one short run)",
+    environment={"CUDA_LAUNCH_BLOCKING": "1"},
+)
+
+
+def fix(case: Case) -> tuple[Fix, ...]:
+    """What a device reports late has to be shown first; an exception on the CPU names its line."""
+    on_device = any("cuda" in line.lowered or "device-side" in line.lowered for line in case.log.lines)
+    return (
+        (*AGREE, TRUE_LINE)
+        if on_device and not any(raised.kind == "IndexError" for raised in case.log.uncaught())
+        else AGREE
+    )
+
+
 experiment = Experiment(
     title="Walk the data set once on the CPU and compare min and max of labels and token ids with the model's sizes",
     start_from="the beginning",

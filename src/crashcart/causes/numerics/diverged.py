@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.causes.numerics._recorded import Broken
 
 title = "Training diverged: the loss or the gradients are not finite"
 piece = "StepGuard"
@@ -40,6 +41,7 @@ lasting = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
 HUGE_LOSS = 1e8
+IMPOSSIBLE_RATE, USUAL_RATE = 10.0, 3e-4
 SMALLEST_FAIRSEQ = 0.01
 MANY_SKIPPED = 10
 ROW = r"^\s*\d+/\d+\s+[\d.]+G\s+\S+"  # epoch, memory, losses: the table of the YOLO family
@@ -48,7 +50,6 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 AT_END = 20
-HALF = r"fp16|float16|half precision|16-mixed|loss[_ ]scale|gradscaler"
 SEVERAL = 3
 NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
 
@@ -186,6 +187,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if lasting_ones:
         one = lasting_ones[0]
         says = f"the loss of {one.process.name} is no number from step {one.step} on, {one.count} times"
+        if _began_broken(one):
+            says += (
+                "; its weights held NaN or Inf before the first step, so they came from what it loaded or how it was made"
+            )
         sure = not other_death(case) and not alone(case, found) and brought_in(case, found) is None
         yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
     elif found:
@@ -194,6 +199,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("weak", says, (one.event.evidence,), fatal=False, order=order(case))
     yield from _exploded(case)
     yield from _scale(case)
+
+
+def _began_broken(broken: Broken) -> bool:
+    """Whether the weights were not finite before the program had made one step."""
+    return broken.step == 0 and broken.event.details.get("weights_finite") is False
 
 
 def _exploded(case: Case) -> Iterator[Sign]:
@@ -228,6 +238,11 @@ SLOWER = Fix(
     "weights after the first NaN are lost; half the rate keeps the steps below the edge",
     settings={"train.learning_rate": "half", "train.clip": 1.0, "train.warmup": "double"},
 )
+EARLIER = Fix(
+    "Start from an earlier checkpoint, one whose weights are finite",
+    "by-hand",
+    "the weights held NaN or Inf before the first step of this run: no rate and no clipping can mend them",
+)
 WIDER = Fix(
     "bfloat16 instead of float16",
     "changes-training",
@@ -238,18 +253,34 @@ WIDER = Fix(
 
 def fix(case: Case) -> tuple[Fix, ...]:
     """A smaller step; another precision only where half precision may be in use."""
-    return (SLOWER, WIDER) if _half(case) else (SLOWER,)
+    if any(_began_broken(broken) for broken in broken_losses(case)[:1]):
+        return (EARLIER,)
+    slower = _usual_rate(case) or SLOWER
+    return (slower, WIDER) if _half(case) else (slower,)
+
+
+def _usual_rate(case: Case) -> Fix | None:
+    """A rate that no optimizer can use is not halved: it is a slip."""
+    fact = case.facts.get("train.learning_rate")
+    rate = fact.value if fact is not None else None
+    if not isinstance(rate, float) or rate < IMPOSSIBLE_RATE:
+        return None
+    return Fix(
+        f"Set a usual learning rate: {rate:g} is beyond what any optimizer can use",
+        "changes-training",
+        f"{USUAL_RATE:g} is where Adam and its relatives mostly start; plain SGD takes ten to a hundred times as much",
+        settings={"train.learning_rate": USUAL_RATE},
+    )
 
 
 def _half(case: Case) -> bool:
-    """Whether the job may compute in float16: a recording that saw neither a scaler nor a word of it says no."""
+    """Whether the job may compute in float16: a recording that saw no scaler at work says no."""
     bf16, fp16 = case.facts.get("train.bf16"), case.facts.get("train.fp16")
     if (fp16 is not None and fp16.value) or (bf16 is not None and bf16.value):
         return not (bf16 is not None and bf16.value)
     if case.flight is None:
         return True
-    scaled = any(isfinite(one.page.get("scale", float("nan"))) for one in case.flight.ranks)
-    return scaled or any(compiled(HALF).search(line.lowered) for line in case.log.lines)
+    return any(isfinite(one.page.get("scale", float("nan"))) for one in case.flight.ranks)
 
 
 experiment = Experiment(
