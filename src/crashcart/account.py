@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import finished, first, followers, hung, is_second_hand
+from crashcart.deaths import CHILD, finished, first, followers, hung, is_second_hand
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Account", "account_of", "thread_deaths"]
 
 _MOST_EVENTS = 12
+_HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})
 _MESSAGE = 60
 _NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 _MAIN_THREAD = "MainThread"
@@ -38,6 +39,7 @@ _SHOWN_SAMPLES = 5
 _SHOWN_MESSAGE = 120
 _LAST_WORDS = 25  # lines
 _BEFORE = 10  # lines
+_TOGETHER = 2.0  # seconds: progress is looked at once a second
 
 
 @record(frozen=True)
@@ -51,12 +53,16 @@ class Account:
 
     def is_about(self, sign: Sign) -> bool:
         """Whether a sign speaks of the first abnormal event: of its lines, or of what was recorded of the end."""
+        if self.is_latent(sign):
+            return False
         if not self.recorded or self.first is None:
             return True
+        return sign.order in self.lines if {item.source for item in sign.evidence} <= {"log"} else True
+
+    def is_latent(self, sign: Sign) -> bool:
+        """Whether a sign of a recorded run only speaks of what stands in a config or in code, and not of what happened."""
         sources = {item.source for item in sign.evidence}
-        if sources and sources <= {"log"}:
-            return sign.order in self.lines
-        return bool(sources & {"recorder", "stacks", "kernel", "exit", "log"})
+        return self.recorded and bool(sources) and not sources & _HAPPENED
 
 
 def account_of(case: Case) -> Account:
@@ -65,7 +71,7 @@ def account_of(case: Case) -> Account:
     if flight is None:
         return _account_of_log(case)
     if finished(case):
-        return Account()
+        return Account(recorded=True)
     leader = first(case)
     abnormal = _first_abnormal(case, flight, leader)
     events = sorted(_normal_events(flight, abnormal), key=_moment)
@@ -103,7 +109,7 @@ def _first_abnormal(case: Case, flight: Flight, leader: Death | None) -> StoryEv
         candidates.append(_death_event(leader, folder_of(flight)))
     if hung(case):
         candidates.append(_standstill(flight))
-        candidates += [_thread_event(flight, event) for event in thread_deaths(case)[:1]]
+        candidates += [partner] if (partner := _last_partner_lost(case, flight, candidates[-1])) is not None else []
     candidates += _lasting_bad_losses(flight, leader)
     return min(candidates, key=_moment, default=None)
 
@@ -144,6 +150,23 @@ def _standstill(flight: Flight) -> StoryEvent:
     who = f"rank {rank}" if isinstance(rank, int) and len(flight.ranks) > 1 else "the program"
     says = f"Nothing has moved since {clock(began)}" + (f"; {who} stands at {where}" if where else "")
     return StoryEvent("stood still", says, (event.evidence,), began, rank if isinstance(rank, int) else None, abnormal=True)
+
+
+def _last_partner_lost(case: Case, flight: Flight, standstill: StoryEvent) -> StoryEvent | None:
+    """The last thread or child process of a rank that ended before all stood still: what is waited for is mostly one of them."""
+    ranks = {process.pid for process in flight.ranks}
+    children = {
+        process.pid for process in flight.processes.values() if process.parent in ranks and process.role in {"other", CHILD}
+    }
+    lost = [_thread_event(flight, event) for event in thread_deaths(case)]
+    for event in flight.of_kind("gone"):
+        if event.details.get("pid") in children:
+            process = flight.processes[event.details["pid"]]
+            how = event.details.get("signal") or f"exit code {event.details.get('code')}"
+            says = f"Child process {process.pid} of {flight.processes[process.parent or 0].name} ended by {how}"
+            lost.append(StoryEvent("child ended", says, (event.evidence,), event.time, process.rank, abnormal=True))
+    before = [event for event in lost if _moment(event) <= _moment(standstill) + _TOGETHER]
+    return max(before, key=_moment, default=None)
 
 
 def _lasting_bad_losses(flight: Flight, leader: Death | None) -> list[StoryEvent]:

@@ -89,7 +89,19 @@ def _in_time(case: Case, what: str, task: Callable[[], Result], otherwise: Resul
 class _Weighed:
     """A cause with its signs and its place in the order."""
 
-    __slots__ = ("cause", "fatal", "is_elsewhere", "latest", "order", "score", "signs", "strength", "survived", "tier")
+    __slots__ = (
+        "cause",
+        "fatal",
+        "is_elsewhere",
+        "is_latent",
+        "latest",
+        "order",
+        "score",
+        "signs",
+        "strength",
+        "survived",
+        "tier",
+    )
 
     def __init__(self, cause: Cause, signs: list[Sign], account: Account) -> None:
         self.cause = cause
@@ -102,6 +114,7 @@ class _Weighed:
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         best = [sign for sign in supporting if sign.strength == self.strength]
+        self.is_latent = all(account.is_latent(sign) for sign in best) and bool(best)
         self.is_elsewhere = not any(account.is_about(sign) for sign in best)
         self.order = min((sign.order for sign in best if sign.fatal or not self.fatal), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
@@ -278,7 +291,7 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     told = [one for one in weighed if one.tier > 0 and one.cause.id != UNKNOWN]
     if ending.state == "running" and case.flight is not None:  # what it has not got over would have ended it
         told = [one for one in told if one.tier >= TIER["strong"] and not one.survived]
-    settled = bool(told) and told[0].tier >= TIER["strong"]
+    settled = bool(told) and told[0].tier >= TIER["strong"] and not told[0].is_latent
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
         # Nothing says that the run died: what would end a process, or seems to have been got over, is a candidate at most.
@@ -322,7 +335,7 @@ def _finding(one: _Weighed, case: Case, resolve: Callable[[Fix], Fix], *, first:
     useless = one.cause.lasting and one.cause.id.startswith("silent/") and first
     if one.cause.id == ECHO and not first:
         role = "echo"
-    elif one.cause.id in CONTRIBUTING or one.tier < TIER["strong"] or not (one.fatal or useless):
+    elif one.cause.id in CONTRIBUTING or one.tier < TIER["strong"] or one.is_latent or not (one.fatal or useless):
         role = "contributing"
     # What remains of everything (an uncaught exception) is as sure as it is general.
     sure = one.tier == TIER["decisive"] or one.cause.breadth == GENERAL

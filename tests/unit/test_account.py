@@ -97,3 +97,16 @@ def test_the_json_has_the_story_of_a_log_without_times(tmp_path: Path) -> None:
     story = examine(Case(log=read_logs([str(path)]))).story
     assert [event.time for event in story] == [None, None]
     assert [item.where.rpartition(":")[2] for event in story for item in event.evidence] == ["7", "13"]
+
+
+def test_of_a_thread_and_a_child_process_that_ended_the_last_one_before_the_standstill_counts() -> None:
+    history = History(alive=True)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.process(6, 5, "other", "python train.py", born=2)
+    details = {"type": "OSError", "message": "no encoder", "thread": "video", "frames": ["train.py:31 record"]}
+    history.flight.events.append(Event(START + 20, "exception", details, 5))
+    history.gone(6, 30, code=0)
+    history.flight.events.append(Event(START + 60, "hang", {"pid": 5, "since": START + 31, "where": "train.py:50 in main"}))
+    account = account_of(history.case())
+    assert account.first is not None
+    assert account.first.kind == "child ended"

@@ -81,7 +81,16 @@ def at_a_bad_loss(loss: Any, batch: Any = None) -> dict[str, object]:
     told = look.told(_newest_last())
     if told:
         last.after = _AFTER
-    return dict(told, **look.weights(loss))
+    weights = look.weights(loss)
+    if weights.get("weights_finite") is False and not told.get("fields"):
+        weights["before"] = _batch_before()  # its step broke them; the batch itself is mostly gone
+    return dict(told, **weights)
+
+
+def _batch_before() -> object:
+    """The number and the samples of the batch before the newest."""
+    batches = [batch for batch in _newest_last() if batch is not None][-2:-1]
+    return [[batch[0], plain_indices(batch[1])] for batch in batches]
 
 
 def at_the_end() -> dict[str, object]:

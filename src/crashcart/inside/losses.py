@@ -28,6 +28,7 @@ state = _State()
 def take(value: float, step: int, batch: Any = None, loss: Any = None) -> None:
     """A loss has come: into the page, and an event when it is no number; `batch` is given for one that came late."""
     numbers = _here.numbers
+    before = numbers[_LOSS]
     numbers[_LOSS] = value
     numbers[_LOSS_STEP] = step
     if value - value == 0:
@@ -36,7 +37,9 @@ def take(value: float, step: int, batch: Any = None, loss: Any = None) -> None:
     numbers[_NONFINITE] += 1
     if not state.bad:  # told again after a finite one
         state.bad = True
-        events.write("nonfinite", step=step, what="loss", value=value, **inputs.at_a_bad_loss(loss, batch))
+        events.write(
+            "nonfinite", step=step, what="loss", value=value, loss_before=before, **inputs.at_a_bad_loss(loss, batch)
+        )
 
 
 later = late.Later(take)

@@ -36,6 +36,8 @@ QUEUE = r"^(?:_try_get_data|_get_data|_next_data|_shutdown_workers|_try_put_inde
 IDLE_WORKER = r"multiprocessing/(?:queues|connection)\.py$"
 AT_EXIT = r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|_run_finalizers|_finalize_join)$"
 ENDS = r"^(?:destroy_process_group|_exit_barrier)$"
+NO_PARTNERS = frozenset({"loader worker", "tracker"})
+PROCESS_WAIT = r"/multiprocessing/|/subprocess\.py$"
 THREAD_WAIT = r"/(?:threading|queue|selectors|subprocess)\.py$|/concurrent/futures/|/multiprocessing/|/asyncio/"
 LOCKS = r"file_baton|/filelock/|portalocker|fasteners|lockfile|/fcntl|cpp_extension|_inductor/(?:codecache|async_compile)|triton/runtime"
 LOCK_LINE = r"\b(?:flock|lockf|acquire|FileLock|baton)\b|\.lock\b|fsync\(|\bopen\("
@@ -201,22 +203,34 @@ class _Told:
             and event.time <= self.event.time
             and (not at_loader or "pin_memory" in str(event.details.get("thread")))
         ]
-        children = [event for event in self._fallen_children(odd.pid) if event.time <= self.event.time and not at_loader]
-        if not threads and not children:
-            return None
-        if threads:
+        children = [] if at_loader else self._ended_children(odd.pid)
+        at_process = compiled(PROCESS_WAIT).search(odd.frames[0].file) is not None
+        if children and (at_process or not threads):
+            dead, who = children[0], _ended_in_words(children)
+        elif threads:
             dead = threads[0]
             place = own_place(of_event(dead))
             who = f"its thread {dead.details.get('thread')} had died of {dead.details.get('type')}"
             who += f" at {place}" if place else ""
         else:
-            dead = children[0]
-            how = dead.details.get("signal") or f"exit code {dead.details.get('code')}"
-            who = f"its child process {dead.details.get('pid')} had ended by {how}"
+            return None
         says = f"{self._who} has waited {self._long} at {self._where}; {who}"
         says += f", and {_wait(others)} for it in a collective" if others else ""
         found = self._found("hang/dead-thread", says, "decisive", odd, *others[:1])
         return replace(found, evidence=(dead.evidence, *found.evidence))
+
+    def _ended_children(self, pid: int) -> list[Event]:
+        """The ends of processes that this one had started and that nobody had asked to end: bad ones, or all where none is left."""
+        children = {one.pid for one in self.flight.processes.values() if one.parent == pid and one.role not in NO_PARTNERS}
+        ends = [
+            event
+            for event in self.flight.of_kind("gone")
+            if event.details.get("pid") in children
+            and event.time <= self.event.time
+            and event.details.get("signal") not in {"SIGTERM", "SIGINT", "SIGHUP"}
+        ]
+        bad = [event for event in ends if event.details.get("code") or event.details.get("signal")]
+        return bad or (ends if len(ends) == len(children) else [])
 
     def _proven(self, odd: Stood) -> Stall:
         """A wait of which the supervisor has shown that nothing is left that could end it."""
@@ -224,16 +238,6 @@ class _Told:
         says = f"{self._who} has waited {self._long} for {self.details['waits']} at {self._where}; {self.details['proof']}"
         says += f", and {_wait(others)} for it in a collective" if others else ""
         return self._found("hang/lock-or-io", says, "decisive", odd, *others[:1])
-
-    def _fallen_children(self, pid: int) -> list[Event]:
-        """The bad ends of processes that this one had started, and that nobody had asked to end."""
-        children = {one.pid for one in self.flight.processes.values() if one.parent == pid and one.role != "loader worker"}
-        return [
-            event
-            for event in self.flight.of_kind("gone")
-            if event.details.get("pid") in children
-            and (event.details.get("code") or event.details.get("signal") not in {None, "SIGTERM", "SIGINT", "SIGHUP"})
-        ]
 
     def _own_work(self, odd: Stood, others: list[Stood]) -> Stall | None:
         call = str(self.details.get("call") or "")
@@ -367,6 +371,14 @@ def _file_wait(details: dict[str, object]) -> bool:
 
 def _short(frame: Frame) -> str:
     return f"{frame.file.rsplit('/', 1)[-1]}:{frame.line}"
+
+
+def _ended_in_words(ends: list[Event]) -> str:
+    """`its child process 7 had ended by SIGKILL`; of several how many."""
+    how = ends[0].details.get("signal") or f"exit code {ends[0].details.get('code')}"
+    if len(ends) == 1:
+        return f"its child process {ends[0].details.get('pid')} had ended by {how}"
+    return f"{len(ends)} of its child processes had ended, the first by {how}"
 
 
 def _wait(stood: list[Stood]) -> str:

@@ -139,7 +139,7 @@ def grown(case: Case, death: Death) -> Evidence | None:
         return None
     trainer = _trainer_of(case, death)
     sizes = while_training(case, trainer, case.flight.series("process", "rss", death.process.pid)) if trainer else []
-    values = [size for _, size in sizes if size > 0]
+    values = [size for _, size in sizes]
     if len(values) < EACH or values[-1] < NEARLY * max(values):
         return None
     begin, end = min(values[:EACH]), values[-1]
@@ -171,10 +171,10 @@ def killed_by_guard(case: Case, death: Death) -> Evidence | None:
 
 
 def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The part of a series after the first optimizer step of a rank."""
+    """The part of a series after the first optimizer step of a rank; a process that has ended, and was not yet collected, shows 0."""
     steps = case.flight.series("page", "steps", pid) if case.flight is not None else []
     began = next((time for time, value in steps if value > 0), None)
-    return [] if began is None else [one for one in series if one[0] > began]
+    return [] if began is None else [(time, value) for time, value in series if time > began and value > 0]
 
 
 def gib(count: float) -> str:

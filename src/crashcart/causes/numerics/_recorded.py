@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 STEADY = 2.0  # times the usual loss that is no growth
 AFTER = 3  # batches that are compared with the bad one
+LARGE_WEIGHT, LARGE_LOSS = 1e2, 1e3
+PAIR, SHOWN_SAMPLES = 2, 8
 FEWEST = 3  # losses that make a usual one
 NOT_A_NUMBER = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 
@@ -78,6 +80,25 @@ def held_by_last_batch(case: Case) -> tuple[Death, str] | None:
 def had_finite_inputs(event: Event) -> bool:
     """Whether the batch of a bad loss was looked into and was finite."""
     return event.details.get("looked") is True and not event.details.get("fields")
+
+
+def broke_the_weights(broken: Broken) -> str | None:
+    """The samples of the batch whose step made finite weights infinite or NaN, where the loss was as usual before.
+
+    A step that is too large shows before: the loss grows, and the weights that are still finite are huge.
+    """
+    details = broken.event.details
+    before, loss, largest = (details.get(name) for name in ("before", "loss_before", "weights_largest"))
+    usual_loss = broken.steady or (isinstance(loss, (int, float)) and abs(loss) < LARGE_LOSS)
+    usual_weights = isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
+    broke_now = details.get("weights_finite") is False and had_finite_inputs(broken.event)
+    if not (usual_loss and usual_weights and broke_now and isinstance(before, list) and before):
+        return None
+    number, indices = before[0] if isinstance(before[0], list) and len(before[0]) == PAIR else (None, None)
+    if not isinstance(indices, list) or not indices:
+        return f"batch {number} of its epoch"
+    shown = ", ".join(str(index) for index in indices[:SHOWN_SAMPLES])
+    return f"samples {shown}{', …' if len(indices) > SHOWN_SAMPLES else ''} of the data set (batch {number} of its epoch)"
 
 
 def _fields(event: Event) -> dict[str, str]:

@@ -22,7 +22,14 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
 from crashcart.causes.data._tables import fits
-from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, held_by_last_batch, other_death
+from crashcart.causes.numerics._recorded import (
+    alone,
+    broke_the_weights,
+    broken_losses,
+    brought_in,
+    held_by_last_batch,
+    other_death,
+)
 from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -120,6 +127,12 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         )
         strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
         yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
+    elif found and (samples := broke_the_weights(found[0])) is not None:
+        says = (
+            f"one step broke the weights of {found[0].process.name}, with a loss that had not grown: that of the batch before step "
+            f"{found[0].step}, made of {samples}"
+        )
+        yield Sign("weak" if other_death(case) else "decisive", says, (found[0].event.evidence,), order=order(case))
     again = (
         [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
     )

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.numerics._recorded import NOT_A_NUMBER as SAYS_NOT_FINITE
-from crashcart.causes.numerics._recorded import alone, broken_losses, brought_in, held_by_last_batch, other_death
+from crashcart.causes.numerics._recorded import (
+    alone,
+    broke_the_weights,
+    broken_losses,
+    brought_in,
+    held_by_last_batch,
+    other_death,
+)
 from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
 from crashcart.deaths import first, order
 from crashcart.log import evidence
@@ -172,8 +179,15 @@ def _grade(case: Case, *, sure: bool) -> str:
         for one in case.log.raised
         if one.kind and not one.survivable and not compiled(r"nan|inf|finite").search(one.message)
     ]
-    brought = brought_in(case, broken_losses(case)) is not None
-    return "decisive" if sure and not other and not case.log.memory and not brought else "strong"
+    return "decisive" if sure and not other and not case.log.memory and not _by_data(case) else "strong"
+
+
+def _by_data(case: Case) -> bool:
+    """Whether a recording shows that a batch brought it in."""
+    found = broken_losses(case)
+    return bool(found) and (
+        alone(case, found) or brought_in(case, found) is not None or broke_the_weights(found[0]) is not None
+    )
 
 
 def _bottom(lowered: str) -> float:
@@ -191,7 +205,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             says += (
                 "; its weights held NaN or Inf before the first step, so they came from what it loaded or how it was made"
             )
-        sure = not other_death(case) and not alone(case, found) and brought_in(case, found) is None
+        sure = not other_death(case) and not _by_data(case)
         yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
     elif found:
         one = found[0]
@@ -218,7 +232,7 @@ def _exploded(case: Case) -> Iterator[Sign]:
     quote = f"{process.name}: the last loss was {loss:.3g}, at step {process.page.get('loss_step', 0.0):.0f}"
     says = f"{leader.process.name} stopped at a value that is not finite, and its last loss was {loss:.3g}"
     evidence_of_loss = Evidence("recorder", quote, "recorder", process.rank)
-    yield Sign("decisive", says, (leader.evidence, evidence_of_loss), order=order(case))
+    yield Sign("strong" if _by_data(case) else "decisive", says, (leader.evidence, evidence_of_loss), order=order(case))
 
 
 def _scale(case: Case) -> Iterator[Sign]:
