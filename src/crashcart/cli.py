@@ -147,7 +147,10 @@ def _run_verb(options: argparse.Namespace) -> int:
 def _complain(sentence: str, exit_code: int) -> int:
     from crashcart.escapes import one_line
 
-    print(f"crashcart: {one_line(sentence)}", file=sys.stderr)  # noqa: T201 - the one place that speaks to the user's terminal
+    try:
+        print(f"crashcart: {one_line(sentence)}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to the user's terminal
+    except OSError:  # a full device must not change the exit code, now or when Python writes what is left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     return exit_code
 
 

@@ -16,6 +16,7 @@ from crashcart.deadline import Allowance, too_long
 from crashcart.documents import load_json
 from crashcart.flight import took
 from crashcart.numbers import format_time
+from crashcart.pattern import Pattern
 from crashcart.readers import sound
 from crashcart.recording.files import top_of
 from crashcart.recording.folder import nodes_of, read_json
@@ -32,6 +33,7 @@ _MOST_DAMAGES = 8
 _ALL_SECONDS, _RUN_SECONDS = 3.0, 0.5
 _ECHOES = ("distributed/peer-died", "unknown/not-enough-evidence")
 _WORST = ("hangs", "running", "failed", "killed", "hung", "lost", "stopped", "not started", "damaged", "unknown", "finished")
+_ID = Pattern(r"[a-z0-9-]{1,60}/[a-z0-9-]{1,60}\Z")
 
 
 def outcomes_of(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -152,8 +154,8 @@ def _cause(findings: dict[str, Any], state: str) -> str | None:
     first: dict[str, Any] = next(iter(findings.get("findings", ())), {})
     if state == "finished" and first.get("role") != "cause":
         return None
-    cause: str | None = first.get("cause")
-    return cause
+    cause = first.get("cause")
+    return cause if isinstance(cause, str) and _ID.match(cause) else None
 
 
 def _cause_of_all(path: str, rows: list[dict[str, Any]]) -> str | None:

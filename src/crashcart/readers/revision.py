@@ -10,9 +10,11 @@ import os
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from typing import TYPE_CHECKING
 
+from crashcart import git
 from crashcart.errors import CommandError
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def _unpack(revision: str, folder: str) -> str:
     inner = _git("rev-parse", "--show-prefix", what=revision).decode().strip()
     top = _git("rev-parse", "--show-toplevel", what=revision).decode().strip()
     found = _git("-C", top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=revision)
-    _extract(["git", "-C", top, "archive", "--format=tar", found.decode().strip()], folder)
+    _extract(git.command("-C", top, "archive", "--format=tar", found.decode().strip()), folder)
     if not os.path.isdir(os.path.join(folder, inner)):
         raise CommandError(f"{revision} holds no folder {inner}.")
     return inner
@@ -55,9 +57,13 @@ def _unpack(revision: str, folder: str) -> str:
 def _extract(command: list[str], folder: str) -> None:
     """Unpack the archive that a command writes, as it comes: a repository may hold more than fits into memory."""
     until, left = time.monotonic() + _SECONDS, _LARGEST
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as git:  # noqa: S603 - read only
+    with subprocess.Popen(  # noqa: S603 - read only
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=git.environment()
+    ) as process:
+        watch = threading.Timer(_SECONDS, process.kill)
+        watch.start()
         try:
-            with tarfile.open(fileobj=git.stdout, mode="r|") as archive:
+            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
                 for member in archive:
                     left -= member.size
                     if left < 0 or time.monotonic() > until:
@@ -67,12 +73,15 @@ def _extract(command: list[str], folder: str) -> None:
         except (tarfile.TarError, EOFError, OSError) as problem:
             raise CommandError(f"that version could not be unpacked: {problem}.") from None
         finally:
-            git.kill()
+            watch.cancel()
+            process.kill()
 
 
 def _git(*words: str, what: str = "") -> bytes:
     try:
-        done = subprocess.run(["git", *words], capture_output=True, timeout=_SECONDS, check=False)  # noqa: S603, S607 - read only
+        done = subprocess.run(  # noqa: S603 - read only
+            git.command(*words), capture_output=True, timeout=git.SECONDS, check=False, env=git.environment()
+        )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise CommandError(f"git could not be asked: {problem}.") from None
     if done.returncode:

@@ -19,6 +19,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart import git
 from crashcart.recording.folder import working_folder, write_json
 from crashcart.recording.group import part_of
 from crashcart.recording.meeting import boot_id
@@ -93,7 +94,7 @@ def write_facts(folder: str, facts: dict[str, Any], command: Sequence[str]) -> N
             file.write(os.fsencode(shlex.join(command)) + b"\n")
         if "node" in facts:
             facts["node"] |= {"name": os.path.basename(folder), "clock": _clock(path, begun, time.time())}
-    difference = _asked(["git", "diff", "--no-ext-diff", "--no-textconv", "HEAD"])
+    difference = _asked(git.command("diff", "--no-ext-diff", "--no-textconv", "HEAD"))
     if difference:
         with contextlib.suppress(OSError), open(os.path.join(folder, "git.diff"), "w", encoding="utf-8") as file:
             file.write(clean(difference[: difference.rfind("\n", 0, _LARGEST_DIFF) + 1]))
@@ -150,10 +151,10 @@ def _first_namespace() -> bool:
 
 
 def _git() -> dict[str, Any]:
-    commit = _asked(["git", "rev-parse", "HEAD"])
+    commit = _asked(git.command("rev-parse", "HEAD"))
     if not commit:
         return {}
-    return {"commit": commit.strip(), "changed": bool(_asked(["git", "status", "--porcelain", "--untracked-files=no"]))}
+    return {"commit": commit.strip(), "changed": bool(_asked(git.command("status", "--porcelain", "--untracked-files=no")))}
 
 
 def _asked(command: list[str]) -> str:
@@ -165,7 +166,7 @@ def _asked(command: list[str]) -> str:
             check=False,
             text=True,
             errors="replace",
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            env=git.environment(),
         )
     except (OSError, subprocess.SubprocessError):
         return ""

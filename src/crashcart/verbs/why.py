@@ -94,9 +94,10 @@ def run(options: argparse.Namespace) -> int:
         looking.end()
     if options.pid is None:
         _complete(options.paths, diagnosis)
-    if options.html:
+    if options.html is not None:
         from crashcart.report.html import html
 
+        _refuse_special(options.html)
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # names may hold any byte
             file.write(html(diagnosis))
         sys.stderr.write(f"wrote {one_line(options.html)}\n")
@@ -109,6 +110,17 @@ def run(options: argparse.Namespace) -> int:
 
         write(diagnosis)
     return 0
+
+
+def _refuse_special(path: str) -> None:
+    """A page is written into a file: to open a pipe would wait for somebody to read it."""
+    import os
+
+    from crashcart.errors import CommandError
+
+    is_new_or_file = not os.path.exists(path) or os.path.isfile(path) or os.path.realpath(path) == os.devnull
+    if not path or not is_new_or_file:
+        raise CommandError(f"--html needs the name of a file to write, not {path!r}.")
 
 
 def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:

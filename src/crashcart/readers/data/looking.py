@@ -25,6 +25,8 @@ _FILES = 200
 _ONE = 5.0  # for one file
 _HEADS = 20_000
 # Each thread of a library takes memory of its own, and a look needs one.
+# Not `-m`, which looks for modules in the present folder first.
+_START = "import sys; sys.path[:] = sys.argv[1:]; from crashcart.readers.data.child import main; main()"
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -122,19 +124,27 @@ class Looking:
 
     def _started(self) -> subprocess.Popen[str]:
         if self._child is None:
-            above = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-            paths = os.pathsep.join(one for one in (above, os.environ.get("PYTHONPATH", "")) if one)
             self._lines = queue.Queue()
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "crashcart.readers.data.child"],
+            self._child = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-c", _START, *_own_path()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,
-                env={**os.environ, "PYTHONPATH": paths, "HDF5_USE_FILE_LOCKING": "FALSE", **_ONE_THREAD},
+                env={**_without_python_path(), "HDF5_USE_FILE_LOCKING": "FALSE", **_ONE_THREAD},
             )
             threading.Thread(target=_passed, args=(self._child, self._lines), daemon=True).start()
         return self._child
+
+
+def _own_path() -> list[str]:
+    """Where we find modules ourselves, without the folder that we are in: a project may have a `random.py`, and none of it is run."""
+    here = os.path.realpath(os.getcwd())
+    return [path for path in sys.path if path and os.path.realpath(path) != here]
+
+
+def _without_python_path() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def _passed(child: subprocess.Popen[str], lines: queue.Queue[str]) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import warnings
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, parse_python
@@ -172,11 +172,14 @@ def _values(node: ast.expr, path: str, names: dict[str, Any], lines: _Lines) -> 
 
 
 class _Lines:
-    """The lines of a text, each with the place where it begins."""
+    """The lines of a text as Python counts them, which a lone carriage return ends too, each with the place where it begins."""
 
     def __init__(self, text: str) -> None:
-        self._texts = text.split("\n")
-        self._begins = [0, *accumulate(len(one) + 1 for one in self._texts)]
+        ends = [match.span() for match in re.finditer(r"\r\n?|\n", text)]
+        self._begins = [0, *(after for _, after in ends)]
+        self._texts = [
+            text[begin:end] for begin, end in zip(self._begins, [*(at for at, _ in ends), len(text)], strict=True)
+        ]
 
     def offset(self, line: int, column: int) -> int:
         """The character at a line and a column in bytes, as a tree counts them."""
