@@ -183,7 +183,7 @@ def test_a_missing_library_is_a_gap_and_no_verdict(data: Path, monkeypatch: pyte
     hidden = Path("hidden")
     hidden.mkdir()
     (hidden / "h5py.py").write_text("raise ModuleNotFoundError(\"No module named 'h5py'\", name='h5py')\n")
-    monkeypatch.setenv("PYTHONPATH", str(hidden.resolve()))
+    monkeypatch.syspath_prepend(hidden.resolve())
     told = crashcart.check(command=["python", "train.py"])
     assert any("h5py is not installed" in one.why for one in told.not_looked)
     assert not [one for one in told.findings if one.cause == "data/corrupt-or-missing"]
