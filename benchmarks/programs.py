@@ -7,7 +7,7 @@ FOLDER holds one folder for each program: its files, `launch` (the command line;
 runs under `crashcart run`; a program that hangs is stopped. Four figures come out:
 
 - first: the first finding is the true cause, or one that is as fair;
-- line: the first finding names one of the true lines, in its evidence or its patch;
+- line: the story or the first finding names one of the true lines, in its evidence or its patch;
 - fix: the first fix, applied as it stands (its patch, its arguments), makes the program pass; `hand` where it is words only;
 - silent: the repaired program ends well and no finding has the role of a cause.
 """
@@ -69,7 +69,7 @@ def examined(program: Path, keep: Path | None, *, repair: bool) -> dict[str, Any
             "state": answer["ending"]["state"],
             "first": bool(causes) and causes[0] in accepted,
             "third": bool(accepted & set(causes[:3])),
-            "line": bool(findings) and names_line(findings[0], truth.get("lines", [])),
+            "line": bool(findings) and names_line(findings[0], answer["story"], truth.get("lines", [])),
             "fix": "-",
             "silent": "-",
         }
@@ -140,9 +140,9 @@ def end_what_is_left(folder: Path) -> None:
             continue
 
 
-def names_line(finding: dict[str, Any], lines: list[str]) -> bool:
-    """Whether a finding names one of the lines: by place, in a quoted traceback, or in its first patch."""
-    text = json.dumps([finding["evidence"], finding["fixes"][:1]])
+def names_line(finding: dict[str, Any], story: list[dict[str, Any]], lines: list[str]) -> bool:
+    """Whether the story or the finding names one of the lines: by place, in a quoted traceback, or in its first patch."""
+    text = json.dumps([story, finding["evidence"], finding["fixes"][:1]])
     for line in lines:
         file, _, number = line.rpartition(":")
         base = re.escape(os.path.basename(file))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["Account", "account_of", "thread_deaths"]
+__all__ = ["Account", "account_of", "is_same_exception", "thread_deaths"]
 
 _MOST_EVENTS = 12
 _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})

@@ -233,6 +233,7 @@ def first(case: Case) -> Death | None:
     workers = any(one.process.role == "loader worker" for one in ends)  # else one ended before anybody looked
     faults = (one for one in ends if not one.echo or (one.of_worker and not workers))
     own = next((one for one in faults if not (watchdog and one.signal == "SIGABRT")), None)
+    own = _killed_with(own, ends) if own is not None else None
     lost = min((one for one in ends if one.raised is not None and one.echo), key=lambda one: one.time, default=None)
     if lost is None or (own is not None and own.time <= lost.time):
         return own
@@ -243,6 +244,15 @@ def first(case: Case) -> Death | None:
         together = [one for one in ends if one.gave_up and one.time < lost.time + _TOGETHER]
         return min(together, key=_progress_made)  # of those that gave up together, the one that was behind
     return own
+
+
+def _killed_with(death: Death, ends: list[Death]) -> Death:
+    """The rank itself, where somebody killed it and its loader workers at once: they only went first in the list."""
+    if death.process.role != "loader worker" or death.signal != "SIGKILL":
+        return death
+    ranks = (end for end in ends if end.process.role in _MAINS and end.process.rank == death.process.rank)
+    together = (end for end in ranks if end.signal == "SIGKILL" and end.raised is None and end.time <= death.time + _COARSE)
+    return next(together, death)
 
 
 def _progress_made(death: Death) -> tuple[float, float, float]:

@@ -260,3 +260,14 @@ def test_a_run_that_goes_on_is_about_the_stage_that_trains() -> None:
     assert case.flight is not None
     assert case.flight.stage is not None
     assert case.flight.stage.program == "train.py"
+
+
+def test_of_a_rank_and_its_workers_that_were_killed_at_once_the_rank_counts() -> None:
+    history = History(code=137)
+    history.process(5, 1, "rank", "python train.py", born=1, rank=0, steps=20)
+    history.process(6, 5, "loader worker", "python train.py", born=2, rank=0)
+    history.gone(6, 40, signal="SIGKILL")
+    history.gone(5, 40.4, signal="SIGKILL")
+    leader = first(history.case())
+    assert leader is not None
+    assert leader.process.role == "rank"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from crashcart.account import is_same_exception
 from crashcart.case import ExitStatus
 from crashcart.deadline import attempt, too_long
 from crashcart.deaths import finished, stop, trained_well
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crashcart.case import Case
-    from crashcart.flight import Event, Flight
-    from crashcart.log import Log, Raised
+    from crashcart.flight import Flight
+    from crashcart.log import Log
 
 __all__ = ["Recorded", "is_run", "read_recorded", "without_other_stages"]
 
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
-_MESSAGE = 60
 _SECONDS = 2.0
 
 
@@ -92,7 +92,7 @@ def without_other_stages(log: Log, flight: Flight) -> Log:
     dropped = [
         one
         for one in log.raised
-        if any(_same(one, event) for event in others) and not any(_same(one, event) for event in own)
+        if any(is_same_exception(one, event) for event in others) and not any(is_same_exception(one, event) for event in own)
     ]
     if not dropped:
         return log
@@ -108,13 +108,6 @@ def without_other_stages(log: Log, flight: Flight) -> Log:
         memory=[one for one in log.memory if one.line.order not in orders],
         _index=None,
     )
-
-
-def _same(raised: Raised, event: Event) -> bool:
-    """Whether a traceback of the log is a recorded exception."""
-    message = str(event.details.get("message", "")).split("\n", 1)[0].strip()[:_MESSAGE]
-    kind = str(event.details.get("type", "")).rpartition(".")[2]
-    return raised.kind.rpartition(".")[2] == kind and message in raised.message
 
 
 def _exit_status(case: Case, flight: Flight) -> ExitStatus | None:

@@ -174,7 +174,7 @@ def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> l
     """The part of a series after the first optimizer step of a rank; a process that has ended, and was not yet collected, shows 0."""
     steps = case.flight.series("page", "steps", pid) if case.flight is not None else []
     began = next((time for time, value in steps if value > 0), None)
-    return [] if began is None else [(time, value) for time, value in series if time > began and value > 0]
+    return [] if began is None else [(time, value) for time, value in series if time >= began and value > 0]
 
 
 def gib(count: float) -> str:

@@ -132,7 +132,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             f"one step broke the weights of {found[0].process.name}, with a loss that had not grown: that of the batch before step "
             f"{found[0].step}, made of {samples}"
         )
-        yield Sign("weak" if other_death(case) else "decisive", says, (found[0].event.evidence,), order=order(case))
+        yield Sign("weak" if other_death(case) else "strong", says, (found[0].event.evidence,), order=order(case))
     again = (
         [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
     )

@@ -109,7 +109,12 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
 
 
 def _begins_again(case: Case) -> Iterator[Sign]:
-    """A counter that begins again, or a loss that jumps, right after a line that announces a resume."""
+    """A counter that begins again, or a loss that jumps, right after a line that announces a resume.
+
+    Not where a script trains twice: the second program may take over the weights of the first for another task.
+    """
+    if case.flight is not None and sum(stage.trained for stage in case.flight.stages) > 1:
+        return
     for line in case.log.lines:
         if compiled(RESUMED).search(line.text) is None or compiled(NO_RESUME).search(line.text):
             continue
