@@ -167,6 +167,7 @@ def _why(why: _Parser) -> None:
         metavar="PID",
         help="any process of a job that hangs or crawls now, started with or without crashcart",
     )
+    why.add_argument("--long", action="store_true", help="also all evidence, other causes and fixes, and how to confirm")
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
 

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
 CRASHED = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nRuntimeError: CUDA out of memory.\n'
 FLAGS = {
-    "why": ["--command", "--config", "--exit-code", "--help", "--html", "--json", "--kernel-log", "--pid", "-h", "paths"],
+    "why": [
+        "--command",
+        "--config",
+        "--exit-code",
+        "--help",
+        "--html",
+        "--json",
+        "--kernel-log",
+        "--long",
+        "--pid",
+        "-h",
+        "paths",
+    ],
     "run": ["--grace", "--hang-seconds", "--help", "--no-inject", "--notify", "--on-hang", "--quiet", "-h", "command"],
     "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--show-job", "--strict", "-h", "paths"],
     "doctor": ["--active", "--help", "--json", "-h", "paths"],

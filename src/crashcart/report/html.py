@@ -67,9 +67,9 @@ footer { margin-top: 2.5rem; opacity: .6; font-size: .85rem; }
 {% set opposed = main.signs | selectattr('strength', 'equalto', 'against') | list %}
 {% if opposed %}<section><h2>What speaks against it</h2>{{ signs(opposed) }}</section>{% endif %}
 {% if main.fixes %}<section><h2>What to do</h2>{{ fixes(main.fixes) }}</section>{% endif %}
-{% if main.experiment %}<section><h2>What would settle it</h2>{{ experiment(main.experiment) }}</section>{% endif %}
+{% if main.experiment %}<section><h2>How to confirm</h2>{{ experiment(main.experiment) }}</section>{% endif %}
 {% endif %}
-{% if others %}<section><h2>Beside it</h2>
+{% if others %}<section><h2>Also possible</h2>
 {% for finding in others %}<details><summary>{{ finding.title }} <span class="tag">{{ finding.cause }}</span>
 <span class="tag">{{ finding.role }}, {{ finding.level }}</span></summary>
 {{ signs(finding.signs) }}{{ fixes(finding.fixes) }}{{ experiment(finding.experiment) }}</details>{% endfor %}</section>{% endif %}
@@ -77,7 +77,7 @@ footer { margin-top: 2.5rem; opacity: .6; font-size: .85rem; }
 <ul>{% for note in diagnosis.notes %}<li>{{ note.quote }} <span class="where">{{ note.where }}</span></li>{% endfor %}</ul></section>{% endif %}
 {% if diagnosis.ruled_out %}<section><h2>Ruled out</h2>
 <ul>{% for one in diagnosis.ruled_out %}<li>{{ one.title }} <code>{{ one.cause }}</code></li>{% endfor %}</ul></section>{% endif %}
-{% if diagnosis.not_looked %}<section><h2>Not looked at</h2>
+{% if diagnosis.not_looked %}<section><h2>Not checked</h2>
 <ul>{% for gap in diagnosis.not_looked %}<li>{{ gap.what }}{% if gap.why %}: {{ gap.why }}{% endif %}{% if gap.how %} ({{ gap.how }}){% endif %}</li>{% endfor %}</ul></section>{% endif %}
 <footer>crashcart {{ diagnosis.verb }} {{ diagnosis.subject }}</footer>
 </body>

@@ -40,6 +40,7 @@ _MOST_EVIDENCE = 5
 _MOST_OTHERS = 4
 _MOST_STAGES = 8
 _MOST_STORY = 6
+SCREEN, _HEADING, _FEWEST_STORY = 24, 2, 5  # lines; an empty one and the title; what happened
 _SAFETY = {
     "exact": "the same training to the bit",
     "same-recipe": "same hyper-parameters, another random order",
@@ -48,9 +49,9 @@ _SAFETY = {
 }
 
 
-def write(diagnosis: Diagnosis) -> None:
-    """Print the diagnosis on standard output."""
-    printed(list(_lines(diagnosis)))
+def write(diagnosis: Diagnosis, *, long: bool) -> None:
+    """Print the diagnosis on standard output: one screen, or all of it."""
+    printed(list(_lines(diagnosis) if long else first_screen(diagnosis)))
 
 
 def printed(lines: list[tuple[str, str]]) -> None:
@@ -70,17 +71,90 @@ def text(diagnosis: Diagnosis) -> str:
     return "\n".join(line for _, line in _lines(diagnosis)) + "\n"
 
 
-def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+def first_screen(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """The answer in 24 lines: what it is, what happened, what shows it, the fix to apply first, and where to read on."""
     main = main_finding(diagnosis)
+    head = list(_head(diagnosis, main))
+    if main is not None and _by_hand(main, diagnosis.ending):
+        return head
+    more = _read_on(diagnosis, main)
+    fix = [*section("Do this first"), *_short_fix(main.fixes[0])] if main is not None and main.fixes else []
+    room = SCREEN - _height(head) - _height(more)
+    fix = _cut_to(fix, room - _FEWEST_STORY)
+    room -= _height(fix)
+    story = list(_story(diagnosis, room)) or _cut_to(list(_stages(diagnosis)), room)
+    shows = [*section("What shows it"), *_best_sign(main)] if main is not None else []
+    if main is not None and main.cause.startswith("unknown/") and len(diagnosis.findings) > 1:
+        names = [f"* {finding.title} ({finding.cause})" for finding in diagnosis.findings[1 : _MOST_OTHERS + 1]]
+        shows = [*section("Candidates, the likeliest first"), *(("", wrapped(name, "  ", "    ")) for name in names)]
+    return [*head, *story, *_cut_to(shows, room - _height(story)), *fix, *more]
+
+
+def _short_fix(fix: Fix) -> Iterator[tuple[str, str]]:
+    """A remedy with the lines that change and not those around them."""
+    yield "", wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
+    if not fix.diff:
+        yield from list(fix_lines(fix))[1:]
+        return
+    file = ""
+    for line in fix.diff.splitlines():
+        if line.startswith("+++ "):
+            file = line[4:].removeprefix("b/")
+        elif line.startswith("@@ "):
+            yield "cyan", f"    {file}"
+        elif line.startswith("+"):
+            yield "green", f"    {line}"
+        elif line.startswith("-") and not line.startswith("---"):
+            yield "red", f"    {line}"
+
+
+def _best_sign(main: Finding) -> Iterator[tuple[str, str]]:
+    for sign in main.signs[:1]:
+        yield "", wrapped(sign.says, "  ")
+        for item in sign.evidence[:2]:
+            yield "cyan", f"    {one_line(item.where)}"
+            yield "dim", wrapped(item.quote, "      | ", "      | ", limit=2)
+
+
+def _height(lines: Iterable[tuple[str, str]]) -> int:
+    return sum(line.count("\n") + 1 for _, line in lines)
+
+
+def _cut_to(lines: list[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    """As many of the lines as there is room for; less than a heading and a line is nothing."""
+    if _height(lines) <= most:
+        return lines
+    single = [(style, piece) for style, line in lines for piece in line.split("\n")]
+    return [*single[: most - 1], ("dim", "    …")] if most > _HEADING + 1 else []
+
+
+def _read_on(diagnosis: Diagnosis, main: Finding | None) -> list[tuple[str, str]]:
+    """What `--long` has beside this."""
+    others = [finding for finding in diagnosis.findings if finding is not main and _worth_saying(finding, main)]
+    fixes = len(main.fixes) - 1 if main is not None else 0
+    parts = ["all evidence"] if main is not None else []
+    parts += [f"{fixes} more fix{'es' if fixes > 1 else ''}"] if fixes > 0 else []
+    parts += [f"{len(others)} other cause{'s' if len(others) > 1 else ''}"] if others else []
+    parts += ["how to confirm it"] if main is not None and main.experiment else []
+    parts += [f"not checked: {', '.join(gap.what for gap in diagnosis.not_looked[:2])}"] if diagnosis.not_looked else []
+    if not parts:
+        return []
+    return [("", ""), ("dim", wrapped(f"More with --long: {'; '.join(parts)}.", "", limit=2))]
+
+
+def _head(diagnosis: Diagnosis, main: Finding | None) -> Iterator[tuple[str, str]]:
     quiet = main is not None and (main.role != "cause" or _by_hand(main, diagnosis.ending))
     color = "bold green" if main is None else "bold yellow" if quiet else "bold red"
     yield color, wrapped(headline(diagnosis), "")
-    if main is None:
-        yield "dim", wrapped(f"{how_it_ended(diagnosis.ending)}.", "  ")
-    else:
-        yield "dim", wrapped(f"{main.cause}; {how_it_ended(diagnosis.ending)}.", "  ")
-        if _by_hand(main, diagnosis.ending):
-            return
+    cause = f"{main.cause}; " if main is not None else ""
+    yield "dim", wrapped(f"{cause}{how_it_ended(diagnosis.ending)}.", "  ")
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    main = main_finding(diagnosis)
+    yield from _head(diagnosis, main)
+    if main is not None and _by_hand(main, diagnosis.ending):
+        return
     yield from _stages(diagnosis)
     yield from _story(diagnosis)
     if main is not None:
@@ -107,17 +181,28 @@ def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "dim", wrapped(f"{name} ({stage.role}{ranks}): {_briefly(stage.ending)}", mark)
 
 
-def _story(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
-    """What happened, in order; the first abnormal event is marked. A single event is quoted below anyway."""
+def _story(diagnosis: Diagnosis, most: int = 0) -> Iterator[tuple[str, str]]:
+    """What happened, in order; the first abnormal event is marked. A single event is quoted below anyway.
+
+    Where there is room for so many lines only, those around the first abnormal event are told.
+    """
     story = diagnosis.story
     if len(story) == 1 or not any(event.abnormal for event in story):
         return
     has_clock = any(event.time is not None for event in story)
-    yield from section("What happened" if has_clock else "What happened, in the order of the log")
     first = next(event for event in story if event.abnormal)
-    for event in story[:_MOST_STORY]:
+    told: dict[int, str] = {}
+    for place in sorted(range(len(story)), key=lambda place: (abs(place - story.index(first)), place)):
+        event = story[place]
         when = f"{clock(event.time)} " if event.time is not None else ""
-        yield "", wrapped(f"{when}{_sentence(event.says)}", "> " if event is first else "  ", "    ", limit=3)
+        line = wrapped(f"{when}{_sentence(event.says)}", "> " if event is first else "  ", "    ", limit=2 if most else 3)
+        height = _HEADING + sum(other.count("\n") + 1 for other in (*told.values(), line))
+        if len(told) == _MOST_STORY or (most and height > most):
+            break
+        told[place] = line
+    if told:
+        yield from section("What happened" if has_clock else "What happened, in the order of the log")
+        yield from (("", told[place]) for place in sorted(told))
 
 
 def _briefly(ending: Ending) -> str:
@@ -221,7 +306,7 @@ def how_it_ended(ending: Ending) -> str:
 def _body(finding: Finding) -> Iterator[tuple[str, str]]:
     signs = [sign for sign in finding.signs if sign.strength != "against"]
     if signs:
-        yield from section("Why")
+        yield from section("What shows it")
         yield from sign_lines(signs)
     opposed = [sign for sign in finding.signs if sign.strength == "against"]
     if opposed:
@@ -232,7 +317,7 @@ def _body(finding: Finding) -> Iterator[tuple[str, str]]:
         for fix in finding.fixes:
             yield from fix_lines(fix)
     if finding.experiment:
-        yield from section("What would settle it")
+        yield from section("How to confirm")
         yield from _experiment(finding.experiment)
 
 
@@ -305,7 +390,7 @@ def _others(findings: list[Finding], *, candidates: bool) -> Iterator[tuple[str,
     shown = findings[:_MOST_OTHERS]
     if not shown:
         return
-    yield from section("Candidates, the likeliest first" if candidates else "Beside it")
+    yield from section("Candidates, the likeliest first" if candidates else "Also possible")
     for finding in shown:
         role = "may" if candidates else words[finding.role]
         yield "", wrapped(f"* {finding.title} ({finding.cause}, {role})", "  ", "    ")
@@ -344,7 +429,7 @@ def gaps(not_looked: Sequence[NotLooked], most: int | None = None) -> Iterator[t
     """What could not be looked at, and why; no more than so many."""
     if not not_looked:
         return
-    yield from section("Not looked at")
+    yield from section("Not checked")
     for gap in not_looked[:most]:
         reason = f": {gap.why}" if gap.why else ""
         how = f" ({gap.how})" if gap.how else ""

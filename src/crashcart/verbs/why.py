@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         from crashcart.report.terminal import write
 
-        write(diagnosis)
+        write(diagnosis, long=options.long)
     return 0
 
 
