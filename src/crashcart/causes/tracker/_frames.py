@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.places import is_own
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -19,6 +20,7 @@ BELOW = (
     r"lib[/\\]python[\d.]+[/\\](?!site-packages|dist-packages)|^<|[/\\](?:threading|queue|socket|ssl|subprocess|"
     r"contextlib|functools)\.py"
 )
+OWN_TRACKER = r"track|logger|board\b|metrics|monitor|telemetry"
 HOSTS = r"wandb\.ai|/api/2\.0/(?:preview/)?mlflow|mlflow|comet\.(?:ml|com)|neptune\.ai|clear\.ml|swanlab"
 
 
@@ -31,6 +33,12 @@ def in_tracker(raised: Raised) -> bool:
         if not compiled(BELOW).search(frame.file):
             return False
     return False
+
+
+def sends_metrics(raised: Raised) -> bool:
+    """Whether the program's own code for a tracker was at work: its innermost frame is in a file or function called so."""
+    own = [frame for frame in raised.frames if is_own(frame.file)]
+    return bool(own) and compiled(OWN_TRACKER).search(f"{own[-1].file.rpartition('/')[2]} {own[-1].function}") is not None
 
 
 def _outermost_first(raised: Raised) -> bool:

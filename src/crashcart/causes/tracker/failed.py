@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.hang._recorded import TRACKERS as RECORDED
-from crashcart.causes.tracker._frames import HOSTS, in_tracker, went_on
+from crashcart.causes.tracker._frames import HOSTS, in_tracker, sends_metrics, went_on
 from crashcart.deaths import finished, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -94,7 +94,8 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.raised:
         if not raised.kind or raised.kind in {"KeyboardInterrupt", "ModuleNotFoundError", "ImportError"}:
             continue
-        theirs = in_tracker(raised) or (raised.kind in WEB and compiled(HOSTS).search(raised.message))
+        to_server = raised.kind in WEB and (compiled(HOSTS).search(raised.message) or sends_metrics(raised))
+        theirs = in_tracker(raised) or to_server
         if not theirs or compiled(OTHER_CAUSE).search(raised.message):
             continue
         if raised.survivable:
