@@ -54,9 +54,10 @@ REPOSITORY = r"(?!(?:data|datasets?|raw|inputs?|files|\.+)/)[\w.-]+/[\w.-]+"
 OFFLINE = ("environment.HF_HUB_OFFLINE", "environment.HF_DATASETS_OFFLINE", "environment.TRANSFORMERS_OFFLINE")
 
 phrases = (
+    strong("429 client error", "429 too many requests", "http error 429", "too many requests for url",
+           says="a server refused the request for coming too often"),
     decisive(
-        "429 client error", "429 too many requests", "http error 429", "we had to rate limit your ip",
-        "too many requests for url", "couldn't connect to 'https://huggingface", "couldn't connect to the hub",
+        "we had to rate limit your ip", "couldn't connect to 'https://huggingface", "couldn't connect to the hub",
         "locate the file on the hub", "locate the files on the hub", "localentrynotfounderror", "offlinemodeisenabled",
         "consistency check failed: file should be", "http error 403: rate limit", "couldn't reach 'http",
         "couldn't reach http", "cannot reach https://huggingface", "on the hub (connectionerror)", "on the hub (localentry",
