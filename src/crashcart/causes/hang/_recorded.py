@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
 from crashcart.causes.hang._outside import from_outside
+from crashcart.causes.tracker._frames import is_own_tracker
 from crashcart.collective_frames import waits_for_ranks
 from crashcart.deaths import finished, hung
 from crashcart.flight import clock, threads_of, took
@@ -42,6 +43,7 @@ THREAD_WAIT = r"/(?:threading|queue|selectors|subprocess)\.py$|/concurrent/futur
 LOCKS = r"file_baton|/filelock/|portalocker|fasteners|lockfile|/fcntl|cpp_extension|_inductor/(?:codecache|async_compile)|triton/runtime"
 LOCK_LINE = r"\b(?:flock|lockf|acquire|FileLock|baton)\b|\.lock\b|fsync\(|\bopen\("
 FILE_CALLS = frozenset({"flock", "fcntl", "fsync", "fdatasync", "open", "stat", "read", "write", "readv"})
+OUTSIDE = "an answer from outside"
 PEER_CALLS = frozenset({"recvfrom", "recvmsg", "sendto", "connect", "accept", "poll", "select", "epoll_wait"})
 FILE_WAITS = r"lock|nfs|rpc_|io_schedule|wait_on_page|folio_wait|fuse|ceph|lustre|jbd2"
 
@@ -249,9 +251,11 @@ class _Told:
         if self.details.get("works"):
             return None
         who = f", and {_wait(others)} for it in a collective" if others else ""
-        waits = "an answer from outside" if call in PEER_CALLS else "something that does not come"
+        waits = OUTSIDE if call in PEER_CALLS else "something that does not come"
         says = f"{self._who} has waited {self._long} for {waits} at {self._where}{line}{who}"
-        return self._found("hang/lock-or-io", says, "strong", odd, *others[:1])
+        own = own_frame(odd.frames)
+        to_tracker = call in PEER_CALLS and own is not None and is_own_tracker(own.file, own.function)
+        return self._found("tracker/blocked" if to_tracker else "hang/lock-or-io", says, "strong", odd, *others[:1])
 
     def _together(self) -> Stall | None:
         """All ranks wait in collectives: for each other, if they are not the same ones."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.hang._outside import asks, between_threads
-from crashcart.causes.hang._recorded import stall
+from crashcart.causes.hang._recorded import OUTSIDE, stall
 from crashcart.causes.hang._stacks import frame_in, standing
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -146,9 +146,22 @@ RELEASE = Fix(
 )
 
 
+TIME_OUT = Fix(
+    "Give this wait a time-out, and say what to do when it is over",
+    "by-hand",
+    "`settimeout()` on a socket, `timeout=` of a request, a join or a `get`: a wait without a limit turns a server that does not "
+    "answer into a hang",
+)
+
+
 def fix(case: Case) -> Iterable[Fix]:
-    """A question needs an answer and a deadlock of threads a release; only a lock in a file is cured by another folder."""
-    return (ANSWER,) if asks(case) else (RELEASE,) if between_threads(case) else fixes
+    """A question needs an answer, a deadlock of threads a release, a server a time-out; only a lock in a file another folder."""
+    if asks(case):
+        return (ANSWER,)
+    if between_threads(case):
+        return (RELEASE,)
+    found = stall(case)
+    return (TIME_OUT,) if found is not None and OUTSIDE in found.says else fixes
 
 
 experiment = Experiment(

@@ -38,7 +38,12 @@ def in_tracker(raised: Raised) -> bool:
 def sends_metrics(raised: Raised) -> bool:
     """Whether the program's own code for a tracker was at work: its innermost frame is in a file or function called so."""
     own = [frame for frame in raised.frames if is_own(frame.file)]
-    return bool(own) and compiled(OWN_TRACKER).search(f"{own[-1].file.rpartition('/')[2]} {own[-1].function}") is not None
+    return bool(own) and is_own_tracker(own[-1].file, own[-1].function)
+
+
+def is_own_tracker(file: str, function: str) -> bool:
+    """Whether a file or function of the program is called after a tracker."""
+    return compiled(OWN_TRACKER).search(f"{file.rpartition('/')[2]} {function}") is not None
 
 
 def _outermost_first(raised: Raised) -> bool:
