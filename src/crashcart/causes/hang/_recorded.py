@@ -14,7 +14,7 @@ from crashcart.causes.tracker._frames import is_own_tracker
 from crashcart.collective_frames import waits_for_ranks
 from crashcart.deaths import finished, hung
 from crashcart.flight import clock, threads_of, took
-from crashcart.model import Evidence
+from crashcart.model import Evidence, Fix
 from crashcart.places import of_event, own_place
 from crashcart.record import record, replace
 
@@ -46,6 +46,14 @@ FILE_CALLS = frozenset({"flock", "fcntl", "fsync", "fdatasync", "open", "stat", 
 OUTSIDE = "an answer from outside"
 PEER_CALLS = frozenset({"recvfrom", "recvmsg", "sendto", "connect", "accept", "poll", "select", "epoll_wait"})
 FILE_WAITS = r"lock|nfs|rpc_|io_schedule|wait_on_page|folio_wait|fuse|ceph|lustre|jbd2"
+
+
+TIME_OUT = Fix(
+    "Give this wait a time-out, and say what to do when it is over",
+    "by-hand",
+    "`settimeout()` on a socket, `timeout=` of a request, a join or a `get`: a wait without a limit turns a server that does not "
+    "answer into a hang",
+)
 
 
 @record(frozen=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.hang._outside import asks, between_threads
-from crashcart.causes.hang._recorded import OUTSIDE, stall
+from crashcart.causes.hang._recorded import OUTSIDE, TIME_OUT, stall
 from crashcart.causes.hang._stacks import frame_in, standing
 from crashcart.deaths import order
 from crashcart.log import evidence
@@ -143,14 +143,6 @@ RELEASE = Fix(
     "the stacks of all threads are in the run folder: find who was to release it. A thread that may fail needs a `finally` "
     "(task_done(), release(), a sentinel in the queue) and must pass its exception on; two locks need one order; and "
     "`get(timeout=...)` or `join(timeout=...)` with a look at `is_alive()` turns a hang into an error",
-)
-
-
-TIME_OUT = Fix(
-    "Give this wait a time-out, and say what to do when it is over",
-    "by-hand",
-    "`settimeout()` on a socket, `timeout=` of a request, a join or a `get`: a wait without a limit turns a server that does not "
-    "answer into a hang",
 )
 
 

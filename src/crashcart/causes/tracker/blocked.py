@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
 from crashcart.causes._joined import edits_of, launched_with, ranks
-from crashcart.causes.hang._recorded import stall
+from crashcart.causes.hang._recorded import OUTSIDE, TIME_OUT, stall
 from crashcart.causes.tracker._frames import HOSTS, TRACKER, in_tracker, went_on
 from crashcart.deaths import order
 from crashcart.flight import took
@@ -216,6 +216,10 @@ def fix(case: Case) -> Iterator[Fix]:
             costs.append(f"where a version is asked for it is waited for {UPLOAD} s, and what needs it is left out then")
         why = "the training goes on and is the same; " + "; ".join(costs)
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
+    found = stall(case)
+    if found is not None and OUTSIDE in found.says:  # a tracker of the program's own
+        yield TIME_OUT
+        return
     kind = case.facts.get("tracker.kind")
     told = not waits and kind is not None and kind.value == "wandb"
     if not case.before or told or any(_of_wandb(fact) for fact in waits):
