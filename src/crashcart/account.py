@@ -17,7 +17,7 @@ from crashcart.model import Evidence, StoryEvent
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.places import in_words, of_event, of_raised, own_place, shortened, words_of
-from crashcart.record import record
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ _SHOWN_SAMPLES = 5
 _SHOWN_MESSAGE = 120
 _LAST_WORDS = 25  # lines
 _BEFORE = 10  # lines
+_SEVERAL = 2
 _TOGETHER = 2.0  # seconds: progress is looked at once a second
 
 
@@ -75,9 +76,13 @@ def account_of(case: Case) -> Account:
     leader = first(case)
     abnormal = _first_abnormal(case, flight, leader)
     events = sorted(_normal_events(flight, abnormal), key=_moment)
+    led_to = [skipped] if (skipped := _skipped_alone(case, flight, leader)) is not None and abnormal is not None else []
+    death = [replace(abnormal, abnormal=not led_to)] if abnormal is not None else []
     following = sorted(_consequences(case, flight, leader, abnormal), key=_moment)
-    story = _shortened([*events, *([abnormal] if abnormal is not None else []), *following])
-    return Account(tuple(story), abnormal, _lines_of(case, leader), recorded=True)
+    lines = _lines_of(case, leader) | ({line.order for line in case.log.skips} if led_to else set())
+    return Account(
+        tuple(_shortened([*events, *led_to, *death, *following])), led_to[0] if led_to else abnormal, lines, recorded=True
+    )
 
 
 def thread_deaths(case: Case) -> list[Event]:
@@ -112,6 +117,27 @@ def _first_abnormal(case: Case, flight: Flight, leader: Death | None) -> StoryEv
         candidates += [partner] if (partner := _last_partner_lost(case, flight, candidates[-1])) is not None else []
     candidates += _lasting_bad_losses(flight, leader)
     return min(candidates, key=_moment, default=None)
+
+
+def _skipped_alone(case: Case, flight: Flight, leader: Death | None) -> StoryEvent | None:
+    """The first batch that one rank left out and another did not, where no error of a rank's own ended the run."""
+    if leader is None or (leader.raised is not None and not leader.echo):
+        return None
+    ranks = {process.rank for process in flight.ranks if process.rank is not None}
+    by_rank = {rank: [line for line in case.log.skips if _is_of_rank(line, rank)] for rank in ranks}
+    counts = {len(lines) for lines in by_rank.values()}
+    if len(ranks) < _SEVERAL or len(counts) == 1:
+        return None
+    rank, lines = max(by_rank.items(), key=lambda item: len(item[1]))
+    fewer = min(len(lines) for lines in by_rank.values())
+    line = lines[fewer]
+    return StoryEvent(
+        "batch skipped",
+        f"rank {rank} alone left out a batch: {_cut(line.text.strip())}",
+        (evidence(line),),
+        rank=rank,
+        abnormal=True,
+    )
 
 
 def _death_event(death: Death, folder: str) -> StoryEvent:
@@ -254,8 +280,12 @@ def _lines_of(case: Case, leader: Death | None) -> frozenset[int]:
 
 def _lines_of_rank(log: Log, rank: int | None) -> list[Line]:
     """What a rank printed, by its own log or its prefix; where ranks are not told apart, everything."""
-    own = [line for line in log.lines if rank is not None and (line.rank == rank or line.file.endswith(f"rank{rank}.log"))]
+    own = [line for line in log.lines if _is_of_rank(line, rank)]
     return own or log.lines
+
+
+def _is_of_rank(line: Line, rank: int | None) -> bool:
+    return rank is not None and (line.rank == rank or line.file.endswith(f"rank{rank}.log"))
 
 
 def is_same_exception(raised: Raised, event: Event) -> bool:

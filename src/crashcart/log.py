@@ -219,6 +219,7 @@ class Log:
     collectives: list[Collective] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
     metrics: list[Metrics] = field(default_factory=list)
+    skips: list[Line] = field(default_factory=list)
     progress: Progress = Progress()
     finished: Line | None = None
     phase: str | None = None

@@ -110,3 +110,20 @@ def test_of_a_thread_and_a_child_process_that_ended_the_last_one_before_the_stan
     account = account_of(history.case())
     assert account.first is not None
     assert account.first.kind == "child ended"
+
+
+def test_a_batch_that_one_rank_alone_left_out_comes_before_the_lost_connection(tmp_path: Path) -> None:
+    for rank, text in ((0, "step 1 loss 0.5\nstep 2 loss 0.4\n"), (1, "step 1 loss 0.5\nnan loss, skipping batch\n")):
+        (tmp_path / f"rank{rank}.log").write_text(text, encoding="utf-8")
+    history = History(code=1)
+    history.ranks(20, 6, first_pid=21)
+    history.gone(22, 30, code=0)
+    history.raised(21, 30.2, "RuntimeError", "[gloo/transport/tcp/pair.cc:553] Connection closed by peer")
+    history.gone(21, 30.3, code=1)
+    case = history.case()
+    case.log = read_logs([str(tmp_path / "rank0.log"), str(tmp_path / "rank1.log")])
+    account = account_of(case)
+    assert account.first is not None
+    assert (account.first.kind, account.first.rank) == ("batch skipped", 1)
+    assert account.first.says == "rank 1 alone left out a batch: nan loss, skipping batch"
+    assert next(event for event in account.events if event.abnormal) == account.first

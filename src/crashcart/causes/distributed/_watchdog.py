@@ -31,11 +31,6 @@ BUSY = (
     r"sampling|inference|extract|gathering|computing|writing|export|upload|loading (?:data|checkpoint|shards)"
 )
 STEP = r"\bloss\b\W{0,4}\d|\bloss['\"]?\s?[:=]"
-SKIPPED = (
-    r"skip\w{0,60} (?:\w{1,60} ){0,2}(?:batch|step|update|sample|iteration|backward|gradient)|training process will continue|"
-    r"attempting to recover from OOM|empty (?:batch|target)|no (?:valid|positive) (?:anchors|targets|samples|boxes)|"
-    r"loss is (?:nan|zero|inf)|batch skipped"
-)
 OWN = r"NCCL|ProcessGroup|Watchdog|TCPStore|c10d|gloo|collective|warn\(|Warning|closing signal|\belastic\b"
 ECHO_KINDS = frozenset({"DistBackendError", "DistStoreError", "DistNetworkError", "ChildFailedError", "KeyboardInterrupt"})
 STALL = "reduced, gathered or broadcasted by subset of ranks"
@@ -210,11 +205,12 @@ def busy_before(case: Case, line: Line) -> Line | None:
 def _before(case: Case, first: Line) -> tuple[Line | None, Line | None]:
     """The last work that was announced before the first report, and a step that was skipped."""
     said = 0
+    skips = {line.order for line in case.log.skips}
     for line in reversed(case.log.around(first, before=LOOK_BACK)[:-1]):
-        if compiled(OWN).search(line.text) and not compiled(SKIPPED).search(line.text):
-            continue
-        if compiled(SKIPPED).search(line.text):
+        if line.order in skips:
             return None, line
+        if compiled(OWN).search(line.text):
+            continue
         if compiled(STEP).search(line.text):
             return None, None
         if compiled(BUSY).search(line.text):

@@ -15,7 +15,7 @@ from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
 from crashcart.readers.logs.lines import rank_of_file, to_lines
 from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
-from crashcart.readers.logs.progress import find_goal, find_metrics, find_progress, phase_of_lines
+from crashcart.readers.logs.progress import find_goal, find_metrics, find_progress, find_skips, phase_of_lines
 from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
 from crashcart.readers.logs.tracebacks import find_raised
@@ -94,6 +94,7 @@ def structured(lines: list[Line], notes: list[str] | None = None) -> Log:
         collectives=parts.found("collectives", lambda: find_collectives(index), []),
         memory=parts.found("messages about memory", lambda: find_memory(index, raised), []),
         metrics=parts.found("step lines", lambda: find_metrics(index), []),
+        skips=parts.found("skipped steps", lambda: find_skips(index), []),
         progress=parts.found("the last step", lambda: find_progress(lines), Progress()),
         finished=parts.found("the end of the run", lambda: find_finish(index) or find_goal(index), None),
         restarts=parts.found("restarts", lambda: find_restarts(index), []),

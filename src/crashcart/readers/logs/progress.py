@@ -17,7 +17,16 @@ from crashcart.pattern import Pattern
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_goal", "find_metrics", "find_progress", "phase_of_frames", "phase_of_line", "phase_of_lines", "shape"]
+__all__ = [
+    "find_goal",
+    "find_metrics",
+    "find_progress",
+    "find_skips",
+    "phase_of_frames",
+    "phase_of_line",
+    "phase_of_lines",
+    "shape",
+]
 
 _VALUE = r"(?P<value>[-+]?(?:\d{1,40}(?:\.\d{0,40})?(?:e[-+]?\d{1,9})?|nan|inf(?:inity)?)(?:\(ind\))?|None)(?:\s?(?P<unit>[KMGT])(?:i?B)?\b)?(?![\w.])"
 _UNITS = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -108,6 +117,20 @@ def find_progress(lines: Sequence[Line]) -> Progress:
         if step is not None and not _NOT_TRAINING.search(line.text):
             return Progress(step, total, line)
     return Progress()
+
+
+_SKIPPED = Pattern(
+    r"skip\w{0,60} (?:\w{1,60} ){0,2}(?:batch|step|update|sample|iteration|backward|gradient)|training process will continue|"
+    r"attempting to recover from OOM|empty (?:batch|target)|no (?:valid|positive) (?:anchors|targets|samples|boxes)|"
+    r"loss is (?:nan|zero|inf)|batch skipped",
+    re.IGNORECASE,
+)
+_SKIPPING = ("skip", "will continue", "recover from oom", "empty", "no valid", "no positive", "loss is")
+
+
+def find_skips(index: Index) -> list[Line]:
+    """Lines in which a program says that it leaves out a batch or a step."""
+    return [line for line in index.saying(_SKIPPING) if _SKIPPED.search(line.text)]
 
 
 _EPOCH_OF = Pattern(
