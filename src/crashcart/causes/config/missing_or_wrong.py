@@ -52,6 +52,10 @@ CLOSED = (
 )
 STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|terminated|time.?limit|nan\b"
 
+ASSERTS_PATH = r"^assert\s{1,20}.{0,80}(?:os\.path\.(?:exists|isfile|isdir)\(|\.(?:exists|is_file|is_dir)\(\))"
+USAGE = r"\[(--[\w-]{1,80})"
+REFUSED = r"(?:unrecognized arguments|no such option|unknown option)s?:?\s{0,4}(.{1,400})"
+MOST_REFUSED = 8
 BAR = r"\b(\d{1,12})/(\d{1,12}) \["
 
 phrases = (
@@ -156,6 +160,8 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _missed(case: Case, raised: Raised) -> str | None:
     where, code = raised.stack(3), raised.frames[-1].code if raised.frames else ""
     first = raised.message.split("\n", 1)[0]
+    if raised.kind == "AssertionError" and compiled(ASSERTS_PATH).search(code) and not trained(case, raised):
+        return "an assert of the program found that a path is not there"
     if raised.kind in {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "OSError", "RuntimeError"}:
         return _missing_file(case, raised, first)
     if raised.kind in {"KeyError", "AttributeError"} and raised.phase in {None, "start-up", "load", "train"}:
@@ -224,14 +230,33 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """A patch where only the spelling is wrong; else words."""
+    """A patch where only the spelling is wrong, or the flag that was meant; else words."""
     yield from mended(case)
+    for wrong, right in _meant(case):
+        why = f"the program has no {wrong}; {right} is the one that it knows and that is spelled most like it"
+        yield Fix(f"Write {right} instead of {wrong}", "by-hand", why)
     yield Fix(
         "Correct the setting that the message names",
         "by-hand",
         "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and "
         "paths; use the config of the same version; give absolute paths; set only one of epochs and steps",
     )
+
+
+def _meant(case: Case) -> Iterator[tuple[str, str]]:
+    """Flags that the parser refused, each with the one of its own that is spelled alike: as it was recorded, or as it printed them."""
+    known = set(case.program_flags or ())
+    refused: list[str] = []
+    for line in case.log.index.saying(("unrecognized arguments", "[--", "no such option", "unknown option")):
+        known.update(compiled(USAGE).findall(line.text))
+        match = compiled(REFUSED).search(line.text)
+        refused += [word.partition("=")[0] for word in match[1].split() if word.startswith("--")] if match else []
+    from difflib import get_close_matches
+
+    for wrong in dict.fromkeys(refused[:MOST_REFUSED]):
+        close = get_close_matches(wrong, sorted(known), n=1, cutoff=0.7)
+        if close:
+            yield wrong, close[0]
 
 
 experiment = Experiment(

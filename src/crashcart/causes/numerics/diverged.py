@@ -109,6 +109,8 @@ phrases = (
            says="the program says that the loss is not finite", unless=GOES_ON + "|" + NOT_OURS, any_level=True,
            pattern=r"loss (?:is|became|was|=)\W*(?:nan|inf|non-?finite|not finite|exploding)\b|(?:loss|training|has|"
                    r"model) diverged"),
+    strong("math range error", says="the exponential of a number overflowed, mostly of a loss for the perplexity",
+           pattern=r"OverflowError: math range error"),
     strong("inf avg,", "nan avg,", says="the loss is not finite", pattern=r"(?:^|\d: )-?(?:inf|nan), -?(?:inf|nan) avg"),
     weak("nan or inf found in input tensor", says="a value that was logged is not finite", fatal=False, any_level=True),
     weak("skipping step", "overflow detected", "gradient overflow", "grad overflow", says="a step was skipped for an "
