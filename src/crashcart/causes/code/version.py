@@ -15,8 +15,13 @@ version, or change the call. Rebuild binary wheels after every change of torch.
 
 from __future__ import annotations
 
-from crashcart.cause import Stack, decisive, strong, weak
+from typing import TYPE_CHECKING
+
+from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.model import Experiment, Fix
+
+if TYPE_CHECKING:
+    from crashcart.case import Case
 
 title = "A library has another version than the code expects"
 alike = ("code/bug", "config/missing-or-wrong")
@@ -30,6 +35,7 @@ _KNOWN = (
     r"distutils|imp|pkg_resources|setuptools|tensorboardX?|typing|asyncio|yaml|networkx|dgl|spacy|nltk|librosa|detectron2"
 )
 _LIBRARY = r"lib(?:cu(?:da|dnn|dart|blas|fft|rand|solver|sparse|pti)|nccl|nv|c10_cuda)|__nv|ncclComm|cublas|cudnn"
+NO_MODULE = r"ModuleNotFoundError: No module named '([\w.]{1,200})'"
 phrases = (
     decisive("cannot import name", unless=r"Warning:|partially initialized",
              says="a name is not in the library any more, or not yet"),
@@ -83,6 +89,17 @@ stacks = (
         "the traceback stands where a module is imported",
     ),
 )
+
+
+def fix(case: Case) -> tuple[Fix, ...]:
+    """A module that is not there has a name."""
+    for raised in case.log.uncaught():
+        match = compiled(NO_MODULE).search(f"{raised.kind}: {raised.message}")
+        if match is not None:
+            name = match[1].partition(".")[0]
+            why = f"`pip install` the package that brings {name}; where it is a folder of the project, start in the folder that holds it, or export PYTHONPATH=that folder"
+            return (Fix(f"Make the module {name} known to this Python", "by-hand", why),)
+    return fixes
 
 
 fixes = (

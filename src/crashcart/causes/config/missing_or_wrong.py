@@ -53,8 +53,8 @@ CLOSED = (
 STOPPED_EARLY = r"early.?stop|patience|keyboardinterrupt|interrupted|signal|terminated|time.?limit|nan\b"
 
 ASSERTS_PATH = r"^assert\s{1,20}.{0,80}(?:os\.path\.(?:exists|isfile|isdir)\(|\.(?:exists|is_file|is_dir)\(\))"
-USAGE = r"\[(--[\w-]{1,80})"
-REFUSED = r"(?:unrecognized arguments|no such option|unknown option)s?:?\s{0,4}(.{1,400})"
+USAGE = r"(?:\[|│ {1,20})(--[\w.-]{1,80})"
+REFUSED = r"(?:unrecognized (?:argument|option)s|no such option|unknown option)s?:?\s{0,4}(.{1,400})"
 MOST_REFUSED = 8
 BAR = r"\b(\d{1,12})/(\d{1,12}) \["
 
@@ -74,9 +74,15 @@ phrases = (
     strong(
         "error: unrecognized arguments", "the following arguments are required", "not used by the hfargumentparser",
         "conflicting option string", "error: ambiguous option", "unexpected extra argument", "error: no such option",
-        "missing option '-", "unknown command line flag", "unrecognized arguments:",
+        "missing option '-", "unknown command line flag", "unrecognized arguments:", "unrecognized options:",
         says="the command line does not fit the program's options",
     ),
+    strong("doesn't exist. it provides", "doesn't exist. did you mean", "doesn't exist in namespace", "namenotfound", "versionnotfound",
+           says="the settings name an environment that is not registered",
+           pattern=r"(?:NameNotFound|VersionNotFound|NamespaceNotFound)\b|Environment .{0,120}doesn't exist"),
+    strong("not an attribute that exists", "not a valid option", "no such setting", "unknown setting", "unknown key", "unknown option",
+           "unexpected option", "invalid key", says="the program knows no setting of that name",
+           pattern=r"Error\b.{0,300}(?:not an? (?:attribute|valid option)|no such setting|unknown (?:setting|key|option)|unexpected option|invalid key)"),
     decisive("invalid choice:", says="the option does not take that value", pattern=r"argument [^:]{1,200}: invalid choice"),
     strong("expected one argument", "expected at least one argument", "expected 1 argument", says="an option has no value",
            pattern=r"argument [^:]{1,200}: expected"),
@@ -247,10 +253,10 @@ def _meant(case: Case) -> Iterator[tuple[str, str]]:
     """Flags that the parser refused, each with the one of its own that is spelled alike: as it was recorded, or as it printed them."""
     known = set(case.program_flags or ())
     refused: list[str] = []
-    for line in case.log.index.saying(("unrecognized arguments", "[--", "no such option", "unknown option")):
+    for line in case.log.index.saying(("unrecognized", "[--", "│", "no such option", "unknown option")):
         known.update(compiled(USAGE).findall(line.text))
         match = compiled(REFUSED).search(line.text)
-        refused += [word.partition("=")[0] for word in match[1].split() if word.startswith("--")] if match else []
+        refused += [word.strip(",").partition("=")[0] for word in match[1].split() if word.startswith("--")] if match else []
     from difflib import get_close_matches
 
     for wrong in dict.fromkeys(refused[:MOST_REFUSED]):
