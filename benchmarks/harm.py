@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +34,9 @@ _PASSED = ("equal", "as documented")
 def main() -> int:
     """Compare the chosen programs, print the table and what differs."""
     options = _parser().parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell ignores it for what it runs in the background, and so would the programs
     chosen = _chosen(options)
     deadline = time.monotonic() + options.minutes * 60 if options.minutes else None
     skipped = {program.name: reason for program in chosen if (reason := matrix.why_skipped(program))}
