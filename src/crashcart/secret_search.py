@@ -22,17 +22,21 @@ from crashcart.secret_forms import (
     HARMLESS_BEFORE_KEY,
     HARMLESS_BEFORE_PASS,
     HARMLESS_BEFORE_TOKEN,
+    LOGIN_CALLS,
     NOT_A_VALUE,
     NOT_BEFORE_KEY,
     OWNERS,
+    PLACES,
+    SECRET_CALLS,
     SECRET_PARTS,
     SHAPES,
+    SHOWN_MEMBERS,
     UNANCHORED,
     words,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["HIDDEN", "NEXT", "Place", "names_secret", "secrets_in", "stands_for_secret"]
 
@@ -40,12 +44,14 @@ Place = tuple[int, int]
 
 HIDDEN = "[hidden]"
 NEXT = "\x1e"  # between items of a list that are read as one text; white space to an expression, and in no plain text
-# How surely a name stands for a secret: random values only, values that are no plain words, anything but a literal or a path.
-NOT_SECRET, IF_RANDOM, IF_UNUSUAL, ALWAYS = range(4)
+# How surely a name stands for a secret: random values only, values that are no plain words, also short words with a digit in them
+# (hunter2), anything but a literal or a path.
+NOT_SECRET, IF_RANDOM, IF_UNUSUAL, IF_MIXED, ALWAYS = range(5)
 _COVERS = ("[hidden", "[redacted")
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 16384
 _LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
+_WIDE = {ordinal: ordinal - 0xFEE0 for ordinal in range(0xFF01, 0xFF5F)}  # full-width forms of ASCII
 _RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
 
 
@@ -53,6 +59,8 @@ def secrets_in(text: str) -> Iterator[Place]:
     """Where secrets stand; places may overlap."""
     if len(text) < 3:  # noqa: PLR2004 - no secret is so short
         return
+    if not text.isascii():
+        text = text.translate(_WIDE)
     lowered = text.lower()
     if len(lowered) != len(text):  # a capital dotted I becomes two characters
         lowered = text.replace("\u0130", "i").lower()
@@ -80,30 +88,49 @@ def _after(source: str, text: str, start: int) -> int:
 
 # --- by name ---------------------------------------------------------------------------------------------------------------
 
+# In any of these a name that says secret begins, goes on or ends.
 _STEMS = (
-    "token", "key", "pass", "pwd", "secret", "cred", "auth", "cookie", "sig", "bearer", "hook", "dsn", "connectionstring", "connection_string",
-    "connection-string", "conn_str", "connstr", "kennwort", "contrase", "jwt", "mnemonic", "sessid", "sessionid", "pw",
-)  # fmt: skip
+    r"token|key|p(?:ass|wd|w|at(?![a-z])|in[_-]?code|arola)|s(?:ecret|ig|essid|essionid|enha|eed[_-]?phrase)|auth|hook|dsn|jwt|hasło"
+    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[_-]?code)|kennwort|mnemonic|otp(?![a-z])|recovery[_-]?code"
+    r"|парол|密[码碼]|口令|비밀번호|パスワード"
+)
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
 _TRAILING = words(
-    "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0"
+    "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0 v"
 )
 _PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
 _NAME = r"[\w.-]{0,64}"
 _HEADERS = ("authorization", "cookie")
+_RESOURCES = (*_HEADERS, "secret", "secrets", "credential", "credentials", "webhook")  # words for things that have names of their own
 _CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
-_SEPARATOR = _CLOSE + r"[ \t]{0,8}(?:===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD])?[ \t]{0,8}"
+_SEPARATOR = (
+    r"(?P<close>"
+    + _CLOSE
+    + r")(?:[ \t]{1,4}(?:is|was|provided|given|used|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+)
+_TABLE_RULES = "|\u2502\u2503\u2551"
+# What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
+_BEFORE_VALUE = r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
+_COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_KEY = r"[\"']?([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
+_ITEM = r"[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200})"
+_LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,4}|(?=\n|\Z)))?"
+_LARGEST_COLLECTION = 1000  # characters
+_LONGEST_BLOCK = 20  # lines
+_DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
-_OPENING = r"(?:(?:new |pydantic\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote)\([ \t]{0,2})?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
 _GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
 _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
-_VALUE_BESIDE = r"[\"']?[\s,;>/]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
+_VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
 _ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
-    "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
+    "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find secrets"
 )
 _QUOTES = frozenset("'\"`")
 _IN_CODE = "in code"  # the sign of a value that may be an expression
@@ -117,7 +144,7 @@ _HEADER_VALUE = (
 def _by_name(text: str, lowered: str) -> Iterator[Place]:
     """Values that stand beside a name which says secret."""
     done = 0
-    for hit in compiled("|".join(_STEMS), 0).finditer(lowered):
+    for hit in compiled(_STEMS, 0).finditer(lowered):
         if hit.start() < done:
             continue
         begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
@@ -128,7 +155,8 @@ def _by_name(text: str, lowered: str) -> Iterator[Place]:
         while text[end - 1] in ".-" and end > hit.start():
             end -= 1
         name = text[begin:end]
-        if text[begin - 1 : begin] in {"`", ")"}:
+        is_removed = text[end : end + 1] in {":", "="} and text[begin - 1 : begin] in {"", "\n"} and name[:2] != "--"
+        if is_removed or text[begin - 1 : begin] in {"`", ")"}:  # in a difference, or not a flag of a command
             name = name.lstrip("-")
         grade = _grade(name.strip("-."))
         if not grade:
@@ -136,8 +164,11 @@ def _by_name(text: str, lowered: str) -> Iterator[Place]:
         if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and compiled(_WORD_FOLLOWS, 0).match(text, end):
             continue
         grade = _in_context(text, begin, end, name, grade)
-        place = _value_of(text, begin, end, name, grade) if grade else None
-        if place is not None:
+        places = _members_of(text, begin, end, name, grade) if grade else ()
+        if places is None:
+            place = _value_of(text, begin, end, name, grade)
+            places = () if place is None else (place,)
+        for place in places:
             done = max(done, place[1])
             yield place
 
@@ -151,18 +182,24 @@ def _grade(name: str) -> int:
         return ALWAYS
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
         words.pop()
+    if words[-2:] == ["pass", "word"]:
+        words[-2:] = ["password"]
     if not words or words[-1] in NOT_A_VALUE:
         return NOT_SECRET
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
     if any(part in squeezed for part in SECRET_PARTS) or last in {"creds", "cred", "dsn"}:
         return ALWAYS
-    if last.endswith("pwd"):
+    if last == "getpass":
+        return IF_UNUSUAL
+    if last.endswith("pwd") or last == "otp" or _is_member(name, last):
         return ALWAYS
+    if last == "pat":
+        return ALWAYS if _is_owner(owner) or owner == "ext" else IF_RANDOM if owner else IF_UNUSUAL
     for noun, harmless, alone in (
         ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
         ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
-        ("pass", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
-        ("pw", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
+        ("pass", HARMLESS_BEFORE_PASS, IF_MIXED),
+        ("pw", HARMLESS_BEFORE_PASS, IF_MIXED),
     ):
         if last == noun:
             sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
@@ -179,7 +216,14 @@ def _grade(name: str) -> int:
             )
         if words[0] == noun and owner and words[1] in _providers():
             return ALWAYS  # token_github
-    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, "hook": NOT_SECRET}.get(last, NOT_SECRET)
+    alone = {"tokens": IF_RANDOM, "keys": IF_RANDOM} if len(words) == 1 else {}
+    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, **alone}.get(last, NOT_SECRET)
+
+
+def _is_member(name: str, last: str) -> bool:
+    """``secrets.db``: what stands under the plural of a secret."""
+    holder = name.rpartition(".")[0].rpartition(".")[2]
+    return holder.endswith("s") and last not in SHOWN_MEMBERS and _grade(holder) == ALWAYS
 
 
 def _is_owner(word: str) -> bool:
@@ -199,7 +243,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
     """The grade as the surroundings have it: "API key", ``?key=``, ``TOKEN=``, ``--token``."""
     before = text[begin - 1 : begin]
     if before in {"?", "&"} or text[begin - 5 : begin] == "&amp;":
-        return min(grade + 1, ALWAYS)
+        return ALWAYS if grade >= IF_UNUSUAL else IF_MIXED
     if grade == ALWAYS:
         return grade
     if (
@@ -210,24 +254,34 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
         owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
         if owned in {NOT_SECRET, ALWAYS}:
             return owned
-    sure = name.startswith("-") or (name.isupper() and text[end : end + 1] == "=")
-    if grade == IF_UNUSUAL and sure and not name.lower().endswith("auth"):
+    sure = name.startswith("-") or (name.isupper() and text[end : end + 2].lstrip("+:")[:1] == "=")
+    if grade >= IF_UNUSUAL and sure and not name.lower().endswith(("auth", "pat")):
         return ALWAYS
     return grade
 
 
 def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place | None:
     """Where the value of a name stands, if that is to be hidden."""
-    start = _after(_SEPARATOR, text, end)
-    close = text[end : _after(_CLOSE, text, end)]
-    sign = text[end + len(close) : start].strip().lower()
+    separator = compiled(_SEPARATOR, 0).match(text, end)
+    if separator is None:
+        return None
+    start, close, sign = separator.end(), separator["close"], (separator["sign"] or "").lower()
     around = text[begin - 1 : begin]
     if not close and around in _QUOTES and text[start : start + 1] == around:
         return None  # the end of 'Password: '
     if (beside := compiled(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
         return _read(text, beside.end(), name, grade, "=")
+    if text[begin - 2 : begin] == "? " and (far := compiled(r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}", 0).match(text, end)):
+        return _read(text, far.end(), name, grade, ":")  # a key of YAML that has its value in the next line
     if not sign:
         return _gap(text, end, name, grade)
+    if sign in _TABLE_RULES:
+        in_table = sign != "|" or text[max(0, begin - 8) : begin].rstrip(" ").endswith("|")
+        return _read(text, start, name, grade, ":") if in_table else None
+    if sign in {"or", "||", "??"}:
+        return _read(text, start, name, grade, ",") if close else None
+    if sign[:3] == "...":
+        sign = ":"
     if sign == ",":
         return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
@@ -239,15 +293,72 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     return _assigned(text, (begin, end, start), name, grade, sign, close)
 
 
+def _members_of(text: str, begin: int, end: int, name: str, grade: int) -> Sequence[Place] | None:
+    """Secrets in a collection: ``api_keys: ["VALUE"]``, ``auth=("me", "VALUE")``, ``passwords: {root: VALUE}``, or lines set in below a name.
+
+    None where there is no collection.
+    """
+    opening = compiled(_COLLECTION, 0).match(text, end)
+    if opening is None:
+        return None
+    bracket = opening["bracket"]
+    if bracket is None:
+        members = _lines_below(text, begin, opening.end())
+    else:
+        closing = text.find(_BRACKETS[bracket], opening.end(), opening.end() + _LARGEST_COLLECTION)
+        stop = closing if closing >= 0 else _line_end(text, opening.end())
+        members = _items_in(text, opening.end(), stop, bare=opening["sign"] == ":" and bracket != "(")
+    grade = IF_MIXED if bracket == "(" and grade >= IF_UNUSUAL else min(grade, IF_MIXED)
+    secrets = [
+        (start, end)
+        for key, (start, end) in members
+        if not _is_shown(key) and _tells(text[start:end], name, grade, quoted=True)
+    ]
+    return secrets if secrets or (members and bracket is None) else None
+
+
+def _items_in(text: str, start: int, stop: int, *, bare: bool) -> list[tuple[str, Place]]:
+    """The items between two brackets, each with its key if it has one; words without quotes count where ``bare`` says so."""
+    items = []
+    while start < stop:
+        key = compiled(_KEY, 0).match(text, start, stop)
+        item = compiled(_ITEM, 0).match(text, key.end() if key else start, stop)
+        if item is not None and (bare or item[1]):
+            items.append((key[1] if key else "", item.span(1 if item[1] else 2)))
+        start = item.end() if item else key.end() if key else start + 1
+    return items
+
+
+def _lines_below(text: str, begin: int, end: int) -> list[tuple[str, Place]]:
+    """The values of ``key: value`` and ``- value`` in the lines that are set in below the line of a name."""
+    column = begin - text.rfind("\n", 0, begin) - 1
+    items: list[tuple[str, Place]] = []
+    for _ in range(_LONGEST_BLOCK):
+        line = compiled(_LINE, 0).match(text, end)
+        is_below = line is not None and (len(line[1]) > column or (line[2] is None and len(line[1]) == column))
+        if line is None or not is_below or not (line[2] or "-" in line[1]):
+            break
+        item = compiled(_ITEM, 0).match(text, line.end())
+        items.append((line[2] or "", item.span(1 if item[1] else 2) if item else (line.end(), line.end())))
+        end = _line_end(text, line.end())
+    return items
+
+
+def _is_shown(key: str) -> bool:
+    """Whether a member of a collection of secrets is none itself: its user, its name, its path."""
+    words = compiled(_WORDS, 0).findall(key.lower())
+    return bool(words) and (words[-1] in SHOWN_MEMBERS or words[-1] in NOT_A_VALUE)
+
+
 def _listed(text: str, at: tuple[int, int, int], name: str, grade: int, close: str) -> Place | None:
     """``["--api_key", "VALUE"]``, ``("password", "VALUE")`` and ``get("API_KEY", "VALUE")``."""
     begin, end, start = at
     if not close:
         return _gap(text, end, name, grade) if name.startswith("-") else None
-    if name.startswith("-"):
-        return _read(text, start, name, grade, ",")
     place = _read(text, start, name, grade, ",")
-    if place is None or grade != ALWAYS:
+    if place is None and (default := compiled(_DEFAULT, 0).match(text, start)):
+        return _read(text, default.end(), name, grade, ",")
+    if place is None or grade != ALWAYS or name.startswith("-"):
         return place
     value = text[place[0] : place[1]]
     is_pair = (
@@ -268,6 +379,7 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
         return None
     if sign == "=" and name.startswith("-") and text[end] == "=" and start > end + 1:
         return None  # an empty value
+    start = _after(_BEFORE_VALUE, text, start)
     block = compiled(_BLOCK, 0).match(text, start)
     if block is not None:
         return _read(text, block.end(), name, grade, sign)
@@ -319,18 +431,23 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
         return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
     if grade == ALWAYS and _is_told_to(text, end - len(name), name):
         return _read(text, start, name, grade, " ")
-    start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
+    is_told = start < (start := _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start))
     if compiled(r"[A-Za-z]{1,16}(?![\w+/=-])", 0).match(text, start):
         return None  # prose
+    is_sure = grade == ALWAYS and not name.lower().endswith(_RESOURCES)
     if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
         after = text[place[1] + 1 : place[1] + 2]
-        return place if after == ";" or _is_random(text[place[0] : place[1]][:_LONGEST_LOOK], _UNUSUAL) else None
+        value = text[place[0] : place[1]][:_LONGEST_LOOK]
+        return place if after == ";" or _is_random(value, _UNUSUAL) or (is_sure and _is_mixed(value)) else None
+    in_column = text[end:start].isspace() and (start > end + 1 or text[end] == "\t")
+    if is_sure and (is_told or in_column or compiled(r"\S{1,80}[ \t]{0,4}(?:\n|\Z)", 0).match(text, start)):
+        return _read(text, start, name, min(grade, IF_MIXED), " ")
     return _read(text, start, name, min(grade, IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM), " ")
 
 
 def _is_told_to(text: str, begin: int, name: str) -> bool:
     """``setenv API_KEY x``, ``aws configure set aws_secret_access_key x``, and a password in a .netrc."""
-    if ("_" in name or name.isupper()) and compiled(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z", 0).search(
+    if ("_" in name or name.isupper()) and compiled(r"(?:\A|[\s+-])(?:set|setenv|export|put|-x|-gx|ENV|ARG)\s\Z", 0).search(
         text[max(0, begin - 8) : begin]
     ):
         return True
@@ -389,7 +506,13 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
         return None
     if opening is None and sign in {":", "="} and "phrase" in name.lower():
         end = _line_end(text, end)
-    return begin, end if opening is not None else _word_end(text, end, end + _LONGEST_VALUE)
+    if opening is None and name[0] == "-" and "=" in value:
+        return begin, _after(r"[^\s\"'`\x1e]{0,4096}", text, begin)  # --sas_token sv=2022&sig=...
+    if opening is None:
+        return begin, _word_end(text, end, end + _LONGEST_VALUE)
+    while (more := compiled(r"[\"'][ \t]{0,4}\+[ \t]{0,4}([\"'])", 0).match(text, end)) is not None:
+        end = _closing(text, more.end(), more[1])  # "Bearer " + "..."
+    return begin, end
 
 
 def _is_prose(text: str, value: str, end: int, name: str) -> bool:
@@ -456,17 +579,17 @@ _VARIABLE = r"[A-Z][A-Z]+(?:_[A-Z]{2,})+[0-9]?"
 def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -> bool:
     """Whether a value under such a name gives a secret away."""
     value = value.strip()
-    if not value or HIDDEN in value or value.startswith(_COVERS) or _is_literal(value, name) or _is_path(value):
+    if not value or any(cover in value for cover in _COVERS) or _is_literal(value, name) or _is_path(value):
         return False
     if not quoted and (value[:1] in {"(", "["} or compiled(_PLACEHOLDER, 0).match(value)):
         return False
     if grade == IF_RANDOM:
         return _is_random(value, _RANDOM)
-    if ("://" in value[:16]) != any(part in name.lower() for part in _ADDRESSES):
+    if ("://" in value[:16]) != (any(part in name.lower() for part in _ADDRESSES) and not name.lower().endswith("secret")):
         return "://" not in value[:16] and _is_random(value, _RANDOM)
     if _refers(value, name, quoted=quoted, sign=sign):
         return False
-    if grade == IF_UNUSUAL:
+    if grade in {IF_UNUSUAL, IF_MIXED}:
         return (
             " " not in value
             and any(map(str.isalpha, value))
@@ -475,6 +598,7 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
                 or _is_random(value, _UNUSUAL)
                 or _is_unusual(value)
                 or (sign in {"=", _IN_CODE} and _is_odd(value))
+                or (grade == IF_MIXED and _is_mixed(value))
             )
         )
     if quoted and name.lower().endswith(_HEADERS) and _is_literal(value.split()[-1], name):
@@ -512,6 +636,11 @@ def _is_variable(value: str) -> bool:
 def _is_unusual(value: str) -> bool:
     """A long word of letters and digits."""
     return compiled(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}", 0).fullmatch(value) is not None
+
+
+def _is_mixed(value: str) -> bool:
+    """A word with a digit in it, as people make them up."""
+    return compiled(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s()\[\]{}<>]{6,}", 0).fullmatch(value) is not None
 
 
 def _is_odd(value: str) -> bool:
@@ -693,7 +822,9 @@ def _is_base64(piece: str) -> bool:
 
 def _is_checksum(text: str, start: int, end: int) -> bool:
     """Whether a word beside it says that it is a commit, the digest of a file or the like."""
-    before = text[max(0, start - _BEFORE_DIGEST) : start].rpartition("\n")[2]
+    before = text[max(0, start - _BEFORE_DIGEST) : start]
+    above, _, line = before.rpartition("\n")
+    before = line if line.strip(" +-:").removeprefix("value") else above.rpartition("\n")[2] + line
     if compiled(_DIGEST, re.IGNORECASE).search(before) or compiled(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
         return True
     if before[-1:] == "/" and compiled(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
@@ -749,22 +880,41 @@ _LONGEST_COMMAND = 600
 # --- by place --------------------------------------------------------------------------------------------------------------
 
 
+_USER = r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+(?:\.[\w.-]{2,}[:/][\w~]|:\d{2,5}(?!\w))"
+
+
 def _by_place(text: str, lowered: str) -> Iterator[Place]:
     """Passwords in addresses and behind the options of known programs."""
     if "//" in text or "\\/" in text or "%2f" in lowered:
         yield from _addresses(text)
     if "@" in text and ":" in text:
-        for found in compiled(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]", 0).finditer(
-            text
-        ):
+        for found in compiled(_USER, 0).finditer(text):
             if not _is_literal(found[1], ""):
                 yield found.span(1)
-    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text:
+    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text or "alias set" in text:
         yield from _arguments(text)
+    for needed, source, if_random in PLACES:
+        if needed in text:
+            for found in compiled(source, 0).finditer(text):
+                if _is_random(found[1], _RANDOM) if if_random else not _is_literal(found[1], "pass"):
+                    yield found.span(1)
+    if "(" in text and any(f"{call}(" in lowered for call in (*LOGIN_CALLS, *SECRET_CALLS)):
+        yield from _calls(text, lowered)
     if "==" in text or "!=" in text:  # "hunter2" == password
         for found in compiled(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})", 0).finditer(text):
             if _grade(found[2]) == ALWAYS and not _is_literal(found[1], found[2]):
                 yield found.span(1)
+
+
+def _calls(text: str, lowered: str) -> Iterator[Place]:
+    """Arguments of functions that log in: ``login("me", "VALUE")``, ``login(key="VALUE")``."""
+    for call in compiled(r"(?<![a-z_])([a-z_]{5,20})\(", 0).finditer(lowered):
+        if call[1] not in LOGIN_CALLS and call[1] not in SECRET_CALLS:
+            continue
+        stop = text.find(")", call.end(), call.end() + _LARGEST_COLLECTION)
+        for argument in compiled(r"(?:(?<![=\w])|(?<=key=)|(?<=token=))[\"']([^\"'\n]{6,200})[\"']", 0).finditer(text, call.end(), max(stop, call.end())):
+            if _tells(argument[1], call[1], IF_MIXED if call[1] in LOGIN_CALLS else IF_UNUSUAL, quoted=True):
+                yield argument.span(1)
 
 
 def _addresses(text: str) -> Iterator[Place]:
@@ -782,6 +932,8 @@ def _addresses(text: str) -> Iterator[Place]:
             if cut is not None and not _is_literal(cut[1], ""):
                 yield cut.span(1)  # the text was cut off before the @
             continue
+        if ":" in user[0] and (rest := compiled(r"[^\s/\"'<>`]{1,128}@(?=[\w-])", 0).match(text, user.end())):
+            user = rest  # a password with a number sign or a question mark in it
         end = user.end() - (1 if user[0].endswith("@") else 3)
         name, colon, password = text[start:end].partition(":")
         if colon and _is_literal(password, "") and not password.isdigit():
@@ -798,7 +950,7 @@ def _addresses(text: str) -> Iterator[Place]:
 @cache
 def _programs() -> re.Pattern[str]:
     names = sorted(_options(), key=len, reverse=True)
-    return re.compile("|".join(rf"{name}(?<![\w.-]{name})(?![\w.=:-])" for name in names))
+    return re.compile("|".join(rf"{name}(?<![\w.]{name})(?<![^\n\x1e]-{name})(?![\w.=:-])" for name in names))
 
 
 @cache
@@ -838,16 +990,16 @@ def _words(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
 def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) -> Iterator[Place]:
     """The words that an option takes, as ``how`` says."""
     told = [text[start:end] for start, end in words]
-    if how.startswith("login"):
-        if "login" not in told:
+    first = how.partition(" ")[0]
+    if first in {"login", "set"}:
+        if first not in told:
             return
-        words, told = words[told.index("login") :], told[told.index("login") :]
+        words, told = words[told.index(first) :], told[told.index(first) :]
     for number, (word, (start, end)) in enumerate(zip(told, words, strict=True)):
         following = words[number + 1] if number + 1 < len(words) else None
-        if "last" in how:
+        if "word" in how:
             if number and not word.startswith("-") and "://" not in word and len(word) >= _UNUSUAL and not _is_word(word):
                 yield start, end
-                return
             continue
         option = next(
             (option for option in options if word == option or ("joined" in how and word.startswith(option))), None
