@@ -303,8 +303,8 @@ UNANCHORED = (
     ("-us", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])"),  # Mailchimp
     (":AA", r"(?<![0-9])[0-9]{5,16}:AA[A-Za-z0-9_-]{24,}"),  # Telegram
     (":A", r"(?<![0-9])[0-9]{8,10}:A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])"),
-    (".", r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),  # Discord
-    ("|", r"(?<![0-9])[0-9]{15,16}\|[A-Za-z0-9_-]{24,40}"),  # Facebook
+    (".", r"[MNO](?<![A-Za-z0-9_-].)[A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),  # Discord
+    ("|", r"\|(?<=[0-9]{15}\|)[A-Za-z0-9_-]{24,40}"),  # Facebook
     ("AAAAAAAAAA", r"[A-Za-z0-9]{11}AAAAAAAAAA[A-Za-z0-9_=-]{30,}"),  # Dropbox
     ("AAAAAAAAAAAAAAAAAAAAAA", r"A{22}[A-Za-z0-9%]{60,}"),  # Twitter
     ("_gitlab_session", r"_gitlab_session=[0-9a-z]{16,}"),

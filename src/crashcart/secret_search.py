@@ -64,7 +64,9 @@ def secrets_in(text: str) -> Iterator[Place]:
     lowered = text.lower()
     if len(lowered) != len(text):  # a capital dotted I becomes two characters
         lowered = text.replace("\u0130", "i").lower()
-    yield from _by_name(text, lowered)
+    if (stem := compiled(_STEMS, 0).search(lowered)) is not None:
+        yield from _by_name(text, lowered, stem.start())
+        yield from _by_words_around(text)
     yield from _by_shape(text)
     yield from _by_place(text, lowered)
 
@@ -88,10 +90,10 @@ def _after(source: str, text: str, start: int) -> int:
 
 # --- by name ---------------------------------------------------------------------------------------------------------------
 
-# In any of these a name that says secret begins, goes on or ends.
+# In every name that says secret stands one of these, and so does one in every text that ``PLACES`` speaks of.
 _STEMS = (
     r"token|key|p(?:ass|wd|w|at(?![a-z])|in[_-]?code|arola)|s(?:ecret|ig|essid|essionid|enha|eed[_-]?phrase)|auth|hook|dsn|jwt|hasło"
-    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[_-]?code)|kennwort|mnemonic|otp(?![a-z])|recovery[_-]?code"
+    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[_-]?code)|kennwort|mnemonic|otp(?![a-z])|recovery[_-]?code|identified by|sudo -s|\?code=|&code=|huggingface"
     r"|парол|密[码碼]|口令|비밀번호|パスワード"
 )
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
@@ -114,8 +116,8 @@ _TABLE_RULES = "|\u2502\u2503\u2551"
 _BEFORE_VALUE = r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
 _COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_KEY = r"[\"']?([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4}"
-_ITEM = r"[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200})"
+_KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
+_ITEM = r"(?:[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200}))"
 _LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,4}|(?=\n|\Z)))?"
 _LARGEST_COLLECTION = 1000  # characters
 _LONGEST_BLOCK = 20  # lines
@@ -141,10 +143,10 @@ _HEADER_VALUE = (
 )
 
 
-def _by_name(text: str, lowered: str) -> Iterator[Place]:
-    """Values that stand beside a name which says secret."""
-    done = 0
-    for hit in compiled(_STEMS, 0).finditer(lowered):
+def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
+    """Values that stand beside a name which says secret; the first such may stand at ``first``."""
+    done = searched = 0  # where the last value ended, and the last collection
+    for hit in compiled(_STEMS, 0).finditer(lowered, first):
         if hit.start() < done:
             continue
         begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
@@ -164,7 +166,11 @@ def _by_name(text: str, lowered: str) -> Iterator[Place]:
         if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and compiled(_WORD_FOLLOWS, 0).match(text, end):
             continue
         grade = _in_context(text, begin, end, name, grade)
-        places = _members_of(text, begin, end, name, grade) if grade else ()
+        if not grade:
+            continue
+        places: Sequence[Place] | None = None
+        if begin >= searched and (opening := compiled(_COLLECTION, 0).match(text, end)):
+            places, searched = _members_of(text, begin, opening, name, grade)
         if places is None:
             place = _value_of(text, begin, end, name, grade)
             places = () if place is None else (place,)
@@ -293,20 +299,20 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     return _assigned(text, (begin, end, start), name, grade, sign, close)
 
 
-def _members_of(text: str, begin: int, end: int, name: str, grade: int) -> Sequence[Place] | None:
+def _members_of(
+    text: str, begin: int, opening: re.Match[str], name: str, grade: int
+) -> tuple[Sequence[Place] | None, int]:
     """Secrets in a collection: ``api_keys: ["VALUE"]``, ``auth=("me", "VALUE")``, ``passwords: {root: VALUE}``, or lines set in below a name.
 
-    None where there is no collection.
+    None where the name has one value; and where the search ended.
     """
-    opening = compiled(_COLLECTION, 0).match(text, end)
-    if opening is None:
-        return None
     bracket = opening["bracket"]
     if bracket is None:
         members = _lines_below(text, begin, opening.end())
+        stop = members[-1][1][1] if members else opening.end()
     else:
         closing = text.find(_BRACKETS[bracket], opening.end(), opening.end() + _LARGEST_COLLECTION)
-        stop = closing if closing >= 0 else _line_end(text, opening.end())
+        stop = closing if closing >= 0 else min(_line_end(text, opening.end()), opening.end() + _LARGEST_COLLECTION)
         members = _items_in(text, opening.end(), stop, bare=opening["sign"] == ":" and bracket != "(")
     grade = IF_MIXED if bracket == "(" and grade >= IF_UNUSUAL else min(grade, IF_MIXED)
     secrets = [
@@ -314,19 +320,13 @@ def _members_of(text: str, begin: int, end: int, name: str, grade: int) -> Seque
         for key, (start, end) in members
         if not _is_shown(key) and _tells(text[start:end], name, grade, quoted=True)
     ]
-    return secrets if secrets or (members and bracket is None) else None
+    return secrets if secrets or (members and bracket is None) else None, stop
 
 
 def _items_in(text: str, start: int, stop: int, *, bare: bool) -> list[tuple[str, Place]]:
     """The items between two brackets, each with its key if it has one; words without quotes count where ``bare`` says so."""
-    items = []
-    while start < stop:
-        key = compiled(_KEY, 0).match(text, start, stop)
-        item = compiled(_ITEM, 0).match(text, key.end() if key else start, stop)
-        if item is not None and (bare or item[1]):
-            items.append((key[1] if key else "", item.span(1 if item[1] else 2)))
-        start = item.end() if item else key.end() if key else start + 1
-    return items
+    found = compiled(_KEY + _ITEM, 0).finditer(text, start, stop)
+    return [(item[1] or "", item.span(2 if item[2] else 3)) for item in found if bare or item[2]]
 
 
 def _lines_below(text: str, begin: int, end: int) -> list[tuple[str, Place]]:
@@ -694,6 +694,15 @@ def _is_random(value: str, least: int) -> bool:
     return total >= least
 
 
+def _by_words_around(text: str) -> Iterator[Place]:
+    """Values that other words than a name beside them give away."""
+    for needed, source, if_random in PLACES:
+        if needed in text:
+            for found in compiled(source, 0).finditer(text):
+                if _is_random(found[1], _RANDOM) if if_random else not _is_literal(found[1], "pass"):
+                    yield found.span(1)
+
+
 # --- by shape --------------------------------------------------------------------------------------------------------------
 
 # Words that say what a hexadecimal number is: a few words before it, or right before it; and the addresses of code.
@@ -807,7 +816,7 @@ def _key_before(text: str, start: int, end: int) -> int:
 
 
 def _runs(text: str) -> Iterator[Place]:
-    for found in compiled(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])", 0).finditer(text):
+    for found in compiled(r"[0-9a-fA-F](?<![A-Za-z0-9].)[0-9a-fA-F]{31,127}(?![A-Za-z0-9])", 0).finditer(text):
         if len(found[0]) in _HEX_LENGTHS and _is_hexadecimal(found[0], 32) and not _is_checksum(text, *found.span()):
             yield found.span()
     for found in compiled(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}", 0).finditer(text):
@@ -893,12 +902,7 @@ def _by_place(text: str, lowered: str) -> Iterator[Place]:
                 yield found.span(1)
     if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text or "alias set" in text:
         yield from _arguments(text)
-    for needed, source, if_random in PLACES:
-        if needed in text:
-            for found in compiled(source, 0).finditer(text):
-                if _is_random(found[1], _RANDOM) if if_random else not _is_literal(found[1], "pass"):
-                    yield found.span(1)
-    if "(" in text and any(f"{call}(" in lowered for call in (*LOGIN_CALLS, *SECRET_CALLS)):
+    if "('" in text or '("' in text or "(token=" in text or "(key=" in text:
         yield from _calls(text, lowered)
     if "==" in text or "!=" in text:  # "hunter2" == password
         for found in compiled(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})", 0).finditer(text):
@@ -908,7 +912,7 @@ def _by_place(text: str, lowered: str) -> Iterator[Place]:
 
 def _calls(text: str, lowered: str) -> Iterator[Place]:
     """Arguments of functions that log in: ``login("me", "VALUE")``, ``login(key="VALUE")``."""
-    for call in compiled(r"(?<![a-z_])([a-z_]{5,20})\(", 0).finditer(lowered):
+    for call in compiled(r"(?<![a-z_])([a-z_]{5,20})\((?=[\"'tk])", 0).finditer(lowered):
         if call[1] not in LOGIN_CALLS and call[1] not in SECRET_CALLS:
             continue
         stop = text.find(")", call.end(), call.end() + _LARGEST_COLLECTION)
