@@ -371,7 +371,9 @@ HARMLESS_BEFORE_PASS = words(
     "inductor fx compiler lowering sub pre post render depth shadow eval train inference warmup dry test tests did not must should will to by"
 )
 # Keys of a map of credentials whose values are no secrets.
-SHOWN_MEMBERS = words("user users username login email account host port region profile database schema driver project org organization")
+SHOWN_MEMBERS = words(
+    "user users username login email account host port region profile database schema driver project org organization"
+)
 # Functions that take a secret as an argument without a name, and whether a word with a digit in it is one.
 LOGIN_CALLS = words("login authenticate hfapi basicauth httpbasicauth httpdigestauth")
 SECRET_CALLS = words("experiment session fernet openai anthropic groq cohere together replicate")

@@ -101,9 +101,20 @@ _TRAILING = words(
     "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0 v"
 )
 _PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
+_LAST_WORDS = {
+    "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_UNUSUAL, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
+    "signature": IF_RANDOM, "tokens": IF_RANDOM, "keys": IF_RANDOM,
+}  # fmt: skip
 _NAME = r"[\w.-]{0,64}"
 _HEADERS = ("authorization", "cookie")
-_RESOURCES = (*_HEADERS, "secret", "secrets", "credential", "credentials", "webhook")  # words for things that have names of their own
+_RESOURCES = (
+    *_HEADERS,
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "webhook",
+)  # words for things that have names of their own
 _CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
 _SEPARATOR = (
     r"(?P<close>"
@@ -111,9 +122,11 @@ _SEPARATOR = (
     + r")(?:[ \t]{1,4}(?:is|was|provided|given|used|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
     + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
 )
-_TABLE_RULES = "|\u2502\u2503\u2551"
+_RULES = "|\u2502\u2503\u2551"
 # What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
-_BEFORE_VALUE = r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
+_BEFORE_VALUE = (
+    r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
+)
 _COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
@@ -125,6 +138,7 @@ _DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
 _OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
 _GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
+_BELOW_KEY = r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}"  # of YAML, behind a question mark
 _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
 _VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
@@ -193,26 +207,21 @@ def _grade(name: str) -> int:
     if not words or words[-1] in NOT_A_VALUE:
         return NOT_SECRET
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if any(part in squeezed for part in SECRET_PARTS) or last in {"creds", "cred", "dsn"}:
+    if any(part in squeezed for part in SECRET_PARTS) or last.endswith("pwd") or _is_member(name, last):
         return ALWAYS
-    if last == "getpass":
-        return IF_UNUSUAL
-    if last.endswith("pwd") or last == "otp" or _is_member(name, last):
-        return ALWAYS
-    if last == "pat":
-        return ALWAYS if _is_owner(owner) or owner == "ext" else IF_RANDOM if owner else IF_UNUSUAL
     for noun, harmless, alone in (
         ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
         ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
         ("pass", HARMLESS_BEFORE_PASS, IF_MIXED),
         ("pw", HARMLESS_BEFORE_PASS, IF_MIXED),
+        ("pat", frozenset[str](), IF_RANDOM),
     ):
         if last == noun:
             sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
             return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
         if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
             return ALWAYS
-        if last.endswith(noun) and (prefix := last[: -len(noun)]) not in harmless:
+        if last.endswith(noun) and last not in _LAST_WORDS and (prefix := last[: -len(noun)]) not in harmless:
             return (
                 ALWAYS
                 if _is_owner(prefix)
@@ -222,8 +231,9 @@ def _grade(name: str) -> int:
             )
         if words[0] == noun and owner and words[1] in _providers():
             return ALWAYS  # token_github
-    alone = {"tokens": IF_RANDOM, "keys": IF_RANDOM} if len(words) == 1 else {}
-    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, **alone}.get(last, NOT_SECRET)
+    if owner and last in {"tokens", "keys"}:
+        return NOT_SECRET
+    return _LAST_WORDS.get(last, NOT_SECRET)
 
 
 def _is_member(name: str, last: str) -> bool:
@@ -277,18 +287,13 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
         return None  # the end of 'Password: '
     if (beside := compiled(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
         return _read(text, beside.end(), name, grade, "=")
-    if text[begin - 2 : begin] == "? " and (far := compiled(r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}", 0).match(text, end)):
-        return _read(text, far.end(), name, grade, ":")  # a key of YAML that has its value in the next line
     if not sign:
         return _gap(text, end, name, grade)
-    if sign in _TABLE_RULES:
-        in_table = sign != "|" or text[max(0, begin - 8) : begin].rstrip(" ").endswith("|")
-        return _read(text, start, name, grade, ":") if in_table else None
-    if sign in {"or", "||", "??"}:
-        return _read(text, start, name, grade, ",") if close else None
-    if sign[:3] == "...":
+    if sign == "|" and not text[max(0, begin - 8) : begin].rstrip(" ").endswith("|"):
+        return None  # the next command
+    if sign in _RULES or sign[:3] == "...":
         sign = ":"
-    if sign == ",":
+    if sign in {",", "or", "||", "??"}:
         return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
         is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS
@@ -299,9 +304,7 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     return _assigned(text, (begin, end, start), name, grade, sign, close)
 
 
-def _members_of(
-    text: str, begin: int, opening: re.Match[str], name: str, grade: int
-) -> tuple[Sequence[Place] | None, int]:
+def _members_of(text: str, begin: int, opening: re.Match[str], name: str, grade: int) -> tuple[Sequence[Place] | None, int]:
     """Secrets in a collection: ``api_keys: ["VALUE"]``, ``auth=("me", "VALUE")``, ``passwords: {root: VALUE}``, or lines set in below a name.
 
     None where the name has one value; and where the search ended.
@@ -424,6 +427,8 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
 
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
+    if text[end - len(name) - 2 : end - len(name)] == "? " and (below := compiled(_BELOW_KEY, 0).match(text, end)):
+        return _read(text, below.end(), name, grade, ":")
     start = _after(_GAP, text, end)
     if start == len(text) or not text[end:start].strip("\\\"'`") or compiled(_FLAG, 0).match(text, start):
         return None
@@ -916,7 +921,9 @@ def _calls(text: str, lowered: str) -> Iterator[Place]:
         if call[1] not in LOGIN_CALLS and call[1] not in SECRET_CALLS:
             continue
         stop = text.find(")", call.end(), call.end() + _LARGEST_COLLECTION)
-        for argument in compiled(r"(?:(?<![=\w])|(?<=key=)|(?<=token=))[\"']([^\"'\n]{6,200})[\"']", 0).finditer(text, call.end(), max(stop, call.end())):
+        for argument in compiled(r"(?:(?<![=\w])|(?<=key=)|(?<=token=))[\"']([^\"'\n]{6,200})[\"']", 0).finditer(
+            text, call.end(), max(stop, call.end())
+        ):
             if _tells(argument[1], call[1], IF_MIXED if call[1] in LOGIN_CALLS else IF_UNUSUAL, quoted=True):
                 yield argument.span(1)
 

@@ -68,6 +68,8 @@ def found() -> Iterator[Found]:
         yield Found(built.pattern, built.flags, "secret_search.py", frozenset({"finditer"}))
     for pattern in itertools.chain.from_iterable(secret_search._bodies().values()):
         yield Found(pattern, 0, "secret_search.py", frozenset({"match"}))
+    for _, pattern, *_ in (*secret_search.UNANCHORED, *secret_search.PLACES):
+        yield Found(pattern, 0, "secret_forms.py", frozenset({"finditer"}))
 
 
 def _in_module(path: Path, uses: dict[tuple[str, str], set[str]]) -> Iterator[Found]:
