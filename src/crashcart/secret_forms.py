@@ -322,7 +322,7 @@ OWNERS = words(
     "deploy deployment dev device docker email encrypt encryption facebook fernet ftp gcp gh git gitea gl hf hmac http hub identity influx influxdb ingest "
     "integration jenkins jfrog job kaggle keystore kraken kubernetes kube ldap license login mail mailchimp master mlflow modal mongo mongodb mysql "
     "newrelic ngc nvidia oauth oauth2 okta personal pg plaid postgres postgresql priv private prod proxy publish push rabbitmq ray redis refresh registry "
-    "root salesforce sas secret security server service session shared shopify sign signing slack smtp snowflake snyk sonar splunk sql ssh ssl storage "
+    "id mfa wallet root salesforce sas secret security server service session shared shopify sign signing slack smtp snowflake snyk sonar splunk sql ssh ssl storage "
     "subscription sudo telegram ticket travis truststore twilio twitch twitter upload user username vault verification webhook wifi wireless "
     "adafruit adobe airtable algolia alibaba asana beamer bitbucket bittrex meraki cloudflare codecov coinbase confluent contentful "
     "databricks datadog droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter grafana heroku hubspot intercom jfrog artifactory kucoin launchdarkly "
@@ -331,7 +331,7 @@ OWNERS = words(
 )
 # Of those, owners of keys that are no secrets: session_key, storage_key.
 NOT_BEFORE_KEY = words(
-    "session user client server service device job agent cluster storage http workspace customer proxy push email mail identity integration ticket username "
+    "id session user client server service device job agent cluster storage http workspace customer proxy push email mail identity integration ticket username "
     "registry git hub dev prod data ray redis sql mongo mongodb"
 )
 # The names of things that stand beside a secret and are none: a path, a count, a name.
@@ -375,10 +375,10 @@ SHOWN_MEMBERS = words(
     "user users username login email account host port region profile database schema driver project org organization"
 )
 # Functions that take a secret as an argument without a name, and whether a word with a digit in it is one.
-LOGIN_CALLS = words("login authenticate hfapi basicauth httpbasicauth httpdigestauth")
+LOGIN_CALLS = words("login hfapi basicauth httpbasicauth httpdigestauth")
 SECRET_CALLS = words("experiment session fernet openai anthropic groq cohere together replicate")
 # Programs, the options of theirs that take a secret, and how: as the "next" word, "joined" to the option, as a "pair" of user and
-# password, or as any "word"; after the word "login" or "set" only, where that is said first.
+# password, or as the first "word" or all "words" that can be one; after the word "login" or "set" only, where that is said first.
 COMMANDS = (
     ("curl", "-u --user -U --proxy-user", "pair"),
     ("http https xh", "-a --auth", "pair"),
@@ -393,7 +393,7 @@ COMMANDS = (
     ("ldapsearch ldapadd ldapmodify", "-w", "next"),
     ("openssl", "-k -K -pass -passin -passout", "next"),
     ("wandb vault", "", "login word"),
-    ("mc", "", "set word"),
+    ("mc", "", "set words"),
 )
 # What is given to a program on its standard input, in a statement of SQL, in an address: a text without which it cannot be there, the
 # expression, and whether the value must look random.

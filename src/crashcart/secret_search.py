@@ -92,14 +92,15 @@ def _after(source: str, text: str, start: int) -> int:
 
 # In every name that says secret stands one of these, and so does one in every text that ``PLACES`` speaks of.
 _STEMS = (
-    r"token|key|p(?:ass|wd|w|at(?![a-z])|in[_-]?code|arola)|s(?:ecret|ig|essid|essionid|enha|eed[_-]?phrase)|auth|hook|dsn|jwt|hasło"
-    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[_-]?code)|kennwort|mnemonic|otp(?![a-z])|recovery[_-]?code|identified by|sudo -s|\?code=|&code=|huggingface"
+    r"token|key|p(?:ass|wd|w|at(?![a-z])|in[ _-]?code|arola)|s(?:ecret|ig|essid|essionid|enha|eed[ _-]?phrase)|auth|hook|dsn|jwt|hasło"
+    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[ _-]?code)|kennwort|otp(?![a-z])|recovery[ _-]?code|m(?:nemonic|ot[ _-]de[ _-]passe)|identified by|sudo -s|\?code=|&code=|huggingface"
     r"|парол|密[码碼]|口令|비밀번호|パスワード"
 )
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
 _TRAILING = words(
     "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0 v"
 )
+_PLURALS = ("secrets", "credentials", "creds", "passwords", "keys", "tokens")
 _PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
 _LAST_WORDS = {
     "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_UNUSUAL, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
@@ -119,8 +120,8 @@ _CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
 _SEPARATOR = (
     r"(?P<close>"
     + _CLOSE
-    + r")(?:[ \t]{1,4}(?:is|was|provided|given|used|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
-    + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
 )
 _RULES = "|\u2502\u2503\u2551"
 # What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
@@ -146,7 +147,7 @@ _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:
 _WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
 _ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
-    "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find secrets"
+    "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
 )
 _QUOTES = frozenset("'\"`")
 _IN_CODE = "in code"  # the sign of a value that may be an expression
@@ -166,7 +167,7 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
         begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
         while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
             begin -= 1
-        end = _after(_NAME, text, hit.start())
+        end = _after(_NAME, text, hit.end())
         done = end
         while text[end - 1] in ".-" and end > hit.start():
             end -= 1
@@ -197,7 +198,7 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
 def _grade(name: str) -> int:
     """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
     words = [word.lower() for word in compiled(_WORDS, 0).findall(name)]
-    squeezed = "".join(compiled(_WORDS, 0).findall(name.rsplit(".", 1)[-1])).lower()
+    squeezed = "".join(compiled(_WORDS, 0).findall(_last_segment(name))).lower()
     if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
         return ALWAYS
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
@@ -217,7 +218,7 @@ def _grade(name: str) -> int:
         ("pat", frozenset[str](), IF_RANDOM),
     ):
         if last == noun:
-            sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
+            sure = _is_owner(owner) and not (noun in {"key", "pat"} and owner in NOT_BEFORE_KEY)
             return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
         if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
             return ALWAYS
@@ -236,10 +237,16 @@ def _grade(name: str) -> int:
     return _LAST_WORDS.get(last, NOT_SECRET)
 
 
+def _last_segment(name: str) -> str:
+    """What a dotted name ends with: of ``db.password.value`` the password."""
+    before, _, last = name.rpartition(".")
+    return _last_segment(before) if before and last in _TRAILING else last
+
+
 def _is_member(name: str, last: str) -> bool:
     """``secrets.db``: what stands under the plural of a secret."""
     holder = name.rpartition(".")[0].rpartition(".")[2]
-    return holder.endswith("s") and last not in SHOWN_MEMBERS and _grade(holder) == ALWAYS
+    return holder.endswith(_PLURALS) and last not in SHOWN_MEMBERS and _grade(holder) == ALWAYS
 
 
 def _is_owner(word: str) -> bool:
@@ -289,14 +296,14 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
         return _read(text, beside.end(), name, grade, "=")
     if not sign:
         return _gap(text, end, name, grade)
-    if sign == "|" and not text[max(0, begin - 8) : begin].rstrip(" ").endswith("|"):
-        return None  # the next command
+    if sign == "|" and not compiled(r"\|[ `\"']{1,8}\Z", 0).search(text[max(0, begin - 9) : begin]):
+        return None  # no row of a table: the next command, or an expression
     if sign in _RULES or sign[:3] == "...":
         sign = ":"
-    if sign in {",", "or", "||", "??"}:
+    if sign in {",", ";", "or", "||", "??"}:
         return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
-        is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS
+        is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS or not _grade(name.rpartition(".")[2])
         return _read(text, start, name, grade, ",") if grade == ALWAYS and not close and not is_verb else None
     if sign == ">":
         opened = text.rfind("<", max(0, begin - 40), begin) > text.rfind(">", max(0, begin - 40), begin)
@@ -321,7 +328,9 @@ def _members_of(text: str, begin: int, opening: re.Match[str], name: str, grade:
     secrets = [
         (start, end)
         for key, (start, end) in members
-        if not _is_shown(key) and _tells(text[start:end], name, grade, quoted=True)
+        if not _is_shown(key)
+        and _tells(text[start:end], name, grade, quoted=True)
+        and not (grade == IF_RANDOM and "\\" in text[start:end])
     ]
     return secrets if secrets or (members and bracket is None) else None, stop
 
@@ -357,7 +366,9 @@ def _listed(text: str, at: tuple[int, int, int], name: str, grade: int, close: s
     """``["--api_key", "VALUE"]``, ``("password", "VALUE")`` and ``get("API_KEY", "VALUE")``."""
     begin, end, start = at
     if not close:
-        return _gap(text, end, name, grade) if name.startswith("-") else None
+        if name[0] == "-":
+            return _gap(text, end, name, grade)
+        return _read(text, start, name, min(grade, IF_RANDOM), " ") if start == end + 1 else None  # columns
     place = _read(text, start, name, grade, ",")
     if place is None and (default := compiled(_DEFAULT, 0).match(text, start)):
         return _read(text, default.end(), name, grade, ",")
@@ -797,13 +808,13 @@ def _certain() -> tuple[str, ...]:
 def _private_keys(text: str) -> Iterator[Place]:
     """Whole PEM blocks, and what is left of one whose beginning or end was cut off."""
     at = 0
-    for begin in compiled(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text):
+    for begin in compiled(r"-----BEGIN[ \x1eA-Z0-9_]{0,60}PRIVATE[ \x1e]KEY(?:[ \x1e]BLOCK)?-----", 0).finditer(text):
         if begin.start() < at:
             continue
-        end = compiled(r"-----END[ A-Z0-9_]{0,60}-----", 0).search(text, begin.end())
+        end = compiled(r"-----END[ \x1eA-Z0-9_]{0,60}-----", 0).search(text, begin.end())
         at = end.end() if end else len(text)
         yield begin.start(), at
-    for end in compiled(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text, at):
+    for end in compiled(r"-----END[ \x1eA-Z0-9_]{0,60}PRIVATE[ \x1e]KEY(?:[ \x1e]BLOCK)?-----", 0).finditer(text, at):
         start = max(at, end.start() - 16384)
         yield _key_before(text, start, end.start()), end.end()
         at = end.end()
@@ -1011,6 +1022,8 @@ def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) ->
         if "word" in how:
             if number and not word.startswith("-") and "://" not in word and len(word) >= _UNUSUAL and not _is_word(word):
                 yield start, end
+                if "words" not in how:
+                    return
             continue
         option = next(
             (option for option in options if word == option or ("joined" in how and word.startswith(option))), None
