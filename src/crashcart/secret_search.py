@@ -433,7 +433,7 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
     spaced = text[end : end + 1] == " "
     if after in {"(", "["} or (not spaced and in_call and after in {",", ")"}):
         return IF_RANDOM
-    return IF_UNUSUAL if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
+    return IF_MIXED if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
 
 
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
