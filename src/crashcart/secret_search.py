@@ -172,7 +172,7 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
         while text[end - 1] in ".-" and end > hit.start():
             end -= 1
         name = text[begin:end]
-        is_removed = text[end : end + 1] in {":", "="} and text[begin - 1 : begin] in {"", "\n"} and name[:2] != "--"
+        is_removed = text[end : end + 1] in {":", "=", " "} and text[begin - 1 : begin] in {"", "\n"} and name[:2] != "--"
         if is_removed or text[begin - 1 : begin] in {"`", ")"}:  # in a difference, or not a flag of a command
             name = name.lstrip("-")
         grade = _grade(name.strip("-."))
