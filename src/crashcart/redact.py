@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Context = Callable[[Any], Sequence[str]]
 
-__all__ = ["HIDDEN", "clean", "clean_all", "names_secret"]
+__all__ = ["HIDDEN", "clean", "clean_all", "hide", "names_secret"]
 
 Data = TypeVar("Data")
 
@@ -29,7 +29,7 @@ _VALUES = frozenset(("value", "Value", "default", "text", "quote"))
 
 def clean(text: str) -> str:
     """The text without secrets and control characters."""
-    return _hide(plain(text))
+    return hide(plain(text))
 
 
 def clean_all(data: Data, context: Context | None = None) -> Data:
@@ -41,7 +41,8 @@ def clean_all(data: Data, context: Context | None = None) -> Data:
     return _walk(data, "", context)  # type: ignore[no-any-return]
 
 
-def _hide(text: str) -> str:
+def hide(text: str) -> str:
+    """The text without secrets, and otherwise as it is."""
     places = sorted(secrets_in(text))
     if not places:
         return text
@@ -102,7 +103,7 @@ def _walk(data: Any, name: str, context: Context | None) -> Any:  # noqa: ANN401
 
 
 def _under(name: str, text: str) -> str:
-    return HIDDEN if name and stands_for_secret(name, text) else _hide(text)
+    return HIDDEN if name and stands_for_secret(name, text) else hide(text)
 
 
 def _members(members: dict[Any, Any], context: Context | None) -> dict[Any, Any]:
@@ -132,4 +133,4 @@ def _items(items: Sequence[Any], name: str, context: Context | None) -> list[Any
 
 
 def _together(texts: Sequence[str]) -> list[str]:
-    return _hide(NEXT.join(map(plain, texts))).split(NEXT)
+    return hide(NEXT.join(map(plain, texts))).split(NEXT)

@@ -12,7 +12,9 @@ library, so that the answer is the same on every machine.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from crashcart.pattern import compiled
@@ -59,6 +61,22 @@ def secrets_in(text: str) -> Iterator[Place]:
     """Where secrets stand; places may overlap."""
     if len(text) < 3:  # noqa: PLR2004 - no secret is so short
         return
+    yield from _search(text)
+    if "@@ " in text and "\n-" in text and "\n+" in text:
+        yield from _in_new_version(text)
+
+
+def _in_new_version(text: str) -> Iterator[Place]:
+    """Secrets of a difference as the changed file has them: the name of an added value may stand above removed lines."""
+    lines = [line.span() for line in compiled(r"[^\n]*\n?", 0).finditer(text) if not line[0].startswith("-")]
+    starts = list(accumulate((end - start for start, end in lines), initial=0))
+    for start, end in _search("".join(text[start:end] for start, end in lines)):
+        for number in range(bisect_right(starts, start) - 1, bisect_left(starts, end)):
+            shift = lines[number][0] - starts[number]
+            yield max(start, starts[number]) + shift, min(end, starts[number + 1]) + shift
+
+
+def _search(text: str) -> Iterator[Place]:
     if not text.isascii():
         text = text.translate(_WIDE)
     lowered = text.lower()
