@@ -407,6 +407,7 @@ PLACES = (
     ("requirepass", r"requirepass[ \t]{1,8}[\"']?([^\s\"']{3,100})", False),
     ("send ", r"assword:?[\"'][ \t]{0,4}[{;]?[ \t\n]{0,8}send[ \t]{1,4}[\"']([^\\\"'\n]{3,100})", False),
     ("code=", r"[?&]code=([^\s&\"'<>#]{8,200})", True),
+    ("' (", r"'([^'\n]{3,100})' \((?:password|passwd|passphrase|token|secret|api[ _]key)\)", False),
     ("/hook", r"/hooks?/([\w/-]{8,200})", True),
     ("huggingface", r"huggingface[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9_-]{16,100})", True),
 )

@@ -182,17 +182,8 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
     for hit in compiled(_STEMS, 0).finditer(lowered, first):
         if hit.start() < done:
             continue
-        begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
-        while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
-            begin -= 1
-        end = _after(_NAME, text, hit.end())
+        begin, end, name = _name_around(text, hit, done)
         done = end
-        while text[end - 1] in ".-" and end > hit.start():
-            end -= 1
-        name = text[begin:end]
-        is_removed = text[end : end + 1] in {":", "=", " "} and text[begin - 1 : begin] in {"", "\n"} and name[:2] != "--"
-        if is_removed or text[begin - 1 : begin] in {"`", ")"}:  # in a difference, or not a flag of a command
-            name = name.lstrip("-")
         grade = _grade(name.strip("-."))
         if not grade:
             continue
@@ -210,6 +201,20 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
         for place in places:
             done = max(done, place[1])
             yield place
+
+
+def _name_around(text: str, hit: re.Match[str], floor: int) -> tuple[int, int, str]:
+    """Where the name begins and ends in which a stem stands, and the name; it begins with a dash where it is a flag."""
+    begin, floor = hit.start(), max(floor, hit.start() - _LONGEST_NAME)
+    while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
+        begin -= 1
+    end = _after(_NAME, text, hit.end())
+    while text[end - 1] in ".-" and end > hit.start():
+        end -= 1
+    name, before = text[begin:end], text[begin - 1 : begin]
+    if name[0] == "-" != name[1:2] and before in {"", "\n"} and text[end : end + 1] in {":", "=", " "}:
+        return begin + 1, end, name[1:]  # the dash says that the line was removed
+    return begin, end, name.lstrip("-") if before in {"`", ")"} else name
 
 
 @lru_cache(maxsize=4096)

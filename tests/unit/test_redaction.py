@@ -31,6 +31,7 @@ from crashcart.redact import HIDDEN, clean, clean_all
 from crashcart.report.data import json_text
 from crashcart.report.data import plain as as_data
 from crashcart.run.facts import describe
+from crashcart.verbs.check import check
 from crashcart.verbs.why import why
 
 if TYPE_CHECKING:
@@ -243,6 +244,23 @@ def test_a_name_in_a_line_above_the_quoted_one_counts(tmp_path: Path, before: st
         if "\n" in given and value == RANDOM:
             log.write_text("".join(f"{before}{line}\n" for line in ("step 1 loss 2", *given.split("\n"))), encoding="utf-8")
             assert value not in json_text(as_data(why([str(log)], look_around=False))), given
+
+
+def test_a_name_above_a_quoted_line_of_a_script_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--password')\np.parse_args()\n"
+    )
+    Path("train.sh").write_text(f"python train.py --password \\\n  {RANDOM} \\ \n  --lr 1 \\  # rate\n  --x 1\n")
+    told = json_text(as_data(check(["train.sh"])))
+    assert '"quote": "  [hidden] ' in told
+    assert RANDOM not in told
+
+
+def test_an_added_value_is_hidden_where_its_name_stands_above_removed_lines() -> None:
+    given = f"--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n password:\n-  {RANDOM[::-1]}\n+  {RANDOM}\n lr: 1\n-x: 1\n+x: 2\n"
+    shown = "--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n password:\n-  [hidden]\n+  [hidden]\n lr: 1\n-x: 1\n+x: 2\n"
+    assert clean(given) == shown
 
 
 SETTINGS = (HERE / "ordinary_settings.txt").read_text(encoding="utf-8").splitlines()
