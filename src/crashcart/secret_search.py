@@ -163,6 +163,7 @@ _VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
+_CODE_BEFORE = r"(?:\A|[\s(])(?:if|elif|while|in|is|not|and|or|with|as)[ \t(]{1,2}\Z"  # if password:
 _ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
     "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
@@ -419,7 +420,8 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
     start = _after(_BEFORE_VALUE, text, start)
     block = compiled(_BLOCK, 0).match(text, start)
     if block is not None:
-        return _read(text, block.end(), name, grade, sign)
+        is_code = compiled(_CODE_BEFORE, 0).search(text[max(0, begin - 12) : begin])
+        return None if is_code else _read(text, block.end(), name, grade, sign)
     if code := _may_be_code(text, (begin, end, start), name, sign, close):
         return _read(text, start, name, min(grade, code), _IN_CODE)
     return _read(text, start, name, grade, sign)
