@@ -21,6 +21,8 @@ __all__ = ["Collective", "Death", "Index", "Line", "Log", "Memory", "Metrics", "
 
 GOES_ON_LINES = 3
 GOES_ON_FRESH = 5
+_LINES_ABOVE = 8
+_LONGEST_ABOVE = 2000
 
 
 class Line:
@@ -227,6 +229,7 @@ class Log:
     attempts: list[int] = field(default_factory=list)
     _index: Index | None = None
     _steps: _Steps | None = None
+    _by_place: dict[str, Line] | None = None
 
     @property
     def index(self) -> Index:
@@ -267,6 +270,18 @@ class Log:
         index = self._place(line.order)
         near = self.lines[max(0, index - before) : index + after + 1]
         return [other for other in near if other.window == line.window]
+
+    def lines_to(self, quoted: object) -> list[str]:
+        """The line that an evidence quotes, last, and the few above it that the same process wrote."""
+        if not isinstance(quoted, Evidence) or quoted.source != "log":
+            return []
+        if self._by_place is None:
+            self._by_place = {f"{line.file}:{line.number}": line for line in self.lines}
+        line = self._by_place.get(quoted.where)
+        if line is None:
+            return []
+        near = self.around(line, before=_LINES_ABOVE)
+        return [other.text[:_LONGEST_ABOVE] for other in near if (other.file, other.rank) == (line.file, line.rank)]
 
     def at(self, order: int) -> Line | None:
         """The line at a place in the input, if it was kept."""

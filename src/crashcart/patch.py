@@ -29,6 +29,7 @@ from crashcart.readers.job.config import read_config_text
 from crashcart.readers.job.mending import mend
 from crashcart.readers.job.shell import BROKEN, lex, text_of
 from crashcart.record import replace
+from crashcart.redact import hide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -255,7 +256,9 @@ def difference(edits: Iterable[Edit]) -> str:
 @lru_cache(maxsize=64)
 def _unified(old: str, new: str, before: str, after: str) -> str:
     """One file's diff; kept, since many jobs of a project share the code that is patched."""
-    lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
+    lines = difflib.unified_diff(
+        _lines(hide(old)), _lines(hide(new)), before, after
+    )  # a diff may leave out the name of a secret
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

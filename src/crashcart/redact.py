@@ -13,11 +13,13 @@ from crashcart.record import names_of, replace
 from crashcart.secret_search import HIDDEN, NEXT, names_secret, secrets_in, stands_for_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from crashcart.secret_search import Place
 
-__all__ = ["HIDDEN", "clean", "clean_all", "names_secret"]
+    Context = Callable[[Any], Sequence[str]]
+
+__all__ = ["HIDDEN", "clean", "clean_all", "hide", "names_secret"]
 
 Data = TypeVar("Data")
 
@@ -27,18 +29,20 @@ _VALUES = frozenset(("value", "Value", "default", "text", "quote"))
 
 def clean(text: str) -> str:
     """The text without secrets and control characters."""
-    return _hide(plain(text))
+    return hide(plain(text))
 
 
-def clean_all(data: Data) -> Data:
+def clean_all(data: Data, context: Context | None = None) -> Data:
     """The same data with every text in it cleaned: records, tuples, lists and dictionaries all the way down.
 
     What stands under a name that says secret goes, and the items of a list are read together: ``["--api_key", "VALUE"]``.
+    ``context`` tells the line that a record quotes and those above it, the quoted one last: a name may stand there.
     """
-    return _walk(data, "")  # type: ignore[no-any-return]
+    return _walk(data, "", context)  # type: ignore[no-any-return]
 
 
-def _hide(text: str) -> str:
+def hide(text: str) -> str:
+    """The text without secrets, and otherwise as it is."""
     places = sorted(secrets_in(text))
     if not places:
         return text
@@ -68,42 +72,55 @@ def _cover(secret: str) -> str:
     return HIDDEN if secret.strip() else secret
 
 
-def _walk(data: Any, name: str) -> Any:  # noqa: ANN401 - any plain data
+def _hide_below(lines: Sequence[str], quote: str) -> str:
+    """A quotation without the secrets that its line is known to hold when it is read with the lines above it."""
+    text = "\n".join(map(plain, lines))
+    last = text.rfind("\n") + 1
+    for start, end in sorted(secrets_in(text), reverse=True):
+        if end > last and (secret := text[max(start, last) : end].strip()):
+            quote = quote.replace(secret, HIDDEN)
+    return quote
+
+
+def _walk(data: Any, name: str, context: Context | None) -> Any:  # noqa: ANN401 - any plain data
     """The data that stands under a name, cleaned."""
     if isinstance(data, str):
         return _under(name, plain(data))
     if isinstance(data, dict):
-        return {_walk(key, ""): item for key, item in _members(data).items()}
+        return {_walk(key, "", None): item for key, item in _members(data, context).items()}
     if isinstance(data, (tuple, list)):
-        items = _items(data, name)
+        items = _items(data, name, context)
         return type(data)(*items) if hasattr(data, "_fields") else type(data)(items)
     fields = names_of(data)
     if fields is not None:
-        return replace(data, **_members({field: getattr(data, field) for field in fields}))
+        members = {field: getattr(data, field) for field in fields}
+        if context is not None and "quote" in members and (lines := context(data)):
+            members["quote"] = _hide_below(lines, plain(members["quote"]))
+        return replace(data, **_members(members, context))
     if name and isinstance(data, int) and not isinstance(data, bool) and stands_for_secret(name, str(data)):
         return HIDDEN
     return data
 
 
 def _under(name: str, text: str) -> str:
-    return HIDDEN if name and stands_for_secret(name, text) else _hide(text)
+    return HIDDEN if name and stands_for_secret(name, text) else hide(text)
 
 
-def _members(members: dict[Any, Any]) -> dict[Any, Any]:
+def _members(members: dict[Any, Any], context: Context | None) -> dict[Any, Any]:
     """A record or a dictionary: the name of a value is its key, or stands beside it (``{"name": "API_KEY", "value": ...}``)."""
     named = next((members[key] for key in _NAMES if isinstance(members.get(key), str)), "")
     cleaned = {}
     for key, item in members.items():
         name = named if key in _VALUES and named else key
-        cleaned[key] = _walk(item, name if isinstance(name, str) else "")
+        cleaned[key] = _walk(item, name if isinstance(name, str) else "", context)
     return cleaned
 
 
-def _items(items: Sequence[Any], name: str) -> list[Any]:
+def _items(items: Sequence[Any], name: str, context: Context | None) -> list[Any]:
     """The items of a list, texts and fields of records as one text: a name may stand in one and its value in the next."""
     if len(items) > 1 and all(isinstance(item, str) for item in items):
         return [_under(name, text) for text in _together(items)]
-    cleaned = [_walk(item, name) for item in items]
+    cleaned = [_walk(item, name, context) for item in items]
     fields = names_of(items[0]) if len(items) > 1 else None
     if fields is None or any(type(item) is not type(items[0]) for item in items):
         return cleaned
@@ -116,4 +133,4 @@ def _items(items: Sequence[Any], name: str) -> list[Any]:
 
 
 def _together(texts: Sequence[str]) -> list[str]:
-    return _hide(NEXT.join(map(plain, texts))).split(NEXT)
+    return hide(NEXT.join(map(plain, texts))).split(NEXT)

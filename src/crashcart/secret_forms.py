@@ -14,11 +14,15 @@ __all__ = [
     "HARMLESS_BEFORE_KEY",
     "HARMLESS_BEFORE_PASS",
     "HARMLESS_BEFORE_TOKEN",
+    "LOGIN_CALLS",
     "NOT_A_VALUE",
     "NOT_BEFORE_KEY",
     "OWNERS",
+    "PLACES",
+    "SECRET_CALLS",
     "SECRET_PARTS",
     "SHAPES",
+    "SHOWN_MEMBERS",
     "UNANCHORED",
     "words",
 ]
@@ -51,6 +55,7 @@ airtable !pat A14.H16
 alibaba LTAI A12
 anthropic sk-ant- W16
 anyscale esecret_ A12
+apify apify_api_ A16
 artifactory AKCp A16
 artifactory cmVmd A24
 atlassian ATATT3 D24
@@ -67,12 +72,20 @@ aws ACCA U12
 aws !A3T U16
 aws ABSK B30
 aws bedrock-api-key- B16
+aws amzn.mws. H8W4
+baidu bce-v3/ALTAK- P16
 beamer !b_ D40
 brevo xkeysib- W16
 brevo xsmtpsib- W16
+buildkite bkua_ A16
+cargo !cio A28
+cerebras csk- A16
+circleci CCIPAT_ W20
+circleci CCIPRJ_ W20
 cloudflare !v1.0- H24-H24
 clickhouse !4b1d A38
 clojars CLOJARS_ A20
+contentful CFPAT- W20
 databricks dapi H16
 databricks !dkea H16
 datadog !ddapp_ A16
@@ -82,6 +95,7 @@ digitalocean dop_v1_ H16
 digitalocean dor_v1_ H16
 docker dckr_pat_ W16
 docker dckr_oat_ W16
+docker SWMTKN-1- W24
 doppler dp.pt. A16
 doppler dp.st. D16
 doppler dp.ct. A16
@@ -96,10 +110,13 @@ dynatrace dt0s01. D16
 dynatrace dt0s16. D16
 easypost EZAK A20
 easypost EZTK A20
+elevenlabs !sk_ H32
 facebook EAAM A40
 facebook EAAC A40
 facebook EAAG A40
 figma figd_ W20
+firecrawl !fc- H24
+fireworks !fw_ A20
 flutterwave FLWSECK D12
 flutterwave FLWPUBK D12
 flyio fo1_ W20
@@ -139,18 +156,23 @@ groq gsk_ A20
 harness pat. W20.A20.A16
 harness sat. W20.A20.A16
 heroku HRKU- W20
+honeycomb hcaik_ A20
+honeycomb hcbik_ A20
+honeycomb hcamk_ A20
 huggingface !hf_ A12
 huggingface !api_org_ A12
 infracost !ico- A24
 intra42 s-s4t2ud- H24
 intra42 s-s4t2af- H24
+jina jina_ A24
 jwt eyJ W8.D4
 jwt ZXlK B40
+kaggle KGAT_ H16
 lambdalabs !secret_ A20
 langsmith lsv2_ A10
-launchdarkly !api- H8-H4
-launchdarkly !sdk- H8-H4
-launchdarkly !mob- H8-H4
+launchdarkly !api- H8-W4
+launchdarkly !sdk- H8-W4
+launchdarkly !mob- H8-W4
 linear lin_api_ A16
 linear lin_oauth_ A16
 lob live_pub_ H20
@@ -160,6 +182,8 @@ mailgun !key- H24
 mailgun !pubkey- H24
 mapbox !pk. A40.A12
 mapbox !sk. A40.A12
+modal !ak- A20
+modal !as- A20
 netlify nfp_ A16
 neptune !neptune_ A24
 newrelic NRAK- A12
@@ -169,6 +193,7 @@ newrelic NRRA- H12
 ngrok !cr_ A24
 notion ntn_ A20
 npm npm_ A20
+nuget !oy2 A38
 nvidia nvapi- W16
 octopus !API- U20
 okta !00 W40
@@ -187,6 +212,7 @@ plaid access-production- W12
 planetscale pscale_tkn_ D16
 planetscale pscale_oauth_ D16
 planetscale pscale_pw_ D16
+posthog phx_ A20
 postman PMAK- W16
 prefect pnu_ A16
 prefect pnb_ A16
@@ -194,6 +220,7 @@ pulumi !pul- H20
 pypi pypi-AgE W20
 pypi !pypi- W40
 readme !rdme_ A24
+resend !re_ A8_A16
 replicate !r8_ A20
 rubygems rubygems_ H16
 runpod rpa_ U20
@@ -236,7 +263,10 @@ stripe rk_test_ A10
 stripe rk_prod_ A10
 stripe whsec_ B16
 supabase sbp_ H20
+supabase sb_secret_ W16
 tailscale tskey- W16
+tavily tvly- W16
+tencent AKID A20
 together !tgp_v1_ W20
 twilio !SK H32
 twilio !AC H32
@@ -245,6 +275,7 @@ vault hvs. W20
 vault hvb. W20
 vault hvr. W20
 vault !s. A24
+volcengine AKLT A24
 wandb wandb_v1_ W16
 xai xai- A20
 yandex !t1. W20.W40
@@ -268,11 +299,12 @@ UNANCHORED = (
     ("Q~", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{16,40}"),  # Azure
     (".atlasv1.", r"[A-Za-z0-9]{6,20}\.atlasv1\.[A-Za-z0-9_=-]{16,}"),  # Terraform
     ("_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),  # MaxMind
+    ("NRAL", r"(?<![A-Za-z0-9])[0-9a-f]{30,40}NRAL(?![A-Za-z0-9])"),  # New Relic
     ("-us", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])"),  # Mailchimp
     (":AA", r"(?<![0-9])[0-9]{5,16}:AA[A-Za-z0-9_-]{24,}"),  # Telegram
     (":A", r"(?<![0-9])[0-9]{8,10}:A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])"),
-    (".", r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),  # Discord
-    ("|", r"(?<![0-9])[0-9]{15,16}\|[A-Za-z0-9_-]{24,40}"),  # Facebook
+    (".", r"[MNO](?<![A-Za-z0-9_-].)[A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"),  # Discord
+    ("|", r"\|(?<=[0-9]{15}\|)[A-Za-z0-9_-]{24,40}"),  # Facebook
     ("AAAAAAAAAA", r"[A-Za-z0-9]{11}AAAAAAAAAA[A-Za-z0-9_=-]{30,}"),  # Dropbox
     ("AAAAAAAAAAAAAAAAAAAAAA", r"A{22}[A-Za-z0-9%]{60,}"),  # Twitter
     ("_gitlab_session", r"_gitlab_session=[0-9a-z]{16,}"),
@@ -281,7 +313,8 @@ UNANCHORED = (
 SECRET_PARTS = (
     "password", "passwd", "passwort", "kennwort", "contrase", "passphrase", "passcode", "pass-phrase", "secret", "credential", "apikey", "authtoken",
     "accesstoken", "accesskey", "privatekey", "accountkey", "authkey", "signingkey", "encryptionkey", "masterkey", "connectionstring", "connstr",
-    "authorization", "mnemonic", "webhook", "cookie", "jwt", "bearer", "sshpass", "sessid", "sessionid",
+    "authorization", "mnemonic", "webhook", "cookie", "jwt", "bearer", "sshpass", "sessid", "sessionid", "recoverycode", "backupcode", "pincode",
+    "seedphrase", "motdepasse", "senha", "parola", "hasło", "парол", "密码", "密碼", "口令", "비밀번호", "パスワード",
 )  # fmt: skip
 # Whose or what for: before "key", "token" or "pass" these make a secret. Providers of SHAPES count too.
 OWNERS = words(
@@ -289,7 +322,7 @@ OWNERS = words(
     "deploy deployment dev device docker email encrypt encryption facebook fernet ftp gcp gh git gitea gl hf hmac http hub identity influx influxdb ingest "
     "integration jenkins jfrog job kaggle keystore kraken kubernetes kube ldap license login mail mailchimp master mlflow modal mongo mongodb mysql "
     "newrelic ngc nvidia oauth oauth2 okta personal pg plaid postgres postgresql priv private prod proxy publish push rabbitmq ray redis refresh registry "
-    "root salesforce sas secret security server service session shared shopify sign signing slack smtp snowflake snyk sonar splunk sql ssh ssl storage "
+    "id mfa wallet root salesforce sas secret security server service session shared shopify sign signing slack smtp snowflake snyk sonar splunk sql ssh ssl storage "
     "subscription sudo telegram ticket travis truststore twilio twitch twitter upload user username vault verification webhook wifi wireless "
     "adafruit adobe airtable algolia alibaba asana beamer bitbucket bittrex meraki cloudflare codecov coinbase confluent contentful "
     "databricks datadog droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter grafana heroku hubspot intercom jfrog artifactory kucoin launchdarkly "
@@ -298,7 +331,7 @@ OWNERS = words(
 )
 # Of those, owners of keys that are no secrets: session_key, storage_key.
 NOT_BEFORE_KEY = words(
-    "session user client server service device job agent cluster storage http workspace customer proxy push email mail identity integration ticket username "
+    "id session user client server service device job agent cluster storage http workspace customer proxy push email mail identity integration ticket username "
     "registry git hub dev prod data ray redis sql mongo mongodb"
 )
 # The names of things that stand beside a secret and are none: a path, a count, a name.
@@ -314,7 +347,7 @@ NOT_A_VALUE = words(
     "module modules plugin plugins parser reader writer loader factory builder base64encoded vocab ized izer ize izing ization er ing ed "
     "source sources rule rules store stores storage service services server client alias status action event events view model config configs settings "
     "options option engine backend request response result results page form input button widget dialog label title text message messages msg "
-    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies at"
+    "required_error pem crt json yaml yml toml txt py sh scope scopes audience issuer permission permissions jar policies at dataset datasets corpus ref refs"
 )
 HARMLESS_BEFORE_TOKEN = words(
     "pad padding eos bos unk unknown mask masked cls sep special image images img text audio video vision visual start end stop first last next prev previous "
@@ -337,19 +370,44 @@ HARMLESS_BEFORE_PASS = words(
     "forward backward first second third one two single multi num n per high low band all each every next last final compile optimization optimizer fusion graph "
     "inductor fx compiler lowering sub pre post render depth shadow eval train inference warmup dry test tests did not must should will to by"
 )
+# Keys of a map of credentials whose values are no secrets.
+SHOWN_MEMBERS = words(
+    "user users username login email account host port region profile database schema driver project org organization"
+)
+# Functions that take a secret as an argument without a name, and whether a word with a digit in it is one.
+LOGIN_CALLS = words("login hfapi basicauth httpbasicauth httpdigestauth")
+SECRET_CALLS = words("experiment session fernet openai anthropic groq cohere together replicate")
 # Programs, the options of theirs that take a secret, and how: as the "next" word, "joined" to the option, as a "pair" of user and
-# password, or as the "last" word; after the word "login" only, where that is said first.
+# password, or as the first "word" or all "words" that can be one; after the word "login" or "set" only, where that is said first.
 COMMANDS = (
     ("curl", "-u --user -U --proxy-user", "pair"),
+    ("http https xh", "-a --auth", "pair"),
     ("smbclient lftp", "-U -u", "pair"),
     ("sshpass", "-p", "next joined"),
     ("mysql mysqldump mysqladmin mysqlimport mariadb", "-p", "joined"),
     ("7z 7za 7zr rar unrar", "-p", "joined"),
     ("docker podman nerdctl helm buildah skopeo oras az", "-p", "login next joined"),
     ("redis-cli valkey-cli", "-a", "next"),
-    ("zip unzip sqlcmd bcp", "-P", "next joined"),
-    ("mongo mongosh mongodump mongorestore", "-p", "next"),
+    ("zip unzip sqlcmd bcp mosquitto_pub mosquitto_sub", "-P", "next joined"),
+    ("mongo mongosh mongodump mongorestore twine", "-p", "next"),
     ("ldapsearch ldapadd ldapmodify", "-w", "next"),
     ("openssl", "-k -K -pass -passin -passout", "next"),
-    ("wandb vault", "", "login last"),
+    ("wandb vault", "", "login word"),
+    ("mc", "", "set words"),
+)
+# What is given to a program on its standard input, in a statement of SQL, in an address: a text without which it cannot be there, the
+# expression, and whether the value must look random.
+_TO_INPUT = r"[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4}){0,2}[\"']?([^\s\"'|]{3,100})[\"']?[ \t]{0,4}\|[^|\n]{0,80}?(?:-stdin|--with-token|sudo -S)"
+PLACES = (
+    ("echo ", r"echo" + _TO_INPUT, False),
+    ("printf ", r"printf" + _TO_INPUT, False),
+    ("<<<", r"(?:-stdin|--with-token)[ \t]{1,4}<<<[ \t]{0,4}[\"']?([^\s\"']{3,100})", False),
+    ("dentified", r"dentified by [\"']([^\"'\n]{3,100})", False),
+    ("DENTIFIED", r"DENTIFIED BY [\"']([^\"'\n]{3,100})", False),
+    ("requirepass", r"requirepass[ \t]{1,8}[\"']?([^\s\"']{3,100})", False),
+    ("send ", r"assword:?[\"'][ \t]{0,4}[{;]?[ \t\n]{0,8}send[ \t]{1,4}[\"']([^\\\"'\n]{3,100})", False),
+    ("code=", r"[?&]code=([^\s&\"'<>#]{8,200})", True),
+    ("' (", r"'([^'\n]{3,100})' \((?:password|passwd|passphrase|token|secret|api[ _]key)\)", False),
+    ("/hook", r"/hooks?/([\w/-]{8,200})", True),
+    ("huggingface", r"huggingface[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9_-]{16,100})", True),
 )

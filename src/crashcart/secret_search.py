@@ -12,7 +12,9 @@ library, so that the answer is the same on every machine.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from crashcart.pattern import compiled
@@ -22,17 +24,21 @@ from crashcart.secret_forms import (
     HARMLESS_BEFORE_KEY,
     HARMLESS_BEFORE_PASS,
     HARMLESS_BEFORE_TOKEN,
+    LOGIN_CALLS,
     NOT_A_VALUE,
     NOT_BEFORE_KEY,
     OWNERS,
+    PLACES,
+    SECRET_CALLS,
     SECRET_PARTS,
     SHAPES,
+    SHOWN_MEMBERS,
     UNANCHORED,
     words,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["HIDDEN", "NEXT", "Place", "names_secret", "secrets_in", "stands_for_secret"]
 
@@ -40,12 +46,14 @@ Place = tuple[int, int]
 
 HIDDEN = "[hidden]"
 NEXT = "\x1e"  # between items of a list that are read as one text; white space to an expression, and in no plain text
-# How surely a name stands for a secret: random values only, values that are no plain words, anything but a literal or a path.
-NOT_SECRET, IF_RANDOM, IF_UNUSUAL, ALWAYS = range(4)
+# How surely a name stands for a secret: random values only, values that are no plain words, also short words with a digit in them
+# (hunter2), anything but a literal or a path.
+NOT_SECRET, IF_RANDOM, IF_UNUSUAL, IF_MIXED, ALWAYS = range(5)
 _COVERS = ("[hidden", "[redacted")
 _LONGEST_NAME = 64
 _LONGEST_VALUE = 16384
 _LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
+_WIDE = {ordinal: ordinal - 0xFEE0 for ordinal in range(0xFF01, 0xFF5F)}  # full-width forms of ASCII
 _RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
 
 
@@ -53,10 +61,30 @@ def secrets_in(text: str) -> Iterator[Place]:
     """Where secrets stand; places may overlap."""
     if len(text) < 3:  # noqa: PLR2004 - no secret is so short
         return
+    yield from _search(text)
+    if "@@ " in text and "\n-" in text and "\n+" in text:
+        yield from _in_new_version(text)
+
+
+def _in_new_version(text: str) -> Iterator[Place]:
+    """Secrets of a difference as the changed file has them: the name of an added value may stand above removed lines."""
+    lines = [line.span() for line in compiled(r"[^\n]*\n?", 0).finditer(text) if not line[0].startswith("-")]
+    starts = list(accumulate((end - start for start, end in lines), initial=0))
+    for start, end in _search("".join(text[start:end] for start, end in lines)):
+        for number in range(bisect_right(starts, start) - 1, bisect_left(starts, end)):
+            shift = lines[number][0] - starts[number]
+            yield max(start, starts[number]) + shift, min(end, starts[number + 1]) + shift
+
+
+def _search(text: str) -> Iterator[Place]:
+    if not text.isascii():
+        text = text.translate(_WIDE)
     lowered = text.lower()
     if len(lowered) != len(text):  # a capital dotted I becomes two characters
         lowered = text.replace("\u0130", "i").lower()
-    yield from _by_name(text, lowered)
+    if (stem := compiled(_STEMS, 0).search(lowered)) is not None:
+        yield from _by_name(text, lowered, stem.start())
+        yield from _by_words_around(text)
     yield from _by_shape(text)
     yield from _by_place(text, lowered)
 
@@ -80,27 +108,62 @@ def _after(source: str, text: str, start: int) -> int:
 
 # --- by name ---------------------------------------------------------------------------------------------------------------
 
+# In every name that says secret stands one of these, and so does one in every text that ``PLACES`` speaks of.
 _STEMS = (
-    "token", "key", "pass", "pwd", "secret", "cred", "auth", "cookie", "sig", "bearer", "hook", "dsn", "connectionstring", "connection_string",
-    "connection-string", "conn_str", "connstr", "kennwort", "contrase", "jwt", "mnemonic", "sessid", "sessionid", "pw",
-)  # fmt: skip
+    r"token|key|p(?:ass|wd|w|at(?![a-z])|in[ _-]?code|arola)|s(?:ecret|ig|essid|essionid|enha|eed[ _-]?phrase)|auth|hook|dsn|jwt|hasło"
+    r"|c(?:red|ookie|onn(?:ection)?[_-]?str|ontrase)|b(?:earer|ackup[ _-]?code)|kennwort|otp(?![a-z])|recovery[ _-]?code|m(?:nemonic|ot[ _-]de[ _-]passe)|identified by|sudo -s|\?code=|&code=|huggingface"
+    r"|парол|密[码碼]|口令|비밀번호|パスワード"
+)
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+"
 _TRAILING = words(
-    "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0"
+    "old new prod dev staging live default tmp value val str string plain raw b64 base64 base main backup hex env0 v"
 )
+_PLURALS = ("secrets", "credentials", "creds", "passwords", "keys", "tokens")
 _PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
+_LAST_WORDS = {
+    "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_UNUSUAL, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
+    "signature": IF_RANDOM, "tokens": IF_RANDOM, "keys": IF_RANDOM,
+}  # fmt: skip
 _NAME = r"[\w.-]{0,64}"
 _HEADERS = ("authorization", "cookie")
+_RESOURCES = (
+    *_HEADERS,
+    "secret",
+    "secrets",
+    "credential",
+    "credentials",
+    "webhook",
+)  # words for things that have names of their own
 _CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
-_SEPARATOR = _CLOSE + r"[ \t]{0,8}(?:===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|>|\(|\.assign\(|%3[adAD])?[ \t]{0,8}"
+_SEPARATOR = (
+    r"(?P<close>"
+    + _CLOSE
+    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+)
+_RULES = "|\u2502\u2503\u2551"
+# What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
+_BEFORE_VALUE = (
+    r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
+)
+_COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
+_BRACKETS = {"[": "]", "(": ")", "{": "}"}
+_KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
+_ITEM = r"(?:[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200}))"
+_LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,4}|(?=\n|\Z)))?"
+_LARGEST_COLLECTION = 1000  # characters
+_LONGEST_BLOCK = 20  # lines
+_DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
-_OPENING = r"(?:(?:new |pydantic\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote)\([ \t]{0,2})?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
 _GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
+_BELOW_KEY = r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}"  # of YAML, behind a question mark
 _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
-_VALUE_BESIDE = r"[\"']?[\s,;>/]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
+_VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
+_CODE_BEFORE = r"(?:\A|[\s(])(?:if|elif|while|in|is|not|and|or|with|as)[ \t(]{1,2}\Z"  # if password:
 _ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
     "get set delete enable disable create update list make load read check validate parse hash verify use is has add remove find"
@@ -114,62 +177,76 @@ _HEADER_VALUE = (
 )
 
 
-def _by_name(text: str, lowered: str) -> Iterator[Place]:
-    """Values that stand beside a name which says secret."""
-    done = 0
-    for hit in compiled("|".join(_STEMS), 0).finditer(lowered):
+def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
+    """Values that stand beside a name which says secret; the first such may stand at ``first``."""
+    done = searched = 0  # where the last value ended, and the last collection
+    for hit in compiled(_STEMS, 0).finditer(lowered, first):
         if hit.start() < done:
             continue
-        begin, floor = hit.start(), max(done, hit.start() - _LONGEST_NAME)
-        while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
-            begin -= 1
-        end = _after(_NAME, text, hit.start())
+        begin, end, name = _name_around(text, hit, done)
         done = end
-        while text[end - 1] in ".-" and end > hit.start():
-            end -= 1
-        name = text[begin:end]
-        if text[begin - 1 : begin] in {"`", ")"}:
-            name = name.lstrip("-")
         grade = _grade(name.strip("-."))
         if not grade:
             continue
         if grade != ALWAYS and text[end : end + 1] == " " and name[0] != "-" and compiled(_WORD_FOLLOWS, 0).match(text, end):
             continue
         grade = _in_context(text, begin, end, name, grade)
-        place = _value_of(text, begin, end, name, grade) if grade else None
-        if place is not None:
+        if not grade:
+            continue
+        places: Sequence[Place] | None = None
+        if begin >= searched and (opening := compiled(_COLLECTION, 0).match(text, end)):
+            places, searched = _members_of(text, begin, opening, name, grade)
+        if places is None:
+            place = _value_of(text, begin, end, name, grade)
+            places = () if place is None else (place,)
+        for place in places:
             done = max(done, place[1])
             yield place
+
+
+def _name_around(text: str, hit: re.Match[str], floor: int) -> tuple[int, int, str]:
+    """Where the name begins and ends in which a stem stands, and the name; it begins with a dash where it is a flag."""
+    begin, floor = hit.start(), max(floor, hit.start() - _LONGEST_NAME)
+    while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
+        begin -= 1
+    end = _after(_NAME, text, hit.end())
+    while text[end - 1] in ".-" and end > hit.start():
+        end -= 1
+    name, before = text[begin:end], text[begin - 1 : begin]
+    if name[0] == "-" != name[1:2] and before in {"", "\n"} and text[end : end + 1] in {":", "=", " "}:
+        return begin + 1, end, name[1:]  # the dash says that the line was removed
+    return begin, end, name.lstrip("-") if before in {"`", ")"} else name
 
 
 @lru_cache(maxsize=4096)
 def _grade(name: str) -> int:
     """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
     words = [word.lower() for word in compiled(_WORDS, 0).findall(name)]
-    squeezed = "".join(compiled(_WORDS, 0).findall(name.rsplit(".", 1)[-1])).lower()
+    squeezed = "".join(compiled(_WORDS, 0).findall(_last_segment(name))).lower()
     if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
         return ALWAYS
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
         words.pop()
+    if words[-2:] == ["pass", "word"]:
+        words[-2:] = ["password"]
     if not words or words[-1] in NOT_A_VALUE:
         return NOT_SECRET
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if any(part in squeezed for part in SECRET_PARTS) or last in {"creds", "cred", "dsn"}:
-        return ALWAYS
-    if last.endswith("pwd"):
+    if any(part in squeezed for part in SECRET_PARTS) or last.endswith("pwd") or _is_member(name, last):
         return ALWAYS
     for noun, harmless, alone in (
         ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
         ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
-        ("pass", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
-        ("pw", HARMLESS_BEFORE_PASS, IF_UNUSUAL),
+        ("pass", HARMLESS_BEFORE_PASS, IF_MIXED),
+        ("pw", HARMLESS_BEFORE_PASS, IF_MIXED),
+        ("pat", frozenset[str](), IF_RANDOM),
     ):
         if last == noun:
-            sure = _is_owner(owner) and not (noun == "key" and owner in NOT_BEFORE_KEY)
+            sure = _is_owner(owner) and not (noun in {"key", "pat"} and owner in NOT_BEFORE_KEY)
             return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
         if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
             return ALWAYS
-        if last.endswith(noun) and (prefix := last[: -len(noun)]) not in harmless:
+        if last.endswith(noun) and last not in _LAST_WORDS and (prefix := last[: -len(noun)]) not in harmless:
             return (
                 ALWAYS
                 if _is_owner(prefix)
@@ -179,7 +256,21 @@ def _grade(name: str) -> int:
             )
         if words[0] == noun and owner and words[1] in _providers():
             return ALWAYS  # token_github
-    return {"auth": IF_UNUSUAL, "sig": IF_RANDOM, "signature": IF_RANDOM, "hook": NOT_SECRET}.get(last, NOT_SECRET)
+    if owner and last in {"tokens", "keys"}:
+        return NOT_SECRET
+    return _LAST_WORDS.get(last, NOT_SECRET)
+
+
+def _last_segment(name: str) -> str:
+    """What a dotted name ends with: of ``db.password.value`` the password."""
+    before, _, last = name.rpartition(".")
+    return _last_segment(before) if before and last in _TRAILING else last
+
+
+def _is_member(name: str, last: str) -> bool:
+    """``secrets.db``: what stands under the plural of a secret."""
+    holder = name.rpartition(".")[0].rpartition(".")[2]
+    return holder.endswith(_PLURALS) and last not in SHOWN_MEMBERS and _grade(holder) == ALWAYS
 
 
 def _is_owner(word: str) -> bool:
@@ -199,7 +290,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
     """The grade as the surroundings have it: "API key", ``?key=``, ``TOKEN=``, ``--token``."""
     before = text[begin - 1 : begin]
     if before in {"?", "&"} or text[begin - 5 : begin] == "&amp;":
-        return min(grade + 1, ALWAYS)
+        return ALWAYS if grade >= IF_UNUSUAL else IF_MIXED
     if grade == ALWAYS:
         return grade
     if (
@@ -210,17 +301,18 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
         owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
         if owned in {NOT_SECRET, ALWAYS}:
             return owned
-    sure = name.startswith("-") or (name.isupper() and text[end : end + 1] == "=")
-    if grade == IF_UNUSUAL and sure and not name.lower().endswith("auth"):
+    sure = name.startswith("-") or (name.isupper() and text[end : end + 2].lstrip("+:")[:1] == "=")
+    if grade >= IF_UNUSUAL and sure and not name.lower().endswith(("auth", "pat")):
         return ALWAYS
     return grade
 
 
 def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place | None:
     """Where the value of a name stands, if that is to be hidden."""
-    start = _after(_SEPARATOR, text, end)
-    close = text[end : _after(_CLOSE, text, end)]
-    sign = text[end + len(close) : start].strip().lower()
+    separator = compiled(_SEPARATOR, 0).match(text, end)
+    if separator is None:
+        return None
+    start, close, sign = separator.end(), separator["close"], (separator["sign"] or "").lower()
     around = text[begin - 1 : begin]
     if not close and around in _QUOTES and text[start : start + 1] == around:
         return None  # the end of 'Password: '
@@ -228,10 +320,14 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
         return _read(text, beside.end(), name, grade, "=")
     if not sign:
         return _gap(text, end, name, grade)
-    if sign == ",":
+    if sign == "|" and not compiled(r"\|[ `\"']{1,8}\Z", 0).search(text[max(0, begin - 9) : begin]):
+        return None  # no row of a table: the next command, or an expression
+    if sign in _RULES or sign[:3] == "...":
+        sign = ":"
+    if sign in {",", ";", "or", "||", "??"}:
         return _listed(text, (begin, end, start), name, grade, close)
     if sign in {"(", ".assign("}:
-        is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS
+        is_verb = compiled(_WORDS, 0).findall(name)[0].lower() in _VERBS or not _grade(name.rpartition(".")[2])
         return _read(text, start, name, grade, ",") if grade == ALWAYS and not close and not is_verb else None
     if sign == ">":
         opened = text.rfind("<", max(0, begin - 40), begin) > text.rfind(">", max(0, begin - 40), begin)
@@ -239,15 +335,68 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     return _assigned(text, (begin, end, start), name, grade, sign, close)
 
 
+def _members_of(text: str, begin: int, opening: re.Match[str], name: str, grade: int) -> tuple[Sequence[Place] | None, int]:
+    """Secrets in a collection: ``api_keys: ["VALUE"]``, ``auth=("me", "VALUE")``, ``passwords: {root: VALUE}``, or lines set in below a name.
+
+    None where the name has one value; and where the search ended.
+    """
+    bracket = opening["bracket"]
+    if bracket is None:
+        members = _lines_below(text, begin, opening.end())
+        stop = members[-1][1][1] if members else opening.end()
+    else:
+        closing = text.find(_BRACKETS[bracket], opening.end(), opening.end() + _LARGEST_COLLECTION)
+        stop = closing if closing >= 0 else min(_line_end(text, opening.end()), opening.end() + _LARGEST_COLLECTION)
+        members = _items_in(text, opening.end(), stop, bare=opening["sign"] == ":" and bracket != "(")
+    grade = IF_MIXED if bracket == "(" and grade >= IF_UNUSUAL else min(grade, IF_MIXED)
+    secrets = [
+        (start, end)
+        for key, (start, end) in members
+        if not _is_shown(key)
+        and _tells(text[start:end], name, grade, quoted=True)
+        and not (grade == IF_RANDOM and "\\" in text[start:end])
+    ]
+    return secrets if secrets or (members and bracket is None) else None, stop
+
+
+def _items_in(text: str, start: int, stop: int, *, bare: bool) -> list[tuple[str, Place]]:
+    """The items between two brackets, each with its key if it has one; words without quotes count where ``bare`` says so."""
+    found = compiled(_KEY + _ITEM, 0).finditer(text, start, stop)
+    return [(item[1] or "", item.span(2 if item[2] else 3)) for item in found if bare or item[2]]
+
+
+def _lines_below(text: str, begin: int, end: int) -> list[tuple[str, Place]]:
+    """The values of ``key: value`` and ``- value`` in the lines that are set in below the line of a name."""
+    column = begin - text.rfind("\n", 0, begin) - 1
+    items: list[tuple[str, Place]] = []
+    for _ in range(_LONGEST_BLOCK):
+        line = compiled(_LINE, 0).match(text, end)
+        is_below = line is not None and (len(line[1]) > column or (line[2] is None and len(line[1]) == column))
+        if line is None or not is_below or not (line[2] or "-" in line[1]):
+            break
+        item = compiled(_ITEM, 0).match(text, line.end())
+        items.append((line[2] or "", item.span(1 if item[1] else 2) if item else (line.end(), line.end())))
+        end = _line_end(text, line.end())
+    return items
+
+
+def _is_shown(key: str) -> bool:
+    """Whether a member of a collection of secrets is none itself: its user, its name, its path."""
+    words = compiled(_WORDS, 0).findall(key.lower())
+    return bool(words) and (words[-1] in SHOWN_MEMBERS or words[-1] in NOT_A_VALUE)
+
+
 def _listed(text: str, at: tuple[int, int, int], name: str, grade: int, close: str) -> Place | None:
     """``["--api_key", "VALUE"]``, ``("password", "VALUE")`` and ``get("API_KEY", "VALUE")``."""
     begin, end, start = at
     if not close:
-        return _gap(text, end, name, grade) if name.startswith("-") else None
-    if name.startswith("-"):
-        return _read(text, start, name, grade, ",")
+        if name[0] == "-":
+            return _gap(text, end, name, grade)
+        return _read(text, start, name, min(grade, IF_RANDOM), " ") if start == end + 1 else None  # columns
     place = _read(text, start, name, grade, ",")
-    if place is None or grade != ALWAYS:
+    if place is None and (default := compiled(_DEFAULT, 0).match(text, start)):
+        return _read(text, default.end(), name, grade, ",")
+    if place is None or grade != ALWAYS or name.startswith("-"):
         return place
     value = text[place[0] : place[1]]
     is_pair = (
@@ -268,9 +417,11 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
         return None
     if sign == "=" and name.startswith("-") and text[end] == "=" and start > end + 1:
         return None  # an empty value
+    start = _after(_BEFORE_VALUE, text, start)
     block = compiled(_BLOCK, 0).match(text, start)
     if block is not None:
-        return _read(text, block.end(), name, grade, sign)
+        is_code = compiled(_CODE_BEFORE, 0).search(text[max(0, begin - 12) : begin])
+        return None if is_code else _read(text, block.end(), name, grade, sign)
     if code := _may_be_code(text, (begin, end, start), name, sign, close):
         return _read(text, start, name, min(grade, code), _IN_CODE)
     return _read(text, start, name, grade, sign)
@@ -307,11 +458,13 @@ def _may_be_code(text: str, at: tuple[int, int, int], name: str, sign: str, clos
     spaced = text[end : end + 1] == " "
     if after in {"(", "["} or (not spaced and in_call and after in {",", ")"}):
         return IF_RANDOM
-    return IF_UNUSUAL if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
+    return IF_MIXED if spaced and (text[begin - 1 : begin] == " " or "." in name or after == ",") else NOT_SECRET
 
 
 def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     """A value after white space: of a flag, in a .netrc, behind ``set``, or anything that is random."""
+    if text[end - len(name) - 2 : end - len(name)] == "? " and (below := compiled(_BELOW_KEY, 0).match(text, end)):
+        return _read(text, below.end(), name, grade, ":")
     start = _after(_GAP, text, end)
     if start == len(text) or not text[end:start].strip("\\\"'`") or compiled(_FLAG, 0).match(text, start):
         return None
@@ -319,18 +472,23 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
         return None if text[end : end + 1] == "`" else _read(text, start, name, grade, " ")
     if grade == ALWAYS and _is_told_to(text, end - len(name), name):
         return _read(text, start, name, grade, " ")
-    start = _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start)
+    is_told = start < (start := _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start))
     if compiled(r"[A-Za-z]{1,16}(?![\w+/=-])", 0).match(text, start):
         return None  # prose
+    is_sure = grade == ALWAYS and not name.lower().endswith(_RESOURCES)
     if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
         after = text[place[1] + 1 : place[1] + 2]
-        return place if after == ";" or _is_random(text[place[0] : place[1]][:_LONGEST_LOOK], _UNUSUAL) else None
+        value = text[place[0] : place[1]][:_LONGEST_LOOK]
+        return place if after == ";" or _is_random(value, _UNUSUAL) or (is_sure and _is_mixed(value)) else None
+    in_column = text[end:start].isspace() and (start > end + 1 or text[end] == "\t")
+    if is_sure and (is_told or in_column or compiled(r"\S{1,80}[ \t]{0,4}(?:\n|\Z)", 0).match(text, start)):
+        return _read(text, start, name, min(grade, IF_MIXED), " ")
     return _read(text, start, name, min(grade, IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM), " ")
 
 
 def _is_told_to(text: str, begin: int, name: str) -> bool:
     """``setenv API_KEY x``, ``aws configure set aws_secret_access_key x``, and a password in a .netrc."""
-    if ("_" in name or name.isupper()) and compiled(r"(?:\A|\s)(?:set|setenv|export|put|-x|-gx)\s\Z", 0).search(
+    if ("_" in name or name.isupper()) and compiled(r"(?:\A|[\s+-])(?:set|setenv|export|put|-x|-gx|ENV|ARG)\s\Z", 0).search(
         text[max(0, begin - 8) : begin]
     ):
         return True
@@ -389,7 +547,13 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
         return None
     if opening is None and sign in {":", "="} and "phrase" in name.lower():
         end = _line_end(text, end)
-    return begin, end if opening is not None else _word_end(text, end, end + _LONGEST_VALUE)
+    if opening is None and name[0] == "-" and "=" in value:
+        return begin, _after(r"[^\s\"'`\x1e]{0,4096}", text, begin)  # --sas_token sv=2022&sig=...
+    if opening is None:
+        return begin, _word_end(text, end, end + _LONGEST_VALUE)
+    while (more := compiled(r"[\"'][ \t]{0,4}\+[ \t]{0,4}([\"'])", 0).match(text, end)) is not None:
+        end = _closing(text, more.end(), more[1])  # "Bearer " + "..."
+    return begin, end
 
 
 def _is_prose(text: str, value: str, end: int, name: str) -> bool:
@@ -456,17 +620,17 @@ _VARIABLE = r"[A-Z][A-Z]+(?:_[A-Z]{2,})+[0-9]?"
 def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -> bool:
     """Whether a value under such a name gives a secret away."""
     value = value.strip()
-    if not value or HIDDEN in value or value.startswith(_COVERS) or _is_literal(value, name) or _is_path(value):
+    if not value or any(cover in value for cover in _COVERS) or _is_literal(value, name) or _is_path(value):
         return False
     if not quoted and (value[:1] in {"(", "["} or compiled(_PLACEHOLDER, 0).match(value)):
         return False
     if grade == IF_RANDOM:
         return _is_random(value, _RANDOM)
-    if ("://" in value[:16]) != any(part in name.lower() for part in _ADDRESSES):
+    if ("://" in value[:16]) != (any(part in name.lower() for part in _ADDRESSES) and not name.lower().endswith("secret")):
         return "://" not in value[:16] and _is_random(value, _RANDOM)
     if _refers(value, name, quoted=quoted, sign=sign):
         return False
-    if grade == IF_UNUSUAL:
+    if grade in {IF_UNUSUAL, IF_MIXED}:
         return (
             " " not in value
             and any(map(str.isalpha, value))
@@ -475,6 +639,7 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
                 or _is_random(value, _UNUSUAL)
                 or _is_unusual(value)
                 or (sign in {"=", _IN_CODE} and _is_odd(value))
+                or (grade == IF_MIXED and _is_mixed(value))
             )
         )
     if quoted and name.lower().endswith(_HEADERS) and _is_literal(value.split()[-1], name):
@@ -512,6 +677,11 @@ def _is_variable(value: str) -> bool:
 def _is_unusual(value: str) -> bool:
     """A long word of letters and digits."""
     return compiled(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{12,}", 0).fullmatch(value) is not None
+
+
+def _is_mixed(value: str) -> bool:
+    """A word with a digit in it, as people make them up."""
+    return compiled(r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])[^\s()\[\]{}<>]{6,}", 0).fullmatch(value) is not None
 
 
 def _is_odd(value: str) -> bool:
@@ -563,6 +733,15 @@ def _is_random(value: str, least: int) -> bool:
         switches = len(compiled(r"(?=[A-Za-z][0-9]|[0-9][A-Za-z])", 0).findall(piece))
         total += len(piece) if odd * 2 >= len(piece) or switches * 6 >= max(len(piece), 18) else 0
     return total >= least
+
+
+def _by_words_around(text: str) -> Iterator[Place]:
+    """Values that other words than a name beside them give away."""
+    for needed, source, if_random in PLACES:
+        if needed in text:
+            for found in compiled(source, 0).finditer(text):
+                if _is_random(found[1], _RANDOM) if if_random else not _is_literal(found[1], "pass"):
+                    yield found.span(1)
 
 
 # --- by shape --------------------------------------------------------------------------------------------------------------
@@ -654,13 +833,13 @@ def _certain() -> tuple[str, ...]:
 def _private_keys(text: str) -> Iterator[Place]:
     """Whole PEM blocks, and what is left of one whose beginning or end was cut off."""
     at = 0
-    for begin in compiled(r"-----BEGIN[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text):
+    for begin in compiled(r"-----BEGIN[ \x1eA-Z0-9_]{0,60}PRIVATE[ \x1e]KEY(?:[ \x1e]BLOCK)?-----", 0).finditer(text):
         if begin.start() < at:
             continue
-        end = compiled(r"-----END[ A-Z0-9_]{0,60}-----", 0).search(text, begin.end())
+        end = compiled(r"-----END[ \x1eA-Z0-9_]{0,60}-----", 0).search(text, begin.end())
         at = end.end() if end else len(text)
         yield begin.start(), at
-    for end in compiled(r"-----END[ A-Z0-9_]{0,60}PRIVATE KEY(?: BLOCK)?-----", 0).finditer(text, at):
+    for end in compiled(r"-----END[ \x1eA-Z0-9_]{0,60}PRIVATE[ \x1e]KEY(?:[ \x1e]BLOCK)?-----", 0).finditer(text, at):
         start = max(at, end.start() - 16384)
         yield _key_before(text, start, end.start()), end.end()
         at = end.end()
@@ -678,7 +857,7 @@ def _key_before(text: str, start: int, end: int) -> int:
 
 
 def _runs(text: str) -> Iterator[Place]:
-    for found in compiled(r"(?<![A-Za-z0-9])[0-9a-fA-F]{32,128}(?![A-Za-z0-9])", 0).finditer(text):
+    for found in compiled(r"[0-9a-fA-F](?<![A-Za-z0-9].)[0-9a-fA-F]{31,127}(?![A-Za-z0-9])", 0).finditer(text):
         if len(found[0]) in _HEX_LENGTHS and _is_hexadecimal(found[0], 32) and not _is_checksum(text, *found.span()):
             yield found.span()
     for found in compiled(r"(?<![.@%A-Za-z0-9+/=])[A-Za-z0-9+/=]{60,}", 0).finditer(text):
@@ -693,7 +872,9 @@ def _is_base64(piece: str) -> bool:
 
 def _is_checksum(text: str, start: int, end: int) -> bool:
     """Whether a word beside it says that it is a commit, the digest of a file or the like."""
-    before = text[max(0, start - _BEFORE_DIGEST) : start].rpartition("\n")[2]
+    before = text[max(0, start - _BEFORE_DIGEST) : start]
+    above, _, line = before.rpartition("\n")
+    before = line if line.strip(" +-:").removeprefix("value") else above.rpartition("\n")[2] + line
     if compiled(_DIGEST, re.IGNORECASE).search(before) or compiled(_RIGHT_BEFORE, re.IGNORECASE).search(before[-16:]):
         return True
     if before[-1:] == "/" and compiled(_CODE_HOST, re.IGNORECASE).search(text[max(0, start - _BEFORE_HEX) : start]):
@@ -749,22 +930,38 @@ _LONGEST_COMMAND = 600
 # --- by place --------------------------------------------------------------------------------------------------------------
 
 
+_USER = r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+(?:\.[\w.-]{2,}[:/][\w~]|:\d{2,5}(?!\w))"
+
+
 def _by_place(text: str, lowered: str) -> Iterator[Place]:
     """Passwords in addresses and behind the options of known programs."""
     if "//" in text or "\\/" in text or "%2f" in lowered:
         yield from _addresses(text)
     if "@" in text and ":" in text:
-        for found in compiled(r"(?<![\w/@.:-])[\w.+-]{1,64}:([^\s@/:\"']{3,128})@[\w-]+\.[\w.-]{2,}[:/][\w~]", 0).finditer(
-            text
-        ):
+        for found in compiled(_USER, 0).finditer(text):
             if not _is_literal(found[1], ""):
                 yield found.span(1)
-    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text:
+    if " -" in text or "login" in lowered or "'-" in text or '"-' in text or "\x1e-" in text or "alias set" in text:
         yield from _arguments(text)
+    if "('" in text or '("' in text or "(token=" in text or "(key=" in text:
+        yield from _calls(text, lowered)
     if "==" in text or "!=" in text:  # "hunter2" == password
         for found in compiled(r"[\"']([^\"'\n]{3,200})[\"'] {0,2}[!=]==? {0,2}([A-Za-z_][\w.]{0,60})", 0).finditer(text):
             if _grade(found[2]) == ALWAYS and not _is_literal(found[1], found[2]):
                 yield found.span(1)
+
+
+def _calls(text: str, lowered: str) -> Iterator[Place]:
+    """Arguments of functions that log in: ``login("me", "VALUE")``, ``login(key="VALUE")``."""
+    for call in compiled(r"(?<![a-z_])([a-z_]{5,20})\((?=[\"'tk])", 0).finditer(lowered):
+        if call[1] not in LOGIN_CALLS and call[1] not in SECRET_CALLS:
+            continue
+        stop = text.find(")", call.end(), call.end() + _LARGEST_COLLECTION)
+        for argument in compiled(r"(?:(?<![=\w])|(?<=key=)|(?<=token=))[\"']([^\"'\n]{6,200})[\"']", 0).finditer(
+            text, call.end(), max(stop, call.end())
+        ):
+            if _tells(argument[1], call[1], IF_MIXED if call[1] in LOGIN_CALLS else IF_UNUSUAL, quoted=True):
+                yield argument.span(1)
 
 
 def _addresses(text: str) -> Iterator[Place]:
@@ -782,6 +979,8 @@ def _addresses(text: str) -> Iterator[Place]:
             if cut is not None and not _is_literal(cut[1], ""):
                 yield cut.span(1)  # the text was cut off before the @
             continue
+        if ":" in user[0] and (rest := compiled(r"[^\s/\"'<>`]{1,128}@(?=[\w-])", 0).match(text, user.end())):
+            user = rest  # a password with a number sign or a question mark in it
         end = user.end() - (1 if user[0].endswith("@") else 3)
         name, colon, password = text[start:end].partition(":")
         if colon and _is_literal(password, "") and not password.isdigit():
@@ -798,7 +997,7 @@ def _addresses(text: str) -> Iterator[Place]:
 @cache
 def _programs() -> re.Pattern[str]:
     names = sorted(_options(), key=len, reverse=True)
-    return re.compile("|".join(rf"{name}(?<![\w.-]{name})(?![\w.=:-])" for name in names))
+    return re.compile("|".join(rf"{name}(?<![\w.]{name})(?<![^\n\x1e]-{name})(?![\w.=:-])" for name in names))
 
 
 @cache
@@ -838,16 +1037,18 @@ def _words(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
 def _taken(text: str, words: list[Place], options: tuple[str, ...], how: str) -> Iterator[Place]:
     """The words that an option takes, as ``how`` says."""
     told = [text[start:end] for start, end in words]
-    if how.startswith("login"):
-        if "login" not in told:
+    first = how.partition(" ")[0]
+    if first in {"login", "set"}:
+        if first not in told:
             return
-        words, told = words[told.index("login") :], told[told.index("login") :]
+        words, told = words[told.index(first) :], told[told.index(first) :]
     for number, (word, (start, end)) in enumerate(zip(told, words, strict=True)):
         following = words[number + 1] if number + 1 < len(words) else None
-        if "last" in how:
+        if "word" in how:
             if number and not word.startswith("-") and "://" not in word and len(word) >= _UNUSUAL and not _is_word(word):
                 yield start, end
-                return
+                if "words" not in how:
+                    return
             continue
         option = next(
             (option for option in options if word == option or ("joined" in how and word.startswith(option))), None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import crashcart
-from crashcart import secret_search
+from crashcart import secret_forms, secret_search
 from crashcart.cause import causes
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def found() -> Iterator[Found]:
         yield Found(built.pattern, built.flags, "secret_search.py", frozenset({"finditer"}))
     for pattern in itertools.chain.from_iterable(secret_search._bodies().values()):
         yield Found(pattern, 0, "secret_search.py", frozenset({"match"}))
+    for _, pattern, *_ in (*secret_forms.UNANCHORED, *secret_forms.PLACES):
+        yield Found(pattern, 0, "secret_forms.py", frozenset({"finditer"}))
 
 
 def _in_module(path: Path, uses: dict[tuple[str, str], set[str]]) -> Iterator[Found]:

@@ -28,7 +28,11 @@ from crashcart.cli import main
 from crashcart.escapes import one_line, plain
 from crashcart.model import Evidence, Fact
 from crashcart.redact import HIDDEN, clean, clean_all
+from crashcart.report.data import json_text
+from crashcart.report.data import plain as as_data
 from crashcart.run.facts import describe
+from crashcart.verbs.check import check
+from crashcart.verbs.why import why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +65,9 @@ slack-user: xo|xp- d12 "-" d12 "-" d12 "-" a32; slack-app: xa|pp-1- U11 "-" d13 
 discord-hook: disc|ord.com/api/webhooks/ d18 "/" W68; teams-hook: webhook.off|ice.com/webhookb2/ h8 "-" h4 "-" h4 "-" h4 "-" h12 "/IncomingWebhook/" h32;
 telegram: | d9 ":AA" W33; discord: M| A23 "." W6 "." W27; sonar: sq|p_ h40; sourcegraph: sg|p_ h40; square: sq|0atp- W22; square-oauth: sq|0csp- W43;
 stripe: sk|_live_ A24; stripe-test: rk|_test_ A24; tailscale: ts|key-auth- A16; twilio: S|K h32; typeform: tf|p_ a59; vault: hv|s. W95; vault-batch: hv|b. W140;
+tavily: tv|ly- A32; honeycomb: hc|aik_ a58; tencent: AK|ID A32; circleci: CCI|PAT_ A22 "_" h40; fireworks: f|w_ A24; nuget: o|y2 a43;
+aws-mws: amzn|.mws. h8 "-" h4 "-" h4 "-" h4 "-" h12; launchdarkly-sdk: sd|k- h8 "-" h4 "-" h4 "-" h4 "-" h12; newrelic-license: | h36 "NR" "AL";
+kaggle: KG|AT_ h32; modal: a|k- A22; cargo: ci|o A32; apify: ap|ify_api_ A36; buildkite: bk|ua_ h40; volcengine: AK|LT A44; jina: ji|na_ A60; swarm: SWM|TKN-1- a50;
 wandb: | h40; wandb-upper: | H40; wandb-v1: wandb|_v1_ A40; azure-ad: abc|8Q~ W34; terraform: | a14 ".atl" "asv1." a65; md5-like: | h32; sha256-like: | h64
 """
 NAMED = """
@@ -192,6 +199,86 @@ def test_a_private_key_is_hidden_whole_cut_or_line_by_line(kept: slice, before: 
     texts = [clean("\n".join(lines)), *(item.quote for item in clean_all(evidence)), clean("\\n".join(KEY[kept]))]
     for body in KEY[1:-2]:
         assert not any(body[:20] in text or body[-20:] in text for text in texts)
+
+
+HERE = Path(__file__).parent
+RANDOM, WEAK = "Zq7Rw2" + "Tk9Lm4Xc8VbN3", "hunter2" + "Blue"
+OTHER_SECRETS = {
+    "{a}": "AK" + "IA" + _made("U16", "key id"),
+    "{h}": _made("h40", "hexadecimal"),
+    "{b}": _made("B30", "basic") + "==",
+}
+
+
+def _secret_places() -> Iterator[tuple[str, str]]:
+    """Texts with a secret in them, and the secret."""
+    values: tuple[str, ...] = ()
+    for line in (HERE / "secret_places.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            values = (RANDOM,) if values else (RANDOM, WEAK)
+            continue
+        for other, secret in OTHER_SECRETS.items():
+            line = line.replace(other, secret)  # noqa: PLW2901 - the same line, filled in
+        for value in values:
+            yield line.replace("{s}", value).replace("\u23ce", "\n"), value
+
+
+PLACES = list(_secret_places())
+
+
+@pytest.mark.parametrize("mark", ["", "+", "-", " "], ids=["text", "added", "removed", "context"])
+def test_no_secret_gets_through_in_a_file_or_its_difference(mark: str) -> None:
+    assert len(PLACES) > 800
+    leaking = []
+    for given, value in PLACES:
+        shown = clean(marked := mark + given.replace("\n", f"\n{mark}"))
+        if any(secret in shown for secret in (value, *OTHER_SECRETS.values())) or clean(shown) != shown:
+            leaking.append((marked, shown))
+    assert leaking == []
+
+
+@pytest.mark.parametrize("before", ["", "[rank0]: "])
+def test_a_name_in_a_line_above_the_quoted_one_counts(tmp_path: Path, before: str) -> None:
+    log = tmp_path / "x.log"
+    for given, value in PLACES:
+        if "\n" in given and value == RANDOM:
+            log.write_text("".join(f"{before}{line}\n" for line in ("step 1 loss 2", *given.split("\n"))), encoding="utf-8")
+            assert value not in json_text(as_data(why([str(log)], look_around=False))), given
+
+
+def test_a_name_above_a_quoted_line_of_a_script_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--password')\np.parse_args()\n"
+    )
+    Path("train.sh").write_text(f"python train.py --password \\\n  {RANDOM} \\ \n  --lr 1 \\  # rate\n  --x 1\n")
+    told = json_text(as_data(check(["train.sh"])))
+    assert '"quote": "  [hidden] ' in told
+    assert RANDOM not in told
+
+
+def test_an_added_value_is_hidden_where_its_name_stands_above_removed_lines() -> None:
+    given = f"--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n password:\n-  {RANDOM[::-1]}\n+  {RANDOM}\n lr: 1\n-x: 1\n+x: 2\n"
+    shown = "--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n password:\n-  [hidden]\n+  [hidden]\n lr: 1\n-x: 1\n+x: 2\n"
+    assert clean(given) == shown
+
+
+SETTINGS = (HERE / "ordinary_settings.txt").read_text(encoding="utf-8").splitlines()
+NOTATIONS = (
+    "{name}={value}", "--{name}={value}", "--{name} {value}", "{name}: {value}", "'{name}': '{value}'", '"{name}": "{value}",', "{name} = {value}",
+    "export {name}={value}", "Namespace({name}='{value}')", "  {name} ....... {value}", "| {name} | {value} |", "{name}:\n  {value}", "{name}:\n- {value}",
+    "- name: {name}\n  value: {value}", "add_argument('--{name}', default='{value}')", "? {name}\n: {value}", "{name} is: {value}", "{name}: ['{value}']",
+)  # fmt: skip
+
+
+def test_no_ordinary_setting_is_hidden_in_any_notation() -> None:
+    assert len(SETTINGS) > 400
+    texts = [mark + line for line in SETTINGS for mark in ("", "+", "-", "  ")]
+    for line in SETTINGS:
+        name, sign, value = line.partition("=")
+        if sign and name.isidentifier():
+            texts += [notation.format(name=name, value=value.strip("'\"")) for notation in NOTATIONS]
+    assert [(text, clean(text)) for text in texts if clean(text) != text] == []
 
 
 OTHERS = """

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import gc
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 from crashcart.engine import causes_allowance
+from crashcart.errors import CommandError
 from crashcart.escapes import one_line
 from crashcart.foresight import foresee, merged, news
+from crashcart.model import Evidence
+from crashcart.numbers import to_count
+from crashcart.readers.job.script_files import text_of
 from crashcart.readers.plan import Asked, plans
 from crashcart.record import replace
 from crashcart.redact import clean_all
@@ -26,6 +31,7 @@ __all__ = ["check", "run"]
 KILLED, FIT = 1, 0
 # A program that takes one of these takes what the Hugging Face trainer takes.
 HF_TRAINER = frozenset({"per_device_train_batch_size", "num_train_epochs", "logging_steps", "save_steps", "save_strategy"})
+_LINES_ABOVE = 9
 _ROUNDS = 4  # a command that is whole again shows flags that were never read before
 
 
@@ -35,7 +41,25 @@ def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), again
     ``against`` names another version of it, a folder or a git revision; then only what is new against that is told.
     """
     asked = Asked(command, [paths] if isinstance(paths, str) else list(paths))
-    return clean_all(_compared(asked, _foreseen(plans(asked), asked), against)[0])
+    return clean_all(_compared(asked, _foreseen(plans(asked), asked), against)[0], _quoted_lines())
+
+
+def _quoted_lines() -> Callable[[object], list[str]]:
+    """Tells the line of a file that an evidence quotes, last, and the few above it."""
+
+    @cache
+    def lines_of(path: str) -> list[str]:
+        try:
+            return text_of(path).split("\n")
+        except CommandError:
+            return []
+
+    def lines_to(quoted: object) -> list[str]:
+        path, _, digits = quoted.where.rpartition(":") if isinstance(quoted, Evidence) else ("", "", "")
+        number = to_count(digits) or 0
+        return lines_of(path)[max(0, number - _LINES_ABOVE) : number] if path and number else []
+
+    return lines_to
 
 
 def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
@@ -97,7 +121,7 @@ def _told(options: argparse.Namespace) -> int:
             break
         found = plans(asked)
         diagnosis = _foreseen(found, asked)
-    told = clean_all(diagnosis)
+    told = clean_all(diagnosis, _quoted_lines())
     jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:
         from crashcart.report.data import json_text, plain

@@ -64,7 +64,7 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
 
         diagnosis = as_seen(diagnosis)
     alive = case.flight is not None and case.flight.alive
-    return clean_all(replace(diagnosis, happens_now=alive))
+    return clean_all(replace(diagnosis, happens_now=alive), case.log.lines_to)
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
