@@ -1,4 +1,4 @@
-"""Kept bytes as lines of text: decoded, without colours and boxes, with the rank that wrote them.
+r"""Kept bytes as lines of text: decoded, without colours and boxes, with the rank that wrote them.
 
 Real beginnings of lines that are taken off, and what they tell::
 
@@ -9,6 +9,10 @@ Real beginnings of lines that are taken off, and what they tell::
     worker-1  | step 10                            docker compose
     2026-11-15T07:12:01.123456789Z stdout F ...    Kubernetes node files
     [task 2025-07-01T05:06:30.004+00:00] ...       CI runners
+    [1,3]<stderr>:Traceback ...                    mpirun --tag-output
+    {"log":"step 10\n","stream":"stderr", ...}    files of docker
+
+What else stands before every line of a file is found in ``prefixes``.
 """
 
 from __future__ import annotations
@@ -16,9 +20,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.documents import load_json
 from crashcart.log import Line
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
+from crashcart.readers.logs.prefixes import find_shared_prefix
+from crashcart.record import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +47,7 @@ _PREFIX = Pattern(
     | [\w.-]+-(?P<e>\d{1,5})\s+\|\s
     | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP]\s
     | \[task\s\d{4}-[^\]]+\]\s(?:\[\w+\]\s)?
+    | \[(?:[\w.-]{1,80}@)?\d{1,6},(?P<f>\d{1,5})\]<std(?:out|err|diag)>:
     )""",
     re.VERBOSE,
 )
@@ -50,8 +58,8 @@ _FILE_RANK = Pattern(
     re.IGNORECASE,
 )
 _SCRAMBLED = Pattern("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
-_SPLIT = Pattern(r"\r\n|\r|\n")
 _LONGEST = 6000
+_WRAPPED = (b'{"log":', b'{"log" :')
 
 
 def rank_of_file(name: str) -> int | None:
@@ -62,30 +70,75 @@ def rank_of_file(name: str) -> int | None:
     return to_int(next(group for group in match.groups() if group)) if match else None
 
 
+@record
+class _Text:
+    """A line before its prefix is known; ``begins`` where no carriage return stands before it."""
+
+    text: str
+    number: int
+    order: int
+    window: int
+    rank: int | None
+    begins: bool
+
+
 def to_lines(
-    windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int, notes: list[str] | None = None
+    windows: Iterable[Window], file: str, order: int, first_window: int, notes: list[str] | None = None
 ) -> list[Line]:
     """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
-    lines: list[Line] = []
+    texts: list[_Text] = []
     cut = 0
     for index, window in enumerate(windows, first_window):
         number = window.number
         offset = order + window.start
+        begins = True
         for raw, end in _pieces(window.data):
-            cut += len(raw) > _LONGEST
-            text = cleaned(_decoded(raw))
-            if text:
-                own, body = _without_prefix(text)
-                lines.append(Line(file, number, offset, body, rank if own is None else own, index))
+            unwrapped = _unwrapped(raw) if raw.startswith(_WRAPPED) else None
+            cut += len(raw) > _LONGEST and unwrapped is None
+            pieces = [_decoded(raw)] if unwrapped is None else unwrapped
+            for place, piece in enumerate(pieces):
+                text = cleaned(piece)
+                if text:
+                    own, body = _without_prefix(text)
+                    texts.append(_Text(body, number, offset + place, index, own, begins and not place))
             offset += len(raw) + len(end)
-            number += end.endswith(b"\n")
+            begins = end.endswith(b"\n")
+            number += begins
     if cut and notes is not None:
         notes.append(
             f"{file}: the middle of {cut} lines, each longer than {_LONGEST} bytes"
             if cut > 1
             else f"{file}: the middle of a line longer than {_LONGEST} bytes"
         )
+    return _without_shared_prefix(texts, file)
+
+
+def _without_shared_prefix(texts: list[_Text], file: str) -> list[Line]:
+    shared = find_shared_prefix([one.text for one in texts if one.begins])
+    lines: list[Line] = []
+    for one in texts:
+        prefix = level = ""
+        text, own = one.text, one.rank
+        if shared is not None and one.begins:
+            prefix, level, text = shared.split(text)
+            if prefix:
+                inner, text = _without_prefix(_without_walls(text))
+                own = own if inner is None else inner
+        if text:
+            lines.append(Line(file, one.number, one.order, text, own, one.window, prefix=prefix, level=level))
     return lines
+
+
+def _unwrapped(raw: bytes) -> list[str] | None:
+    """The text of an entry that docker wrote into its file, parted where a bar went back to the beginning of its line."""
+    try:
+        entry = load_json(raw)
+    except ValueError:
+        return None
+    text = entry.get("log") if isinstance(entry, dict) and ("stream" in entry or "time" in entry) else None
+    if not isinstance(text, str):
+        return None
+    return [_decoded(part) for part in text.encode("utf-8", "replace").replace(b"\n", b"\r").split(b"\r")]
 
 
 def _pieces(data: bytes) -> Iterable[tuple[bytes, bytes]]:
@@ -134,7 +187,10 @@ def cleaned(text: str) -> str:
         text = _ESCAPES.sub("", text)
     if not text.isprintable():
         text = _CONTROLS.sub("", text.replace("\t", "    "))
-    text = text.rstrip()
+    return _without_walls(text.rstrip())
+
+
+def _without_walls(text: str) -> str:
     if text[:1] in "│┃║|╭╰╷╵" and text[-1:] in "│┃║╮╯":
         text = text[1:-1].rstrip()
     return text
