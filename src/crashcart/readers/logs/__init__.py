@@ -13,7 +13,7 @@ from crashcart.log import Index, Line, Log, Progress, Raised
 from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
-from crashcart.readers.logs.lines import rank_of_file, to_lines
+from crashcart.readers.logs.lines import Text, rank_of_file, shared_prefix, to_lines, to_texts
 from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
 from crashcart.readers.logs.parts import Part, Series, in_order, without_copies
 from crashcart.readers.logs.progress import find_goal, find_metrics, find_progress, phase_of_lines
@@ -91,22 +91,35 @@ def _each_once(paths: Sequence[str]) -> list[str]:
 def _lines_of(logs: Iterable[Series], notes: list[str] | None) -> list[Line]:
     """The lines of all files in order; those of files that are one log belong together across the end of a file."""
     lines: list[Line] = []
-    order = 0
+    order = window = 0
     for series in logs:
-        files: list[list[Line]] = []
-        joined: set[int] = set()
-        for place, part in enumerate(series.parts):
-            own = to_lines(part.kept.windows, part.name, order, lines[-1].window + 1 if lines else 0, notes)
+        texts: list[list[Text]] = []
+        for part in series.parts:
+            texts.append(to_texts(part.kept.windows, part.name, order, window, notes))
             order += part.kept.size + 1
-            if files and (series.is_one_log or (series.may_be_one_log and goes_on_with_traceback(files[-1], own))):
-                _join(files[-1], own)
-                joined |= {place - 1, place}
-            files.append(own)
-            lines += own
+            window += len(part.kept.windows)
+        common = shared_prefix([text for own in texts for text in own]) if series.is_one_log else None
+        files = [
+            to_lines(own, part.name, common if series.is_one_log else shared_prefix(own))
+            for part, own in zip(series.parts, texts, strict=True)
+        ]
+        joined = _join_parts(series, files)
         rank = series.parts[-1].rank if series.is_one_log else None
         for place, part in enumerate(series.parts):
             _set_rank(files[place], rank if place in joined else part.rank)
+            lines += files[place]
     return lines
+
+
+def _join_parts(series: Series, files: Sequence[list[Line]]) -> set[int]:
+    """Join files that are one log with those before them; which they are, by their places."""
+    joined: set[int] = set()
+    for place in range(1, len(files)):
+        before, after = files[place - 1], files[place]
+        if series.is_one_log or (series.may_be_one_log and goes_on_with_traceback(before, after)):
+            _join(before, after)
+            joined |= {place - 1, place}
+    return joined
 
 
 def _join(before: Sequence[Line], after: Sequence[Line]) -> None:

@@ -30,9 +30,10 @@ from crashcart.record import record
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from crashcart.readers.logs.prefixes import SharedPrefix
     from crashcart.readers.logs.windows import Window
 
-__all__ = ["cleaned", "rank_of_file", "to_lines"]
+__all__ = ["Text", "cleaned", "rank_of_file", "shared_prefix", "to_lines", "to_texts"]
 
 _ESCAPES = Pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
 _CONTROLS = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -44,8 +45,8 @@ _PREFIX = Pattern(
     | (?P<d>\d{1,4}):\s
     | \([\w.<>-]+\spid=\d+(?:,\sip=[\d.]+)?\)\s?
     | \[pod/[^\]]+\]\s?
-    | [\w.-]+-(?P<e>\d{1,5})\s+\|\s
-    | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP]\s
+    | [\w.-]+-(?P<e>\d{1,5})\s+\|(?:\s|$)
+    | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP](?:\s|$)
     | \[task\s\d{4}-[^\]]+\]\s(?:\[\w+\]\s)?
     | \[(?:[\w.-]{1,80}@)?\d{1,6},(?P<f>\d{1,5})\]<std(?:out|err|diag)>:
     )""",
@@ -71,8 +72,8 @@ def rank_of_file(name: str) -> int | None:
 
 
 @record
-class _Text:
-    """A line before its prefix is known; ``begins`` where no carriage return stands before it."""
+class Text:
+    """A line before the prefix of its file is known; ``begins`` where no carriage return stands before it."""
 
     text: str
     number: int
@@ -82,11 +83,11 @@ class _Text:
     begins: bool
 
 
-def to_lines(
+def to_texts(
     windows: Iterable[Window], file: str, order: int, first_window: int, notes: list[str] | None = None
-) -> list[Line]:
-    """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
-    texts: list[_Text] = []
+) -> list[Text]:
+    """The lines of all windows of one file, as they stand in it. ``order`` is where the file begins in the whole input."""
+    texts: list[Text] = []
     cut = 0
     for index, window in enumerate(windows, first_window):
         number = window.number
@@ -99,8 +100,8 @@ def to_lines(
             for place, piece in enumerate(pieces):
                 text = cleaned(piece)
                 if text:
-                    own, body = _without_prefix(text)
-                    texts.append(_Text(body, number, offset + place, index, own, begins and not place))
+                    rank, text = _without_prefix(text)
+                    texts.append(Text(text, number, offset + place, index, rank, begins and not place))
             offset += len(raw) + len(end)
             begins = end.endswith(b"\n")
             number += begins
@@ -110,22 +111,27 @@ def to_lines(
             if cut > 1
             else f"{file}: the middle of a line longer than {_LONGEST} bytes"
         )
-    return _without_shared_prefix(texts, file)
+    return texts
 
 
-def _without_shared_prefix(texts: list[_Text], file: str) -> list[Line]:
-    shared = find_shared_prefix([one.text for one in texts if one.begins])
+def shared_prefix(texts: Iterable[Text]) -> SharedPrefix | None:
+    """What stands before nearly all of the lines."""
+    return find_shared_prefix([one.text for one in texts if one.begins])
+
+
+def to_lines(texts: Iterable[Text], file: str, shared: SharedPrefix | None) -> list[Line]:
+    """The lines of one file without what stands before all of them, and with the rank that each names."""
     lines: list[Line] = []
     for one in texts:
         prefix = level = ""
-        text, own = one.text, one.rank
+        text, rank = one.text, one.rank
         if shared is not None and one.begins:
             prefix, level, text = shared.split(text)
             if prefix:
                 inner, text = _without_prefix(_without_walls(text))
-                own = own if inner is None else inner
+                rank = rank if inner is None else inner
         if text:
-            lines.append(Line(file, one.number, one.order, text, own, one.window, prefix=prefix, level=level))
+            lines.append(Line(file, one.number, one.order, text, rank, one.window, prefix=prefix, level=level))
     return lines
 
 

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedPrefix", "find_shared_prefix"]
 
-# Words before a colon or a bar that are names of numbers or of programs with messages of their own, not of nodes.
-_NO_NAME = (
-    r"(?!(?i:steps?|epochs?|iter|iteration|it|loss|lr|train|training|val|valid|validation|eval|test|batch|ep|rank|gpu|cuda|"
+# Words before a dash, colon or bar that are names of numbers, or of programs with messages of their own, not of loggers or nodes.
+_LEVEL = r"(?:TRACE|DEBUG|INFO|SUCCESS|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
+_NO_NUMBER = r"(?!(?i:steps?|epochs?|iter|iteration|it|loss|lr|batch|ep)[\d_.-]{0,20}(?![\w.-]))"
+_NO_PROGRAM = (
+    r"(?!(?i:train|training|val|valid|validation|eval|test|rank|gpu|cuda|"
     r"errors?|warnings?|info|debug|note|wandb|srun|slurmstepd|traceback)[\d_.-]{0,20}(?![\w.-]))"
 )
 _PIECES = {
@@ -42,23 +44,23 @@ _PIECES = {
         r"(?:[.,]\d{1,9})?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?[\])]?(?![\w:/%|<])"
     ),
     "level": (
-        r"[\[(<]?(?P<level>TRACE|DEBUG|INFO|SUCCESS|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)[\])>]?(?![\w.-])"
+        r"[\[(<]?(?P<level>" + _LEVEL + r")[\])>]?(?![\w.-])"
         r"(?: {0,12}[:|-](?= |\w|$))?"
     ),
     "unit": r"[\w.-]{1,80} [\w./@-]{1,80}\[\d{1,9}\]:(?= |$)",
     "place": r"[\[{(][\w./<>-]{1,80}:\d{1,6}(?::[\w<>]{1,60})?[\]})]:?|[\w/<>-]{1,80}\.py:\d{1,6}:?(?= |$)",
-    "logger": _NO_NAME + r"[A-Za-z_][\w.<>/]{0,80}(?::[\w<>.]{1,60}){0,2} {1,12}[-|](?= |$)",
+    "logger": _NO_NUMBER + rf"(?!{_LEVEL}\b)" + r"[A-Za-z_][\w.<>/]{0,80}(?::[\w<>.]{1,60}){0,2} {1,12}[-|](?= |$)",
     "root": r"(?<=:)[A-Za-z_][\w.]{0,80}:",
-    "bracket": r"\[(?!(?i:rank|default|gpu|worker|node|local|proc|pod))[A-Za-z_][\w./:-]{0,60}\](?= |$)",
+    "bracket": rf"\[(?!{_LEVEL}\b)"
+     r"(?!(?i:rank|default|gpu|worker|node|local|proc|pod))[A-Za-z_][\w./:-]{0,60}\](?= |$)",
     "bar": r"[-|](?= |$)",
-    "node": _NO_NAME + r"(?=[A-Za-z.]{0,80}[\d-])[A-Za-z][\w.-]{0,80}:(?= |$)",
-    "service": _NO_NAME + r"[A-Za-z][\w.-]{0,80} {1,20}\|(?= |$)",
+    "node": _NO_NUMBER + _NO_PROGRAM + r"(?=[A-Za-z.]{0,80}[\d-])[A-Za-z][\w.-]{0,80}:(?= |$)",
+    "service": _NO_NUMBER + _NO_PROGRAM + r"[A-Za-z][\w.-]{0,80} {1,20}\|(?= |$)",
 }
 _FIRST = ("time", "level", "node", "service")
 _LATER = ("time", "bar", "level", "unit", "place", "root", "logger", "bracket")
 _MOST_PIECES = 7
 _SAMPLE = 300
-_FEWEST = 4  # lines: fewer have nothing in common that is worth the name
 _NEARLY_ALL = 20  # all but one line in so many
 _FRAME = 'File "'
 
@@ -83,8 +85,6 @@ class SharedPrefix:
 
 def find_shared_prefix(texts: Sequence[str]) -> SharedPrefix | None:
     """The longest beginning, in pieces of known shape, that nearly all lines of a file have."""
-    if len(texts) < _FEWEST:
-        return None
     sample = texts[:: max(1, len(texts) // _SAMPLE)]
     counts: Counter[tuple[str, ...]] = Counter()
     for text in sample:
@@ -137,7 +137,7 @@ def _shared(kinds: tuple[str, ...], texts: Sequence[str]) -> SharedPrefix | None
     if not on_frames and any(_FRAME in text for text, match in matches if match is None):
         return None
     levels = {match["level"] for _, match in having} if "level" in kinds else set()
-    if len(levels) > 1 and not on_frames:
+    if (len(levels) > 1 and not on_frames) or (levels and len(having) == 1):
         return None  # a logger's own header, which its readers expect
     blanks = sorted(_blanks(text, match.end()) for text, match in having if match.end() < len(text))
     return SharedPrefix(pattern, blanks[len(blanks) // _NEARLY_ALL] if blanks else 0, len(levels) > 1)
