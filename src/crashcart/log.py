@@ -32,28 +32,21 @@ class Line:
 
     __slots__ = ("file", "level", "log", "lowered", "number", "order", "prefix", "rank", "text", "window")
 
-    def __init__(  # noqa: PLR0913 - what is known of a line
-        self,
-        file: str,
-        number: int,
-        order: int,
-        text: str,
-        rank: int | None = None,
-        window: int = 0,
-        *,
-        prefix: str = "",
-        level: str = "",
-    ) -> None:
+    def __init__(self, file: str, number: int, order: int, text: str, rank: int | None = None, window: int = 0) -> None:
         self.file = file
         self.log = file
-        self.prefix = prefix
-        self.level = level
         self.number = number
         self.order = order
         self.text = text
         self.lowered = text.lower()
         self.rank = rank
         self.window = window
+        self.prefix = self.level = ""
+
+    def take_off(self, prefix: str, level: str, text: str) -> None:
+        """Keep what stands before the text apart from it."""
+        self.prefix, self.level, self.text = prefix, level, text
+        self.lowered = text.lower()
 
     def __repr__(self) -> str:
         return f"{self.file}:{self.number}: {self.text}"

@@ -13,7 +13,7 @@ from crashcart.log import Index, Line, Log, Progress, Raised
 from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
-from crashcart.readers.logs.lines import Text, rank_of_file, shared_prefix, to_lines, to_texts
+from crashcart.readers.logs.lines import rank_of_file, to_lines, without_shared_prefix
 from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
 from crashcart.readers.logs.parts import Part, Series, in_order, without_copies
 from crashcart.readers.logs.progress import find_goal, find_metrics, find_progress, phase_of_lines
@@ -85,7 +85,10 @@ def read_logs(
 
 def _each_once(paths: Sequence[str]) -> list[str]:
     """The paths without those that lead to a file that was named before."""
-    return list({path if path == "-" else os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
+    found: dict[str, str] = {}
+    for path in paths:
+        found.setdefault(path if path == "-" else os.path.realpath(path), path)
+    return list(found.values())
 
 
 def _lines_of(logs: Iterable[Series], notes: list[str] | None) -> list[Line]:
@@ -93,16 +96,13 @@ def _lines_of(logs: Iterable[Series], notes: list[str] | None) -> list[Line]:
     lines: list[Line] = []
     order = window = 0
     for series in logs:
-        texts: list[list[Text]] = []
+        files: list[list[Line]] = []
         for part in series.parts:
-            texts.append(to_texts(part.kept.windows, part.name, order, window, notes))
+            files.append(to_lines(part.kept.windows, part.name, order, window, notes))
             order += part.kept.size + 1
             window += len(part.kept.windows)
-        common = shared_prefix([text for own in texts for text in own]) if series.is_one_log else None
-        files = [
-            to_lines(own, part.name, common if series.is_one_log else shared_prefix(own))
-            for part, own in zip(series.parts, texts, strict=True)
-        ]
+        logged = [files] if series.is_one_log else [[own] for own in files]
+        files = [own for together in logged for own in without_shared_prefix(together)]
         joined = _join_parts(series, files)
         rank = series.parts[-1].rank if series.is_one_log else None
         for place, part in enumerate(series.parts):

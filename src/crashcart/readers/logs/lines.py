@@ -25,15 +25,13 @@ from crashcart.log import Line
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.readers.logs.prefixes import find_shared_prefix
-from crashcart.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from crashcart.readers.logs.prefixes import SharedPrefix
     from crashcart.readers.logs.windows import Window
 
-__all__ = ["Text", "cleaned", "rank_of_file", "shared_prefix", "to_lines", "to_texts"]
+__all__ = ["cleaned", "rank_of_file", "to_lines", "without_shared_prefix"]
 
 _ESCAPES = Pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
 _CONTROLS = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -71,68 +69,55 @@ def rank_of_file(name: str) -> int | None:
     return to_int(next(group for group in match.groups() if group)) if match else None
 
 
-@record
-class Text:
-    """A line before the prefix of its file is known; ``begins`` where no carriage return stands before it."""
-
-    text: str
-    number: int
-    order: int
-    window: int
-    rank: int | None
-    begins: bool
-
-
-def to_texts(
+def to_lines(
     windows: Iterable[Window], file: str, order: int, first_window: int, notes: list[str] | None = None
-) -> list[Text]:
-    """The lines of all windows of one file, as they stand in it. ``order`` is where the file begins in the whole input."""
-    texts: list[Text] = []
+) -> list[Line]:
+    """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
+    lines: list[Line] = []
     cut = 0
     for index, window in enumerate(windows, first_window):
         number = window.number
         offset = order + window.start
-        begins = True
         for raw, end in _pieces(window.data):
             unwrapped = _unwrapped(raw) if raw.startswith(_WRAPPED) else None
             cut += len(raw) > _LONGEST and unwrapped is None
-            pieces = [_decoded(raw)] if unwrapped is None else unwrapped
-            for place, piece in enumerate(pieces):
-                text = cleaned(piece)
+            for place, piece in enumerate([_decoded(raw)] if unwrapped is None else unwrapped):
+                rank, text = _without_prefix(cleaned(piece))
                 if text:
-                    rank, text = _without_prefix(text)
-                    texts.append(Text(text, number, offset + place, index, rank, begins and not place))
+                    lines.append(Line(file, number, offset + place, text, rank, index))
             offset += len(raw) + len(end)
-            begins = end.endswith(b"\n")
-            number += begins
+            number += end.endswith(b"\n")
     if cut and notes is not None:
         notes.append(
             f"{file}: the middle of {cut} lines, each longer than {_LONGEST} bytes"
             if cut > 1
             else f"{file}: the middle of a line longer than {_LONGEST} bytes"
         )
-    return texts
-
-
-def shared_prefix(texts: Iterable[Text]) -> SharedPrefix | None:
-    """What stands before nearly all of the lines."""
-    return find_shared_prefix([one.text for one in texts if one.begins])
-
-
-def to_lines(texts: Iterable[Text], file: str, shared: SharedPrefix | None) -> list[Line]:
-    """The lines of one file without what stands before all of them, and with the rank that each names."""
-    lines: list[Line] = []
-    for one in texts:
-        prefix = level = ""
-        text, rank = one.text, one.rank
-        if shared is not None and one.begins:
-            prefix, level, text = shared.split(text)
-            if prefix:
-                inner, text = _without_prefix(_without_walls(text))
-                rank = rank if inner is None else inner
-        if text:
-            lines.append(Line(file, one.number, one.order, text, rank, one.window, prefix=prefix, level=level))
     return lines
+
+
+def without_shared_prefix(files: Sequence[list[Line]]) -> list[list[Line]]:
+    """The files of one log without what stands before nearly all lines of it, which is not the program's."""
+    beginning = [list(_beginning(lines)) for lines in files]
+    shared = find_shared_prefix([line.text for lines in beginning for line in lines])
+    if shared is None:
+        return list(files)
+    for line in (line for lines in beginning for line in lines):
+        prefix, level, text = shared.split(line.text)
+        if prefix:
+            rank, text = _without_prefix(_without_walls(text))
+            line.take_off(prefix, level, text)
+            line.rank = line.rank if rank is None else rank
+    return [[line for line in lines if line.text] for lines in files]
+
+
+def _beginning(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines before which no carriage return stands: nobody writes a prefix there."""
+    number = None
+    for line in lines:
+        if line.number != number:
+            yield line
+        number = line.number
 
 
 def _unwrapped(raw: bytes) -> list[str] | None:

@@ -52,7 +52,7 @@ _PIECES = {
     "logger": _NO_NUMBER + rf"(?!{_LEVEL}\b)" + r"[A-Za-z_][\w.<>/]{0,80}(?::[\w<>.]{1,60}){0,2} {1,12}[-|](?= |$)",
     "root": r"(?<=:)[A-Za-z_][\w.]{0,80}:",
     "bracket": rf"\[(?!{_LEVEL}\b)"
-     r"(?!(?i:rank|default|gpu|worker|node|local|proc|pod))[A-Za-z_][\w./:-]{0,60}\](?= |$)",
+    r"(?!(?i:rank|default|gpu|worker|node|local|proc|pod))[A-Za-z_][\w./:-]{0,60}\](?= |$)",
     "bar": r"[-|](?= |$)",
     "node": _NO_NUMBER + _NO_PROGRAM + r"(?=[A-Za-z.]{0,80}[\d-])[A-Za-z][\w.-]{0,80}:(?= |$)",
     "service": _NO_NUMBER + _NO_PROGRAM + r"[A-Za-z][\w.-]{0,80} {1,20}\|(?= |$)",
@@ -129,15 +129,34 @@ def _blanks(text: str, start: int) -> int:
 def _shared(kinds: tuple[str, ...], texts: Sequence[str]) -> SharedPrefix | None:
     """The prefix of these pieces, unless many lines or the frames of tracebacks lack it."""
     pattern = compiled(" {0,20}".join(f"(?:{_PIECES[kind]})" for kind in kinds), 0)
-    matches = [(text, pattern.match(text)) for text in texts]
-    having = [(text, match) for text, match in matches if match is not None]
-    on_frames = any(_FRAME in text for text, _ in having)
-    if not _is_nearly_all(len(having), len(texts)):
+    has_level = "level" in kinds
+    blanks: Counter[int] = Counter()
+    levels: set[str] = set()
+    having = on_frames = bare_frames = 0
+    for text in texts:
+        match = pattern.match(text)
+        is_frame = _FRAME in text
+        if match is None:
+            bare_frames += is_frame
+            continue
+        having += 1
+        on_frames += is_frame
+        if has_level:
+            levels.add(match["level"])
+        if match.end() < len(text):
+            blanks[_blanks(text, match.end())] += 1
+    if not _is_nearly_all(having, len(texts)) or (bare_frames and not on_frames):
         return None
-    if not on_frames and any(_FRAME in text for text, match in matches if match is None):
-        return None
-    levels = {match["level"] for _, match in having} if "level" in kinds else set()
-    if (len(levels) > 1 and not on_frames) or (levels and len(having) == 1):
+    if (len(levels) > 1 and not on_frames) or (levels and having == 1):
         return None  # a logger's own header, which its readers expect
-    blanks = sorted(_blanks(text, match.end()) for text, match in having if match.end() < len(text))
-    return SharedPrefix(pattern, blanks[len(blanks) // _NEARLY_ALL] if blanks else 0, len(levels) > 1)
+    return SharedPrefix(pattern, _usual(blanks), len(levels) > 1)
+
+
+def _usual(blanks: Counter[int]) -> int:
+    """So many blanks follow the prefix on nearly all lines."""
+    few = blanks.total() // _NEARLY_ALL
+    for count in sorted(blanks):
+        few -= blanks[count]
+        if few < 0:
+            return count
+    return 0
