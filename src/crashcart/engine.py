@@ -271,7 +271,7 @@ class _Lines:
 
     def _sign(self, phrase: Phrase, line: Line) -> Sign:
         strength, fatal = phrase.strength, phrase.fatal
-        quiet = not phrase.any_level and _QUIET.search(line.text[:200]) is not None
+        quiet = not phrase.any_level and _QUIET.search(f"{line.level} {line.text[:200]}") is not None
         survived = line.order in self.survivable
         if strength in {"decisive", "strong"} and (quiet or survived):
             strength, fatal = "weak", False

@@ -26,18 +26,29 @@ _LONGEST_ABOVE = 2000
 
 
 class Line:
-    """One line of output: what one process wrote between two line ends or carriage returns."""
+    """One line of output: what one process wrote between two line ends or carriage returns.
 
-    __slots__ = ("file", "lowered", "number", "order", "rank", "text", "window")
+    ``prefix`` is what stands before the text on every line of the file, and ``level`` the level in it where lines differ in that.
+    ``log`` names the log of which the file is a part: for most, the file itself.
+    """
+
+    __slots__ = ("file", "level", "log", "lowered", "number", "order", "prefix", "rank", "text", "window")
 
     def __init__(self, file: str, number: int, order: int, text: str, rank: int | None = None, window: int = 0) -> None:
         self.file = file
+        self.log = file
         self.number = number
         self.order = order
         self.text = text
         self.lowered = text.lower()
         self.rank = rank
         self.window = window
+        self.prefix = self.level = ""
+
+    def take_off(self, prefix: str, level: str, text: str) -> None:
+        """Keep what stands before the text apart from it."""
+        self.prefix, self.level, self.text = prefix, level, text
+        self.lowered = text.lower()
 
     def __repr__(self) -> str:
         return f"{self.file}:{self.number}: {self.text}"
@@ -194,18 +205,18 @@ class _Steps:
         self.told_by_shell = {death.line.order for death in log.deaths if death.by == "shell"}
         self.first: dict[tuple[str, str], int] = {}
         for one in log.metrics:
-            key = one.line.file, one.shape
+            key = one.line.log, one.shape
             self.first[key] = min(self.first.get(key, one.line.order), one.line.order)
         self._metrics = log.metrics
         self._after: dict[tuple[int, str, int | None], dict[str, int]] = {}
 
     def after(self, order: int, line: Line) -> dict[str, int]:
         """How many lines of each shape the writer of a line printed behind a place."""
-        key = order, line.file, line.rank
+        key = order, line.log, line.rank
         if key not in self._after:
             counts: dict[str, int] = {}
             for one in self._metrics:
-                if one.line.order > order and one.line.rank == line.rank and one.line.file == line.file:
+                if one.line.order > order and one.line.rank == line.rank and one.line.log == line.log:
                     counts[one.shape] = counts.get(one.shape, 0) + 1
             self._after[key] = counts
         return self._after[key]
@@ -260,7 +271,7 @@ class Log:
             self._steps = _Steps(self)
         steps = self._steps
         later = steps.after(max(line.order, steps.last_death), line)
-        again = sum(count for shape, count in later.items() if steps.first[line.file, shape] < line.order)
+        again = sum(count for shape, count in later.items() if steps.first[line.log, shape] < line.order)
         # A shell speaks after the death of its child: one more step shows that the word was only text.
         enough = 1 if line.order in steps.told_by_shell else GOES_ON_LINES
         return again >= enough or any(count >= GOES_ON_FRESH for count in later.values())
@@ -301,7 +312,7 @@ class Log:
 
 def evidence(line: Line, quote: str | None = None) -> Evidence:
     """Quote a line of a log so that it can be found again."""
-    text = line.text if quote is None else quote
+    text = line.prefix + line.text if quote is None else quote
     return Evidence("log", _short(text.strip()), f"{line.file}:{line.number}", line.rank)
 
 

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +49,7 @@ VICTIM = b"somebody else's file\n"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _RANKS = re.compile(rb"rank|nccl|gloo|c10d|collective|torchrun|elastic|worker|pid=|node", re.IGNORECASE)
 _LOOK_BACK, _LOOK_AHEAD = 60, 5
+_FEW_LINES = 2
 _HIDDEN = "[hidden]"
 
 
@@ -256,22 +258,26 @@ def _traceback(problem: BaseException) -> str:
 
 
 class _Answer(NamedTuple):
-    """The first finding of a log, and the lines that it quotes."""
+    """The first finding of a log, the lines that it quotes, and all findings with the end of the run."""
 
     cause: str
     lines: list[int]
+    whole: list[str] = []  # noqa: RUF012 - nobody changes it
 
 
 def _answer(paths: Sequence[str]) -> _Answer:
     outcome = _call(["why", "--json", *paths])
     if outcome.problem is not None or outcome.code != 0:
         return _Answer(f"code {outcome.code}", [])
-    findings = json.loads(outcome.out)["findings"]
+    told = json.loads(outcome.out)
+    findings = told["findings"]
+    whole = [f"{told['ending']['state']} at {told['ending']['step']}"]
+    whole += [f"{finding['cause']} ({finding['role']})" for finding in findings]
     if not findings:
-        return _Answer("nothing", [])
+        return _Answer("nothing", [], whole)
     quoted = [item["where"].rpartition(":")[2] for item in findings[0]["evidence"]]
     lines = [int(line) for line in quoted if line.isdigit()]
-    return _Answer(f"{findings[0]['cause']} ({findings[0]['role']})", lines)
+    return _Answer(f"{findings[0]['cause']} ({findings[0]['role']})", lines, whole)
 
 
 def _cut(text: bytes, quoted: list[int]) -> list[bytes]:
@@ -301,6 +307,26 @@ def _with_rank(text: bytes, prefix: bytes) -> list[bytes]:
     return [text] if _RANKS.search(text) else _each_line(text, prefix)
 
 
+def _with_header(text: bytes, _quoted: list[int], header: bytes) -> list[bytes]:
+    """What is carried line by line; in a log of one line a level may be the line's own."""
+    return [text] if text.count(b"\n") < _FEW_LINES else _each_line(text, header)
+
+
+def _docker_entry(line: str) -> bytes:
+    entry = {"log": f"{line}\n", "stream": "stderr", "time": "2026-11-15T07:12:01.123456789Z"}
+    return json.dumps(entry, ensure_ascii=len(line) % 2 == 0, separators=(",", ":")).encode() + b"\n"
+
+
+def _rotated(text: bytes, _quoted: list[int]) -> list[bytes]:
+    """In two within its last traceback, the newer part first."""
+    lines = text.splitlines(keepends=True)
+    frames = [place for place, line in enumerate(lines) if b'  File "' in line]
+    if not frames or frames[-1] + 1 >= len(lines) or _RANKS.search(text):
+        return [text]
+    at = frames[-1] + 1
+    return [b"".join(lines[at:]), b"".join(lines[:at])]
+
+
 spellings: dict[str, Callable[[bytes, list[int]], list[bytes]]] = {
     "crlf": lambda text, _: [text.replace(b"\n", b"\r\n")],
     "bom": lambda text, _: [b"\xef\xbb\xbf" + text],
@@ -311,11 +337,37 @@ spellings: dict[str, Callable[[bytes, list[int]], list[bytes]]] = {
     "utf-16": lambda text, _: [text.decode().encode("utf-16")],
     "cut": _cut,
     "no last newline": lambda text, _: [text.rstrip(b"\n")],
+    **{
+        name: partial(_with_header, header=header.encode())
+        for name, header in {
+            "github actions": "2026-11-15T07:12:01.1234567Z ",
+            "bracketed time": "[2026-11-15 07:12:01] ",
+            "time of day": "[07:12:01] ",
+            "journald": "Nov 15 07:12:01 n1 python[4711]: ",
+            "kubectl": "[pod/train-0/main] ",
+            "container file": "2026-11-15T07:12:01.123456789Z stderr F ",
+            "pdsh": "node01: ",
+            "compose": "trainer  | ",
+            "loguru": "2026-11-15 07:12:01.000 | INFO     | train:main:12 - ",
+            "logging": "2026-11-15 07:12:01,000 - INFO - train - ",
+            "name and level": "2026-11-15 07:12:01,000 - train.loop - INFO - ",
+            "basic logging": "INFO:root:",
+            "airflow": "[2026-11-15, 07:12:01 UTC] {subprocess.py:93} INFO - ",
+        }.items()
+    },
+    "mpirun": lambda text, _: _with_rank(text, b"[1,0]<stderr>:"),
+    "deepspeed": lambda text, _: _with_rank(text, b"[2026-11-15 07:12:01,000] [INFO] [logging.py:96:log_dist] [Rank 0] "),
+    "docker": lambda text, _: [b"".join(map(_docker_entry, text.decode().removesuffix("\n").split("\n")))],
+    "rotated": _rotated,
+    "parts": lambda text, quoted: _rotated(text, quoted)[::-1],
+    "twice": lambda text, _: [text, text],
 }
+# Parts are given in this order.
+_NAMES = {"rotated": ("train.log", "train.log.1"), "parts": ("train_1.log", "train_2.log")}
 
 
 def _differences(tried: Input, folder: Path) -> Iterator[Failure]:
-    """The same log in other spellings has the same first cause."""
+    """The same log in other spellings has the same findings and the same end."""
     text = tried.files.get("train.log")
     if not isinstance(text, bytes) or not text.strip():
         return
@@ -325,12 +377,13 @@ def _differences(tried: Input, folder: Path) -> Iterator[Failure]:
         inner.mkdir(exist_ok=True)
         paths = []
         for number, part in enumerate(spellings[name](text, expected.lines)):
-            path = inner / f"train-part-{'ab'[number]}.log{'.gz' if name == 'gz' else ''}"
+            names = _NAMES.get(name, ("train-part-a.log", "train-part-b.log"))
+            path = inner / f"{names[number]}{'.gz' if name == 'gz' else ''}"
             path.write_bytes(part)
             paths.append(str(path))
         found = _answer(paths)
-        if found.cause != expected.cause:
-            yield Failure(f"differs:{name}", f"{expected.cause} became {found.cause}")
+        if found.cause != expected.cause or (name != "cut" and found.whole != expected.whole):
+            yield Failure(f"differs:{name}", f"{expected.whole} became {found.whole}")
 
 
 def _patches(tried: Input, folder: Path) -> Iterator[Failure]:

@@ -85,7 +85,7 @@ def waits(case: Case) -> list[Collective]:
 def _other_failure(case: Case, first: Line) -> bool:
     """Whether something else went wrong before the first report, or in another rank's own log."""
     log = case.log
-    earlier = [line for line in _failures(case) if line.order < first.order or line.file != first.file]
+    earlier = [line for line in _failures(case) if line.order < first.order or line.log != first.log]
     return bool(earlier) or any(
         death.line.order < first.order and (death.signal or death.exit_code) and death.signal != "SIGTERM"
         for death in log.deaths

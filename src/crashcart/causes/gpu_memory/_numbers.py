@@ -102,7 +102,7 @@ def _retried(case: Case, memory: Memory) -> bool:
 
 def alive(case: Case, memory: Memory) -> bool:
     """Whether step lines of a known shape follow: at once where there is no stack (quoted text), many where there is one."""
-    steps = [one for one in case.log.metrics if one.line.file == memory.line.file and one.step is not None]
+    steps = [one for one in case.log.metrics if one.line.log == memory.line.log and one.step is not None]
     known = {one.shape for one in steps if one.line.order < memory.line.order}
     later = sum(one.line.order > memory.line.order and one.shape in known for one in steps)
     return later >= (LONG_AFTER if memory.functions else 1)

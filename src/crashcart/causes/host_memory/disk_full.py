@@ -78,7 +78,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for line in case.log.lines:
         if not any(words in line.lowered for words in _SPACE) or compiled(_NOT_DISK).search(line.text):
             continue
-        if line.order in elsewhere or compiled(r"\bWARN(?:ING)?\b|Warning:").search(line.text[:200]):
+        if line.order in elsewhere or compiled(r"\bWARN(?:ING)?\b|Warning:").search(f"{line.level} {line.text[:200]}"):
             continue
         if line.order in survived:
             if case.log.finished is None and not any(one.line.order > line.order for one in case.log.metrics):

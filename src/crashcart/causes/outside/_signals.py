@@ -27,7 +27,7 @@ def failed_before(case: Case, line: Line) -> bool:
     steps = [one.line.order for one in log.metrics if one.line.order < line.order and "loss" in one.line.lowered]
     since = steps[-_WENT_ON] if len(steps) >= _WENT_ON else -1  # what stands before it did not end the run
     later = (one.line for one in log.metrics if one.line.order > line.order and one.line.rank == line.rank)
-    if sum("loss" in step.lowered and step.file == line.file for step in later) >= _WENT_ON:
+    if sum("loss" in step.lowered and step.log == line.log for step in later) >= _WENT_ON:
         return True
     if log.finished is not None and since < log.finished.order < line.order:
         return True

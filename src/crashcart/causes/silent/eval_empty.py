@@ -208,7 +208,7 @@ def _constant(case: Case) -> Iterator[Sign]:
     for one in case.log.metrics:
         for name, value in one.values:
             if metric.search(name):
-                values.setdefault(name, []).append((one.line.file, value))
+                values.setdefault(name, []).append((one.line.log, value))
                 lines.setdefault(name, one.line)
     moving = {value for one in case.log.metrics for name, value in one.values if name in TRAIN_LOSS}
     if len(moving) < SAME:

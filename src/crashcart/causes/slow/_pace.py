@@ -52,7 +52,7 @@ def speeds(case: Case) -> list[tuple[Line, float]]:
 
 def seconds(line: Line) -> float | None:
     """The time of day that a line begins with, in seconds; days are counted by their number."""
-    match = compiled(CLOCK).search(line.text[:60])
+    match = compiled(CLOCK).search(line.text[:60]) or compiled(CLOCK).search(line.prefix)
     if match is None:
         return None
     hours, minutes, rest = (to_int(group, 0) for group in match.groups()[3:])

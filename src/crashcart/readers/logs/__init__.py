@@ -13,12 +13,13 @@ from crashcart.log import Index, Line, Log, Progress, Raised
 from crashcart.readers.logs.attempts import find_attempts
 from crashcart.readers.logs.collectives import find_collectives
 from crashcart.readers.logs.endings import FINISHED, KILLED_WORDS, RESTARTED, find_deaths, find_finish, find_restarts
-from crashcart.readers.logs.lines import rank_of_file, to_lines
+from crashcart.readers.logs.lines import rank_of_file, to_lines, without_shared_prefix
 from crashcart.readers.logs.memory import OUT_OF_MEMORY, find_memory
+from crashcart.readers.logs.parts import Part, Series, in_order, without_copies
 from crashcart.readers.logs.progress import find_goal, find_metrics, find_progress, find_skips, phase_of_lines
 from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
-from crashcart.readers.logs.tracebacks import find_raised
+from crashcart.readers.logs.tracebacks import find_raised, goes_on_with_traceback
 from crashcart.readers.logs.windows import Budget, keep
 from crashcart.regular_files import containing
 
@@ -59,9 +60,9 @@ def read_logs(
     With ``refused``, a log that cannot be opened is told there and costs only itself. Inside ``run_folders`` no link is followed.
     """
     scan = lru_cache(maxsize=1)(lambda: scanner(engine=engine))
+    paths = _each_once(paths)
     budget = _budget(len(paths))
-    lines: list[Line] = []
-    order = 0
+    parts: list[Part] = []
     names = _display_names(paths)
     for path, name in zip(paths, names, strict=False):
         try:
@@ -76,10 +77,66 @@ def read_logs(
         finally:
             source.close()
         _note(source, notes)
-        last = lines[-1].window + 1 if lines else 0
-        lines += to_lines(kept.windows, name, rank_of_file(path) if path != "-" else None, order, last, notes)
-        order += kept.size + 1
-    return structured(lines, notes)
+        parts.append(Part(path, name, rank_of_file(path) if path != "-" else None, kept))
+    is_ordered = len(parts) < 2 or bool(run_folders)  # noqa: PLR2004 - one log, or those of a run, whose names we gave
+    logs = [Series([part]) for part in parts] if is_ordered else in_order(without_copies(parts))
+    return structured(_lines_of(logs, notes), notes)
+
+
+def _each_once(paths: Sequence[str]) -> list[str]:
+    """The paths without those that lead to a file that was named before."""
+    found: dict[str, str] = {}
+    for path in paths:
+        found.setdefault(path if path == "-" else os.path.realpath(path), path)
+    return list(found.values())
+
+
+def _lines_of(logs: Iterable[Series], notes: list[str] | None) -> list[Line]:
+    """The lines of all files in order; those of files that are one log belong together across the end of a file."""
+    lines: list[Line] = []
+    order = window = 0
+    for series in logs:
+        files: list[list[Line]] = []
+        for part in series.parts:
+            files.append(to_lines(part.kept.windows, part.name, order, window, notes))
+            order += part.kept.size + 1
+            window += len(part.kept.windows)
+        logged = [files] if series.is_one_log else [[own] for own in files]
+        files = [own for together in logged for own in without_shared_prefix(together)]
+        joined = _join_parts(series, files)
+        rank = series.parts[-1].rank if series.is_one_log else None
+        for place, part in enumerate(series.parts):
+            _set_rank(files[place], rank if place in joined else part.rank)
+            lines += files[place]
+    return lines
+
+
+def _join_parts(series: Series, files: Sequence[list[Line]]) -> set[int]:
+    """Join files that are one log with those before them; which they are, by their places."""
+    joined: set[int] = set()
+    for place in range(1, len(files)):
+        before, after = files[place - 1], files[place]
+        if series.is_one_log or (series.may_be_one_log and goes_on_with_traceback(before, after)):
+            _join(before, after)
+            joined |= {place - 1, place}
+    return joined
+
+
+def _join(before: Sequence[Line], after: Sequence[Line]) -> None:
+    """Make the lines of a file go on where those of another end."""
+    if not before or not after:
+        return
+    shift = after[0].window - before[-1].window
+    for line in after:
+        line.log = before[-1].log
+        line.window -= shift
+
+
+def _set_rank(lines: Iterable[Line], rank: int | None) -> None:
+    """The rank that the name of a file tells, for lines that name none of their own."""
+    if rank is not None:
+        for line in lines:
+            line.rank = rank if line.rank is None else line.rank
 
 
 def structured(lines: list[Line], notes: list[str] | None = None) -> Log:

@@ -26,7 +26,7 @@ _MOST = 8
 
 def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics], ends: Sequence[int]) -> list[int]:
     """The places in the log (as ``order``) where attempts begin that follow the end of another."""
-    if not lines or len({line.file for line in lines}) > 1:
+    if not lines or len({line.log for line in lines}) > 1:
         return []
     steps = {one.line.order for one in metrics}
     shapes = [(shape(line.text), line.order) for line in lines]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from crashcart.log import Line
 
-__all__ = ["pids_of", "times_of"]
+__all__ = ["pids_of", "times_in", "times_of"]
 
 _ISO = re.compile(
     r"(?P<year>20\d\d)[-/](?P<month>\d\d)[-/](?P<day>\d\d)[T _]+(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -25,12 +25,19 @@ _ISO = re.compile(
 )
 _PID = re.compile(r"\bpid(?:\(s\))?[ =:]{1,3}(\d{2,7})\b|[Pp]rocess (\d{3,7})\b|:(\d{3,7}):\d{3,7} \[\d+\] NCCL")
 _ENOUGH = 400
+_HEADER = 48  # characters: a time further behind belongs to what the line says
 
 
 def times_of(lines: Iterable[Line]) -> tuple[float | None, float | None]:
     """The earliest and the latest time in the lines, in Unix seconds."""
-    found = [time for line in lines if (time := _time(line.text)) is not None]
+    found = [time for line in lines if (time := _time(line.prefix + line.text)) is not None]
     return (min(found), max(found)) if found else (None, None)
+
+
+def times_in(data: bytes) -> list[float]:
+    """The times with which lines of a piece of a log begin, in their order."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    return [time for line in lines if (time := _time(line[:_HEADER])) is not None]
 
 
 def pids_of(lines: Iterable[Line]) -> frozenset[int]:

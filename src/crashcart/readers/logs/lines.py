@@ -1,4 +1,4 @@
-"""Kept bytes as lines of text: decoded, without colours and boxes, with the rank that wrote them.
+r"""Kept bytes as lines of text: decoded, without colours and boxes, with the rank that wrote them.
 
 Real beginnings of lines that are taken off, and what they tell::
 
@@ -9,6 +9,10 @@ Real beginnings of lines that are taken off, and what they tell::
     worker-1  | step 10                            docker compose
     2026-11-15T07:12:01.123456789Z stdout F ...    Kubernetes node files
     [task 2025-07-01T05:06:30.004+00:00] ...       CI runners
+    [1,3]<stderr>:Traceback ...                    mpirun --tag-output
+    {"log":"step 10\n","stream":"stderr", ...}    files of docker
+
+What else stands before every line of a file is found in ``prefixes``.
 """
 
 from __future__ import annotations
@@ -16,16 +20,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.documents import load_json
 from crashcart.log import Line
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
+from crashcart.readers.logs.prefixes import find_shared_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from crashcart.readers.logs.windows import Window
 
-__all__ = ["cleaned", "rank_of_file", "to_lines"]
+__all__ = ["cleaned", "rank_of_file", "to_lines", "without_shared_prefix"]
 
 _ESCAPES = Pattern(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*\x1b\\|[@-Z\\-_])")
 _CONTROLS = Pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -37,9 +43,10 @@ _PREFIX = Pattern(
     | (?P<d>\d{1,4}):\s
     | \([\w.<>-]+\spid=\d+(?:,\sip=[\d.]+)?\)\s?
     | \[pod/[^\]]+\]\s?
-    | [\w.-]+-(?P<e>\d{1,5})\s+\|\s
-    | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP]\s
+    | [\w.-]+-(?P<e>\d{1,5})\s+\|(?:\s|$)
+    | \d{4}-\d\d-\d\dT[\d:.]+Z\s(?:stdout|stderr)\s[FP](?:\s|$)
     | \[task\s\d{4}-[^\]]+\]\s(?:\[\w+\]\s)?
+    | \[(?:[\w.-]{1,80}@)?\d{1,6},(?P<f>\d{1,5})\]<std(?:out|err|diag)>:
     )""",
     re.VERBOSE,
 )
@@ -50,8 +57,8 @@ _FILE_RANK = Pattern(
     re.IGNORECASE,
 )
 _SCRAMBLED = Pattern("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
-_SPLIT = Pattern(r"\r\n|\r|\n")
 _LONGEST = 6000
+_WRAPPED = (b'{"log":', b'{"log" :')
 
 
 def rank_of_file(name: str) -> int | None:
@@ -63,7 +70,7 @@ def rank_of_file(name: str) -> int | None:
 
 
 def to_lines(
-    windows: Iterable[Window], file: str, rank: int | None, order: int, first_window: int, notes: list[str] | None = None
+    windows: Iterable[Window], file: str, order: int, first_window: int, notes: list[str] | None = None
 ) -> list[Line]:
     """Lines of all windows of one file. ``order`` is where the file begins in the whole input."""
     lines: list[Line] = []
@@ -72,11 +79,12 @@ def to_lines(
         number = window.number
         offset = order + window.start
         for raw, end in _pieces(window.data):
-            cut += len(raw) > _LONGEST
-            text = cleaned(_decoded(raw))
-            if text:
-                own, body = _without_prefix(text)
-                lines.append(Line(file, number, offset, body, rank if own is None else own, index))
+            unwrapped = _unwrapped(raw) if raw.startswith(_WRAPPED) else None
+            cut += len(raw) > _LONGEST and unwrapped is None
+            for place, piece in enumerate([_decoded(raw)] if unwrapped is None else unwrapped):
+                rank, text = _without_prefix(cleaned(piece))
+                if text:
+                    lines.append(Line(file, number, offset + place, text, rank, index))
             offset += len(raw) + len(end)
             number += end.endswith(b"\n")
     if cut and notes is not None:
@@ -86,6 +94,42 @@ def to_lines(
             else f"{file}: the middle of a line longer than {_LONGEST} bytes"
         )
     return lines
+
+
+def without_shared_prefix(files: Sequence[list[Line]]) -> list[list[Line]]:
+    """The files of one log without what stands before nearly all lines of it, which is not the program's."""
+    beginning = [list(_beginning(lines)) for lines in files]
+    shared = find_shared_prefix([line.text for lines in beginning for line in lines])
+    if shared is None:
+        return list(files)
+    for line in (line for lines in beginning for line in lines):
+        prefix, level, text = shared.split(line.text)
+        if prefix:
+            rank, text = _without_prefix(_without_walls(text))
+            line.take_off(prefix, level, text)
+            line.rank = line.rank if rank is None else rank
+    return [[line for line in lines if line.text] for lines in files]
+
+
+def _beginning(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines before which no carriage return stands: nobody writes a prefix there."""
+    number = None
+    for line in lines:
+        if line.number != number:
+            yield line
+        number = line.number
+
+
+def _unwrapped(raw: bytes) -> list[str] | None:
+    """The text of an entry that docker wrote into its file, parted where a bar went back to the beginning of its line."""
+    try:
+        entry = load_json(raw)
+    except ValueError:
+        return None
+    text = entry.get("log") if isinstance(entry, dict) and ("stream" in entry or "time" in entry) else None
+    if not isinstance(text, str):
+        return None
+    return [_decoded(part) for part in text.encode("utf-8", "replace").replace(b"\n", b"\r").split(b"\r")]
 
 
 def _pieces(data: bytes) -> Iterable[tuple[bytes, bytes]]:
@@ -134,7 +178,10 @@ def cleaned(text: str) -> str:
         text = _ESCAPES.sub("", text)
     if not text.isprintable():
         text = _CONTROLS.sub("", text.replace("\t", "    "))
-    text = text.rstrip()
+    return _without_walls(text.rstrip())
+
+
+def _without_walls(text: str) -> str:
     if text[:1] in "│┃║|╭╰╷╵" and text[-1:] in "│┃║╮╯":
         text = text[1:-1].rstrip()
     return text

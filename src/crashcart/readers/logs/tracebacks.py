@@ -24,7 +24,7 @@ from crashcart.readers.logs.progress import phase_of_frames, phase_of_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["find_raised"]
+__all__ = ["find_raised", "goes_on_with_traceback"]
 
 _FRAME = Pattern(r'File "(?P<file>[^"]+)", line (?P<line>\d{1,9}),? in (?P<function>[\w<>.]+)')
 _RICH_FRAME = Pattern(r"^\s*(?P<file>/?[\w./\-~<>]+\.py):(?P<line>\d{1,9}) in (?P<function>[\w<>]+)")
@@ -82,11 +82,30 @@ _TROUBLE = Pattern(r"error|exception|out of memory|\boom\b|fail|caught", re.IGNO
 _MOST_FRAMES = 80
 _MESSAGE_LINES = 14
 _PHASE_LINES = 80
+_LINES_OF_A_FRAME = 4  # its place, its code, a row of carets, and one more for a long call
 
 
 def find_raised(lines: Sequence[Line]) -> list[Raised]:
     """Every exception in the kept lines, in order."""
     return _Finder(lines).run()
+
+
+def goes_on_with_traceback(before: Sequence[Line], after: Sequence[Line]) -> bool:
+    """Whether lines end within a traceback, and those of the next file are the rest of it."""
+    if not before or not after:
+        return False
+    for line in reversed(before[-_LINES_OF_A_FRAME:]):
+        if _frame(line.text) is not None or "Traceback (most recent" in line.text:
+            break
+        if not line.text.startswith("    "):
+            return False
+    else:
+        return False
+    text = after[0].text
+    match = _KIND.match(text) if _promising(after[0]) else None
+    return (
+        text.startswith("  ") or _frame(text) is not None or (match is not None and _plausible(text, match, open_stack=True))
+    )
 
 
 class _Stack:
@@ -125,7 +144,7 @@ class _Finder:
 
     def _take(self, index: int, line: Line) -> None:
         text = line.text
-        key = (line.file, line.rank)
+        key = (line.log, line.rank)
         if "\\n" in text and 'File "' in text.replace('\\"', '"') and self._quoted(index, line, key):
             return
         frame = _frame(text)
@@ -224,7 +243,9 @@ class _Finder:
         for place in range(index + 1, min(index + 1 + _MESSAGE_LINES, len(self.lines))):
             other = self.lines[place]
             text = other.text
-            if not _same(other, self.lines[index]) or _frame(text) or "Traceback (" in text or _HEADER.match(text):
+            if not _same(other, self.lines[index]) or bool(other.prefix) != bool(self.lines[index].prefix):
+                break
+            if _frame(text) or "Traceback (" in text or _HEADER.match(text):
                 break
             match = self._kind(place)
             if match is not None and (match.start() == 0 or _plausible(text, match, open_stack=False)):
@@ -234,7 +255,7 @@ class _Finder:
 
     def _goes_on(self, index: int, line: Line) -> bool:
         """Whether the line, or one right beside it, says that the program dealt with the error and went on."""
-        if _WENT_ON.search(line.text.split("Error")[0]) or _WARNED.search(line.text):
+        if _WENT_ON.search(line.text.split("Error")[0]) or _WARNED.search(f"{line.level} {line.text}"):
             return True
         before = [other for other in self.lines[max(0, index - 1) : index] if _TROUBLE.search(other.text)]
         beside = [*before, *self.lines[index + 1 : index + 4]]
