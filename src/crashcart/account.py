@@ -2,7 +2,7 @@
 
 A recording has clocks, so its events are ordered by time. A log without one is taken in the order of its lines. The cause of a death
 is the cause of the first abnormal event: what was printed elsewhere, by a step that the program got over or by a rank that only lost
-its connection, explains nothing. So signs on other lines count less (``Account.is_about``), and so does what would have gone
+its connection, explains nothing. So signs on other lines count less (``Account.distance``), and so does what would have gone
 wrong later, had the run come that far.
 """
 
@@ -45,20 +45,21 @@ _TOGETHER = 2.0  # seconds: progress is looked at once a second
 
 @record(frozen=True)
 class Account:
-    """The story of a run. ``first`` is the first abnormal event; ``lines`` are the places in the log that belong to it."""
+    """The story of a run. ``first`` is the first abnormal event; ``lines`` are the places in the log that belong to it, ``before`` those right before."""
 
     events: tuple[StoryEvent, ...] = ()
     first: StoryEvent | None = None
     lines: frozenset[int] = frozenset()
+    before: frozenset[int] = frozenset()
     recorded: bool = False
 
-    def is_about(self, sign: Sign) -> bool:
-        """Whether a sign speaks of the first abnormal event: of its lines, or of what was recorded of the end."""
+    def distance(self, sign: Sign) -> int:
+        """How far a sign is from the first abnormal event: 0 of its own lines or its record, 1 right before it, 2 elsewhere."""
         if self.is_latent(sign):
-            return False
-        if not self.recorded or self.first is None:
-            return True
-        return sign.order in self.lines if {item.source for item in sign.evidence} <= {"log"} else True
+            return 2
+        if not self.recorded or self.first is None or not {item.source for item in sign.evidence} <= {"log"}:
+            return 0
+        return 0 if sign.order in self.lines else 1 if sign.order in self.before else 2
 
     def is_latent(self, sign: Sign) -> bool:
         """Whether a sign of a recorded run only speaks of what stands in a config or in code, and not of what happened."""
@@ -79,9 +80,14 @@ def account_of(case: Case) -> Account:
     led_to = [skipped] if (skipped := _skipped_alone(case, flight, leader)) is not None and abnormal is not None else []
     death = [replace(abnormal, abnormal=not led_to)] if abnormal is not None else []
     following = sorted(_consequences(case, flight, leader, abnormal), key=_moment)
-    lines = _lines_of(case, leader) | ({line.order for line in case.log.skips} if led_to else set())
+    lines, before = _lines_of(case, leader)
+    lines |= {line.order for line in case.log.skips} if led_to else set()
     return Account(
-        tuple(_shortened([*events, *led_to, *death, *following])), led_to[0] if led_to else abnormal, lines, recorded=True
+        tuple(_shortened([*events, *led_to, *death, *following])),
+        led_to[0] if led_to else abnormal,
+        lines,
+        before,
+        recorded=True,
     )
 
 
@@ -261,21 +267,22 @@ def _consequences(case: Case, flight: Flight, leader: Death | None, abnormal: St
             break
 
 
-def _lines_of(case: Case, leader: Death | None) -> frozenset[int]:
-    """The lines of the log that belong to the first death: its exception and the lines right before it, else its last words."""
+def _lines_of(case: Case, leader: Death | None) -> tuple[frozenset[int], frozenset[int]]:
+    """The lines of the log that belong to the first death, its exception or else its last words; and those right before."""
     if leader is None:
-        return frozenset()
+        return frozenset(), frozenset()
     own = _lines_of_rank(case.log, leader.process.rank)
     if leader.raised is None:
-        return frozenset(line.order for line in own[-_LAST_WORDS:])
+        return frozenset(line.order for line in own[-_LAST_WORDS:]), frozenset()
     orders: set[int] = set()
+    before: set[int] = set()
     for raised in case.log.raised:
         if is_same_exception(raised, leader.raised):
             printed = case.log.around(raised.line, before=2 * len(raised.frames) + 2, after=raised.message.count("\n"))
             earlier = [line.order for line in own if line.order < printed[0].order]
             orders.update(line.order for line in printed)
-            orders.update(earlier[-_BEFORE:])
-    return frozenset(orders)
+            before.update(earlier[-_BEFORE:])
+    return frozenset(orders), frozenset(before)
 
 
 def _lines_of_rank(log: Log, rank: int | None) -> list[Line]:

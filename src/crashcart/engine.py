@@ -91,8 +91,8 @@ class _Weighed:
 
     __slots__ = (
         "cause",
+        "distance",
         "fatal",
-        "is_elsewhere",
         "is_latent",
         "latest",
         "order",
@@ -115,13 +115,13 @@ class _Weighed:
         self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         best = [sign for sign in supporting if sign.strength == self.strength]
         self.is_latent = all(account.is_latent(sign) for sign in best) and bool(best)
-        self.is_elsewhere = not any(account.is_about(sign) for sign in best)
+        self.distance = min((account.distance(sign) for sign in best), default=0)
         self.order = min((sign.order for sign in best if sign.fatal or not self.fatal), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
 
-    def key(self) -> tuple[bool, int, int, int, float]:
-        return (self.is_elsewhere, -self.tier, self.cause.breadth, self.order, -self.score)
+    def key(self) -> tuple[int, int, int, int, float]:
+        return (self.distance, -self.tier, self.cause.breadth, self.order, -self.score)
 
 
 def _in_order(weighed: list[_Weighed], attempts: list[int]) -> list[_Weighed]:

@@ -108,12 +108,23 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
             return
 
 
+def _is_another_task(commands: list[str]) -> bool:
+    """Whether two of the commands give different values to the same flag."""
+    values: dict[str, str] = {}
+    for command in commands:
+        words = command.replace("=", " ").split()
+        for flag, value in pairwise(words):
+            if flag.startswith("--") and not value.startswith("--") and values.setdefault(flag, value) != value:
+                return True
+    return False
+
+
 def _begins_again(case: Case) -> Iterator[Sign]:
     """A counter that begins again, or a loss that jumps, right after a line that announces a resume.
 
-    Not where a script trains twice: the second program may take over the weights of the first for another task.
+    Not where a script trains twice with other settings: the second program takes over the weights for another task.
     """
-    if case.flight is not None and sum(stage.trained for stage in case.flight.stages) > 1:
+    if case.flight is not None and _is_another_task([stage.command for stage in case.flight.stages if stage.trained]):
         return
     for line in case.log.lines:
         if compiled(RESUMED).search(line.text) is None or compiled(NO_RESUME).search(line.text):
