@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["Account", "account_of", "is_same_exception", "thread_deaths"]
+__all__ = ["ELSEWHERE", "Account", "account_of", "is_same_exception", "thread_deaths"]
 
+ELSEWHERE = 2
 _MOST_EVENTS = 12
 _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})
 _MESSAGE = 60
@@ -56,10 +57,10 @@ class Account:
     def distance(self, sign: Sign) -> int:
         """How far a sign is from the first abnormal event: 0 of its own lines or its record, 1 right before it, 2 elsewhere."""
         if self.is_latent(sign):
-            return 2
+            return ELSEWHERE
         if not self.recorded or self.first is None or not {item.source for item in sign.evidence} <= {"log"}:
             return 0
-        return 0 if sign.order in self.lines else 1 if sign.order in self.before else 2
+        return 0 if sign.order in self.lines else 1 if sign.order in self.before else ELSEWHERE
 
     def is_latent(self, sign: Sign) -> bool:
         """Whether a sign of a recorded run only speaks of what stands in a config or in code, and not of what happened."""
@@ -296,10 +297,13 @@ def _is_of_rank(line: Line, rank: int | None) -> bool:
 
 
 def is_same_exception(raised: Raised, event: Event) -> bool:
-    """Whether a traceback of the log is a recorded exception."""
-    message = str(event.details.get("message", "")).split("\n", 1)[0].strip()[:_MESSAGE]
+    """Whether a traceback of the log is a recorded exception, or the one of a loader worker that it carries over."""
+    told = str(event.details.get("message", ""))
     kind = str(event.details.get("type", "")).rpartition(".")[2]
-    return raised.kind.rpartition(".")[2] == kind and message in raised.message
+    own = raised.kind.rpartition(".")[2]
+    begins = raised.message.split("\n", 1)[0].strip()
+    carried = bool(begins) and f"{own}: {begins}" in told
+    return carried or (own == kind and told.split("\n", 1)[0].strip()[:_MESSAGE] in raised.message)
 
 
 def _account_of_log(case: Case) -> Account:

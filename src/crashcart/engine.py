@@ -16,7 +16,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from crashcart.account import Account, account_of
+from crashcart.account import ELSEWHERE, Account, account_of
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deadline import Allowance, attempt, check, too_long
 from crashcart.deaths import first, stopped_first, whole
@@ -120,8 +120,8 @@ class _Weighed:
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
 
-    def key(self) -> tuple[int, int, int, int, float]:
-        return (self.distance, -self.tier, self.cause.breadth, self.order, -self.score)
+    def key(self) -> tuple[bool, int, int, int, int, float]:
+        return (self.distance == ELSEWHERE, -self.tier, self.cause.breadth, self.distance, self.order, -self.score)
 
 
 def _in_order(weighed: list[_Weighed], attempts: list[int]) -> list[_Weighed]:
