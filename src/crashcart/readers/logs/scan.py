@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["Scanner", "scannable", "shapes_of", "squeezed"]
 
@@ -34,6 +34,8 @@ _LOWER_LINES = bytes.maketrans(bytes(range(0x41, 0x5B)) + b"\r", bytes(range(0x6
 _LONG = 4096
 _SHORTEST = 4
 _MOST_SHAPES = 60_000
+_PIECE = 32 << 10
+_MANY_BYTES = 1 << 10  # a hit for so many bytes is many
 
 
 def squeezed(text: bytes) -> bytes:
@@ -57,6 +59,8 @@ class Scanner:
     def __init__(self, literals: Iterable[str], *, engine: str = "auto") -> None:
         texts = sorted({variant for literal in literals for variant in _encodings(literal)})
         self.patterns = [*STRUCTURE, *("(?i:" + _quoted(text) + ")" for text in texts)]
+        self._lowered = [text.lower() for text in texts]
+        self._piece = _PIECE
         for name in ("hyperscan", "re2"):
             found = _load(name) if engine in {"auto", name} else None
             if found is not None:
@@ -71,12 +75,40 @@ class Scanner:
                 self._texts.setdefault(squeezed(text), []).append(text.lower())
             self._shapes: dict[bytes, tuple[bytes, ...] | None] = {}
 
-    def lines(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def lines(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Spans of the lines in ``buffer[start:end]`` that hold something of interest, each once, in order."""
         by = {"hyperscan": self._by_hyperscan, "re2": self._by_re2, "stdlib": self._by_shapes}[self.engine]
-        return by(buffer, start, end)
+        while start < end:
+            # Engines look at a piece as a whole: where hits are many it is small, so that who has enough of them can stop.
+            cut = _line_end(buffer, start, min(end, start + self._piece), end)
+            hits = 0
+            for hits, span in enumerate(by(buffer, start, cut), 1):
+                if hits * _MANY_BYTES > max(_PIECE, cut - start):
+                    self._piece = _PIECE
+                yield span
+            if hits * _MANY_BYTES <= cut - start:
+                self._piece = max(_PIECE, 4 * (cut - start))
+            start = cut
 
-    def _by_hyperscan(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def texts_in(self, lines: list[bytes]) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+        """A search for all places in such a line that the scanner would find; for a few lines, as it is slow."""
+        structure = re.compile("|".join(STRUCTURE).encode())
+        together = b"\n".join(lines).lower()
+        texts = [text for text in self._lowered if text in together]
+
+        def search(line: bytes) -> Iterator[tuple[int, int]]:
+            for match in structure.finditer(line):
+                yield match.span()
+            lowered = line.lower()
+            for text in texts:
+                found = lowered.find(text)
+                while found >= 0:
+                    yield found, found + len(text)
+                    found = lowered.find(text, found + len(text))
+
+        return search
+
+    def _by_hyperscan(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         ends: set[int] = set()
 
         def found(_pattern: int, _begins: int, ends_at: int, _flags: int, _context: object) -> None:
@@ -89,7 +121,7 @@ class Scanner:
                 first, position = line_around(buffer, hit - 1, start, end)
                 yield first, position
 
-    def _by_re2(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _by_re2(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         search = self._machine.search
         position = start
         while position < end:
@@ -101,7 +133,7 @@ class Scanner:
             yield first, last
             position = max(last, match.end())
 
-    def _by_shapes(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _by_shapes(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         text = bytes(memoryview(buffer)[start:end])
         shapes = shapes_of(text)
         known = self._shapes
@@ -136,12 +168,20 @@ class Scanner:
         return position + max(0, hit - _LONG), position + min(len(line), hit + _LONG)
 
 
+def _line_end(buffer: bytearray | bytes, start: int, wanted: int, end: int) -> int:
+    """Where lines end at or before a place, else the next end of a line behind it."""
+    if wanted >= end:
+        return end
+    before = max(buffer.rfind(b"\n", start, wanted), buffer.rfind(b"\r", max(start, wanted - _LONG), wanted)) + 1
+    return before or buffer.find(b"\n", wanted, end) + 1 or end
+
+
 def _holds(line: bytes, texts: tuple[bytes, ...]) -> bool:
     lowered = line.lower()
     return any(text in lowered for text in texts)
 
 
-def line_around(buffer: bytearray, hit: int, low: int, high: int) -> tuple[int, int]:
+def line_around(buffer: bytearray | bytes, hit: int, low: int, high: int) -> tuple[int, int]:
     """The line that holds the byte at ``hit``, at most some kilobytes of it on each side."""
     low, high = max(low, hit - _LONG), min(high, hit + _LONG)
     first = max(buffer.rfind(b"\n", low, hit), buffer.rfind(b"\r", low, hit)) + 1 or low
