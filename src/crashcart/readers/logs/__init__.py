@@ -132,8 +132,10 @@ def _note(source: Source, kept: Kept, notes: list[str] | None) -> None:
         more = f" and {len(kept.flooded_by) - _MOST_NAMED} more texts" if len(kept.flooded_by) > _MOST_NAMED else ""
         notes.append(f"{source.name}: most of the thousands of lines with {texts}{more}; the first and the last were read")
     if kept.sampled_bytes:
-        megabytes = max(1, round(kept.sampled_bytes / 1e6))
-        notes.append(f"{source.name}: most lines of {megabytes} MB in which nearly all lines match; some from everywhere were read")
+        megabytes = max(1, kept.sampled_bytes // 1_000_000)
+        notes.append(
+            f"{source.name}: most lines of {megabytes} MB in which nearly all lines match; some from everywhere were read"
+        )
 
 
 def _budget(files: int) -> Budget:

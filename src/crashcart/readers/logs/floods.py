@@ -5,16 +5,15 @@ A run that went NaN and keeps logging, or a shell that prints ``Killed`` for hou
     [12:00:01] step 4012 loss: nan grad_norm: nan lr: 1.0e-04
     [12:00:02] step 4013 loss: nan grad_norm: nan lr: 1.0e-04
 
-What those lines have in common around the text of interest (``" loss: nan grad_norm: nan lr: 1.0e-04\\n"``) is blanked out of the
-blocks that follow before they are scanned. A line that says the same in another way (``loss: nan, aborting``) lacks that
-surrounding and is still found, and so is every other text.
+What those lines have in common around the text of interest (``" loss: nan grad_norm: nan lr: 1.0e-04"`` and the line feed) is
+blanked out of the blocks that follow before they are scanned. A line that says the same in another way (``loss: nan, aborting``)
+lacks that surrounding and is still found, and so is every other text.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from crashcart.readers.logs.scan import squeezed
@@ -80,10 +79,9 @@ class Floods:
         search = self._scanner.texts_in(lines)
         for line in lines:
             shape = squeezed(line)
-            for start, end in search(line):
-                piece = _UNNUMBERED.search(line, start, end)  # numbers differ from line to line
-                if piece is not None:
-                    start, end = piece.span()
+            for span in search(line):
+                piece = _UNNUMBERED.search(line, *span)  # numbers differ from line to line
+                start, end = span if piece is None else piece.span()
                 found[line[start:end]][shape].append((line[max(0, start - _AROUND) : start], line[end : end + _AROUND]))
         return found
 
@@ -105,8 +103,14 @@ def _shared(occurrences: dict[bytes, dict[bytes, list[tuple[bytes, bytes]]]]) ->
 
 
 def _with_surroundings(text: bytes, places: list[tuple[bytes, bytes]]) -> bytes:
-    before = commonprefix([before[::-1] for before, _ in places])[::-1]
-    return bytes(before + text + commonprefix([behind for _, behind in places]))
+    before = _common_beginning([before[::-1] for before, _ in places])[::-1]
+    return before + text + _common_beginning([behind for _, behind in places])
+
+
+def _common_beginning(texts: list[bytes]) -> bytes:
+    low, high = min(texts), max(texts)
+    count = next((index for index, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
+    return low[:count]
 
 
 def _with_ends(text: bytes, first: int, last: int) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _LOWER = bytes.maketrans(bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)))
 _LOWER_LINES = bytes.maketrans(bytes(range(0x41, 0x5B)) + b"\r", bytes(range(0x61, 0x7B)) + b"\n")
 _LONG = 4096
 _SHORTEST = 4
+_GRAM = 8
 _MOST_SHAPES = 60_000
 _PIECE = 32 << 10
 _MANY_BYTES = 1 << 10  # a hit for so many bytes is many
@@ -73,6 +75,11 @@ class Scanner:
             self._texts: dict[bytes, list[bytes]] = {}
             for text in texts:
                 self._texts.setdefault(squeezed(text), []).append(text.lower())
+            self._short = [text for text in self._texts if len(text) < _GRAM]
+            self._by_gram: dict[int, list[bytes]] = {}
+            for text in self._texts:
+                if len(text) >= _GRAM:
+                    self._by_gram.setdefault(int.from_bytes(text[:_GRAM], byteorder), []).append(text)
             self._shapes: dict[bytes, tuple[bytes, ...] | None] = {}
 
     def lines(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -140,10 +147,11 @@ class Scanner:
         distinct = set(shapes)
         if distinct.issubset(known) and not any(known[shape] is not None for shape in distinct):
             return
+        possible = self._possible(distinct.difference(known))
         position = start
         for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=False):
             if shape not in known:
-                known[shape] = self._candidates(shape, line)
+                known[shape] = self._candidates(shape, line, possible)
             texts = known[shape]
             if texts is not None and (not texts or _holds(line, texts)):
                 yield self._clipped(line, position, texts)
@@ -151,11 +159,23 @@ class Scanner:
         if len(known) > _MOST_SHAPES:
             known.clear()
 
-    def _candidates(self, shape: bytes, line: bytes) -> tuple[bytes, ...] | None:
+    def _possible(self, shapes: set[bytes]) -> list[bytes]:
+        """The texts that any of the shapes can hold: those whose first eight bytes stand in one of them."""
+        joined = b"\n".join(shapes)
+        together = memoryview(joined)
+        found: set[int] = set()
+        for offset in range(_GRAM):
+            whole = max(0, len(joined) - offset) // _GRAM * _GRAM
+            found.update(self._by_gram.keys() & together[offset : offset + whole].cast("Q"))
+        return [text for gram in sorted(found) for text in self._by_gram[gram]] + [
+            text for text in self._short if text in joined
+        ]
+
+    def _candidates(self, shape: bytes, line: bytes, possible: list[bytes]) -> tuple[bytes, ...] | None:
         """The texts that lines of this shape can hold; none at all where the shape alone tells; None where it holds nothing."""
         if self._structure.search(line):
             return ()
-        found = tuple(text for short in filter(shape.__contains__, self._texts) for text in self._texts[short])
+        found = tuple(text for short in filter(shape.__contains__, possible) for text in self._texts[short])
         return found or None
 
     def _clipped(self, line: bytes, position: int, texts: tuple[bytes, ...]) -> tuple[int, int]:

@@ -39,7 +39,11 @@ _NEW_BUDGET = 192 << 10
 _MOST_NEW = 200_000
 _LINE_BYTES = 48  # what a line is charged at least: each costs the causes some time, be it as short as it may
 _FLOOD_HITS = 1000  # lines of interest in a block, beyond which it is time to learn what they share
-_LESSONS = 3  # in a block
+_FLOOD_BYTES, _FLOOD_LEAST = (
+    256 << 10,
+    32,
+)  # and so many bytes of such lines, be they fewer: a long one may match a thousand times
+_LESSONS = 4  # in a block
 _STRETCHES = 16
 
 
@@ -245,16 +249,19 @@ class _Walk:
             plain = bytes(memoryview(self.buffer)[position:limit])
             yield from ((position + first, position + last) for first, last in sorted(self.floods.last_lines(plain)))
             text, start, end = self.floods.blanked(plain), 0, limit - position
+        most_bytes = _FLOOD_BYTES
         for _ in range(_LESSONS):
-            hits = list(islice(self.scanner.lines(text, start, end), _FLOOD_HITS))
+            hits, flooded = _until_flooded(self.scanner.lines(text, start, end), most_bytes)
             shift = limit - end
             yield from ((first + shift, last + shift) for first, last in hits)
-            if len(hits) < _FLOOD_HITS:
+            if not flooded:
                 return
             position = min(limit, hits[-1][1] + shift)
             plain = bytes(memoryview(text)[start:end])
             if not self.floods.learn(plain, [(first - start, last - start) for first, last in hits]):
-                break
+                if len(hits) >= _FLOOD_HITS:
+                    break
+                most_bytes = limit  # long lines, and not too many
             text, start, end = self.floods.blanked(plain[end - start - (limit - position) :]), 0, limit - position
         yield from self._some_hits(position, limit)
 
@@ -263,8 +270,8 @@ class _Walk:
         self.sampled_bytes += limit - position
         stride = max(1, (limit - position) // _STRETCHES)
         for start in range(position, limit, stride):
-            start = _line_start(self.buffer, start, limit) if start > position else start
-            yield from islice(self.scanner.lines(self.buffer, start, min(limit, start + stride)), _FLOOD_HITS // _STRETCHES)
+            first = _line_start(self.buffer, start, limit) if start > position else start
+            yield from islice(self.scanner.lines(self.buffer, first, min(limit, start + stride)), _FLOOD_HITS // _STRETCHES)
 
     def _sample(self, limit: int) -> None:
         """A few lines from everywhere, evenly, so that a trend over the whole run can be seen."""
@@ -314,6 +321,18 @@ class _Walk:
         if end < filled:
             end = max(last, max(self.buffer.rfind(b"\n", last, end), self.buffer.rfind(b"\r", last, end)) + 1)
         return start, end
+
+
+def _until_flooded(spans: Iterator[tuple[int, int]], most_bytes: int) -> tuple[list[tuple[int, int]], bool]:
+    """The lines of interest, up to those that make a flood, and whether they do."""
+    hits: list[tuple[int, int]] = []
+    covered = 0
+    for span in spans:
+        hits.append(span)
+        covered += span[1] - span[0]
+        if len(hits) >= _FLOOD_HITS or (covered > most_bytes and len(hits) >= _FLOOD_LEAST):
+            return hits, True
+    return hits, False
 
 
 def _merged(extents: list[tuple[int, int]]) -> list[tuple[int, int]]:
