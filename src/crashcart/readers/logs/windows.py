@@ -44,6 +44,7 @@ _FLOOD_BYTES, _FLOOD_LEAST = (
     32,
 )  # and so many bytes of such lines, be they fewer: a long one may match a thousand times
 _LESSONS = 4  # in a block
+_LEAST_PATIENCE = 128  # lines of interest that are looked at in a block where there was nothing to learn in those before
 _STRETCHES = 16
 
 
@@ -198,6 +199,7 @@ class _Walk:
         self.fresh = _Collector(Budget(first=_NEW_BUDGET, last=_NEW_BUDGET))
         self.floods = Floods(scanner)
         self.sampled_bytes = 0
+        self._patience = _FLOOD_HITS
         self._shapes: set[bytes] = set()
         self._looks = 0
         self._stride = 1
@@ -251,18 +253,20 @@ class _Walk:
             text, start, end = self.floods.blanked(plain), 0, limit - position
         most_bytes = _FLOOD_BYTES
         for _ in range(_LESSONS):
-            hits, flooded = _until_flooded(self.scanner.lines(text, start, end), most_bytes)
+            hits, flooded = _until_flooded(self.scanner.lines(text, start, end), self._patience, most_bytes)
             shift = limit - end
             yield from ((first + shift, last + shift) for first, last in hits)
             if not flooded:
+                self._patience = _FLOOD_HITS
                 return
             position = min(limit, hits[-1][1] + shift)
             plain = bytes(memoryview(text)[start:end])
             if not self.floods.learn(plain, [(first - start, last - start) for first, last in hits]):
-                if len(hits) >= _FLOOD_HITS:
+                if len(hits) >= self._patience:
                     break
                 most_bytes = limit  # long lines, and not too many
             text, start, end = self.floods.blanked(plain[end - start - (limit - position) :]), 0, limit - position
+        self._patience = max(_LEAST_PATIENCE, self._patience // 2)
         yield from self._some_hits(position, limit)
 
     def _some_hits(self, position: int, limit: int) -> Iterator[tuple[int, int]]:
@@ -271,7 +275,9 @@ class _Walk:
         stride = max(1, (limit - position) // _STRETCHES)
         for start in range(position, limit, stride):
             first = _line_start(self.buffer, start, limit) if start > position else start
-            yield from islice(self.scanner.lines(self.buffer, first, min(limit, start + stride)), _FLOOD_HITS // _STRETCHES)
+            yield from islice(
+                self.scanner.lines(self.buffer, first, min(limit, start + stride)), self._patience // _STRETCHES
+            )
 
     def _sample(self, limit: int) -> None:
         """A few lines from everywhere, evenly, so that a trend over the whole run can be seen."""
@@ -323,14 +329,14 @@ class _Walk:
         return start, end
 
 
-def _until_flooded(spans: Iterator[tuple[int, int]], most_bytes: int) -> tuple[list[tuple[int, int]], bool]:
+def _until_flooded(spans: Iterator[tuple[int, int]], most: int, most_bytes: int) -> tuple[list[tuple[int, int]], bool]:
     """The lines of interest, up to those that make a flood, and whether they do."""
     hits: list[tuple[int, int]] = []
     covered = 0
     for span in spans:
         hits.append(span)
         covered += span[1] - span[0]
-        if len(hits) >= _FLOOD_HITS or (covered > most_bytes and len(hits) >= _FLOOD_LEAST):
+        if len(hits) >= most or (covered > most_bytes and len(hits) >= _FLOOD_LEAST):
             return hits, True
     return hits, False
 
