@@ -45,6 +45,7 @@ _FLOOD_BYTES, _FLOOD_LEAST = (
 )  # and so many bytes of such lines, be they fewer: a long one may match a thousand times
 _LESSONS = 4  # in a block
 _LEAST_PATIENCE = 128  # lines of interest that are looked at in a block where there was nothing to learn in those before
+_LOOKS_PER_LESSON = 8
 _STRETCHES = 16
 
 
@@ -244,6 +245,9 @@ class _Walk:
 
     def _hits(self, limit: int) -> Iterator[tuple[int, int]]:
         """Spans of lines of interest: all, but of a text that floods the block only the first and the last."""
+        if self._patience == _LEAST_PATIENCE and self._looks % _LOOKS_PER_LESSON:
+            yield from self._some_hits(self.scanned, limit)
+            return
         position = self.scanned
         text: bytes | bytearray = self.buffer
         start, end = position, limit
@@ -271,13 +275,19 @@ class _Walk:
 
     def _some_hits(self, position: int, limit: int) -> Iterator[tuple[int, int]]:
         """A few lines of interest from everywhere in a stretch that has too many kinds of them."""
-        self.sampled_bytes += limit - position
+        most = self._patience // _STRETCHES
         stride = max(1, (limit - position) // _STRETCHES)
+        left_out = 0
+        first = position
         for start in range(position, limit, stride):
-            first = _line_start(self.buffer, start, limit) if start > position else start
-            yield from islice(
-                self.scanner.lines(self.buffer, first, min(limit, start + stride)), self._patience // _STRETCHES
-            )
+            last = limit if start + stride >= limit else max(first, _line_start(self.buffer, start + stride, limit))
+            hits = list(islice(self.scanner.lines(self.buffer, first, last), most))
+            first = last
+            left_out += stride if len(hits) == most else 0
+            yield from hits
+        self.sampled_bytes += min(left_out, limit - position)
+        if not left_out:
+            self._patience = _FLOOD_HITS
 
     def _sample(self, limit: int) -> None:
         """A few lines from everywhere, evenly, so that a trend over the whole run can be seen."""
