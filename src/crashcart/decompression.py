@@ -2,11 +2,13 @@
 
 Two kilobytes of bz2 can hold gigabytes of one letter; xz and zstd say in their header how much memory the reader needs, up to
 4 GB. Each format is unpacked incrementally, a header that asks for more memory than we give is refused with a sentence, and what
-grows beyond anything that a program has logged is cut.
+grows beyond anything that a program has logged is cut. Neither may what repeats itself keep the answer back: of gigabytes of one
+line the first seconds' worth is unpacked.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from crashcart.errors import CommandError
@@ -26,6 +28,11 @@ _ZSTD_BYTES = 64
 # gzip packs 1032 to 1 at best, and a log that says one thing again and again comes near that; more is no log.
 _ALWAYS_BYTES = 64 << 20
 _MOST_TIMES = 2000
+# Logs pack 5 to 100 to 1 and are unpacked whole, as large as they are. What packs better says one thing again and again: of
+# that a share of processor time is unpacked, and no more than can be looked through in seconds.
+_USUAL_TIMES = 200
+_REPETITIVE_BYTES = 768 << 20
+_REPETITIVE_SECONDS = 2.0
 
 
 class DamagedDataError(EOFError):
@@ -60,6 +67,7 @@ def unpacked(stream: Readable, fresh: Callable[[], Any]) -> Iterator[bytes]:
     """The content in pieces; ``DamagedDataError`` behind the last piece that is whole."""
     machine, started = fresh(), False
     taken = given = 0
+    spent = _Stopwatch()
     while packed := stream.read(_PACKED_BYTES):
         taken += len(packed)
         while packed:
@@ -68,14 +76,33 @@ def unpacked(stream: Readable, fresh: Callable[[], Any]) -> Iterator[bytes]:
                     break
                 machine = fresh()
             started = True
-            for piece in _pieces(machine, packed):
+            for piece in spent.timed(_pieces(machine, packed)):
                 given += len(piece)
                 yield piece
+                if given > _USUAL_TIMES * taken and (given > _REPETITIVE_BYTES or spent.seconds > _REPETITIVE_SECONDS):
+                    raise DamagedDataError(
+                        f"it unpacks to more than {_USUAL_TIMES} times its size: only its first {given >> 20} MB were read"
+                    )
                 if given > _ALWAYS_BYTES + _MOST_TIMES * taken:
                     raise DamagedDataError(f"it unpacks to more than {_MOST_TIMES} times its size, so the rest was not read")
             packed = machine.unused_data if machine.eof else b""
     if started and not machine.eof:
         raise DamagedDataError("the compressed file ends early")
+
+
+class _Stopwatch:
+    """Processor time that unpacking took, without that of whoever takes the pieces."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def timed(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        start = time.thread_time()
+        for piece in pieces:
+            self.seconds += time.thread_time() - start
+            yield piece
+            start = time.thread_time()
+        self.seconds += time.thread_time() - start
 
 
 def _pieces(machine: Any, packed: bytes) -> Iterator[bytes]:  # noqa: ANN401 - of zlib, bz2, lzma or zstandard

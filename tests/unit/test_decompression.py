@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zstandard
 
+from crashcart import decompression
 from crashcart.decompression import PIECE_BYTES, DamagedDataError, decompressor_for, unpacked
 
 if TYPE_CHECKING:
@@ -101,3 +102,28 @@ def test_a_header_that_asks_for_more_memory_than_we_give_is_refused(data: bytes)
 def test_what_is_not_compressed_is_left_alone() -> None:
     assert decompressor_for(b"step 1 loss 0.5") is None
     assert decompressor_for(b"") is None
+
+
+def test_of_what_repeats_itself_without_end_the_beginning_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompression, "_REPETITIVE_BYTES", 40 << 20)
+    member = gzip.compress(b"step 1 loss 0.5\n" * (8 << 16))
+    found, problem = unpack(member * 20)
+    assert problem == f"it unpacks to more than 200 times its size: only its first {len(found) >> 20} MB were read"
+    assert (40 << 20) < len(found) < (42 << 20)
+
+
+def test_what_repeats_itself_gets_a_share_of_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompression, "_REPETITIVE_SECONDS", 0)
+    for kind in ("gz", "xz", "zst"):
+        found, problem = unpack(PACKERS[kind](bytes(50 << 20)))
+        assert "times its size: only its first" in problem
+        assert len(found) < 8 << 20
+
+
+def test_a_log_that_packs_as_logs_do_is_unpacked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decompression, "_REPETITIVE_SECONDS", 0)
+    monkeypatch.setattr(decompression, "_REPETITIVE_BYTES", 0)
+    content = b"".join(b"[rank0]: step %d %s\n" % (step, b"loss 0.5 lr 0.0001 " * 60) for step in range(20_000))
+    data = gzip.compress(content)
+    assert 50 < len(content) / len(data) < 200
+    assert unpack(data) == (content, "")

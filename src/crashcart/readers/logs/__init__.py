@@ -20,7 +20,7 @@ from crashcart.readers.logs.progress import find_goal, find_metrics, find_progre
 from crashcart.readers.logs.scan import Scanner, scannable
 from crashcart.readers.logs.source import Source, open_source
 from crashcart.readers.logs.tracebacks import find_raised, goes_on_with_traceback
-from crashcart.readers.logs.windows import Budget, keep
+from crashcart.readers.logs.windows import Budget, Kept, keep
 from crashcart.regular_files import containing
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ _WORDS = (
     "terminated", "exited with", "signal", "you can sync this run", "wandb: synced", "wandb: find logs at",
 )  # fmt: skip
 _ONE_FILE = Budget()
+_MOST_NAMED = 3
 _ALL_PARTS_SECONDS, _PART_SECONDS = 2.0, 1.0
 Result = TypeVar("Result")
 
@@ -76,7 +77,7 @@ def read_logs(
             kept = keep(source, scan, budget, progress)
         finally:
             source.close()
-        _note(source, notes)
+        _note(source, kept, notes)
         parts.append(Part(path, name, rank_of_file(path) if path != "-" else None, kept))
     is_ordered = len(parts) < 2 or bool(run_folders)  # noqa: PLR2004 - one log, or those of a run, whose names we gave
     logs = [Series([part]) for part in parts] if is_ordered else in_order(without_copies(parts))
@@ -179,9 +180,20 @@ class _Parts:
         return result
 
 
-def _note(source: Source, notes: list[str] | None) -> None:
-    if source.note and notes is not None:
+def _note(source: Source, kept: Kept, notes: list[str] | None) -> None:
+    if notes is None:
+        return
+    if source.note:
         notes.append(source.note)
+    if kept.flooded_by:
+        texts = ", ".join(f'"{text.decode("utf-8", "replace").strip()}"' for text in kept.flooded_by[:_MOST_NAMED])
+        more = f" and {len(kept.flooded_by) - _MOST_NAMED} more texts" if len(kept.flooded_by) > _MOST_NAMED else ""
+        notes.append(f"{source.name}: most of the thousands of lines with {texts}{more}; the first and the last were read")
+    if kept.sampled_bytes:
+        megabytes = max(1, kept.sampled_bytes // 1_000_000)
+        notes.append(
+            f"{source.name}: most lines of {megabytes} MB in which nearly all lines match; some from everywhere were read"
+        )
 
 
 def _budget(files: int) -> Budget:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from importlib import import_module
+from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = ["Scanner", "scannable", "shapes_of", "squeezed"]
 
@@ -33,7 +34,10 @@ _LOWER = bytes.maketrans(bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)))
 _LOWER_LINES = bytes.maketrans(bytes(range(0x41, 0x5B)) + b"\r", bytes(range(0x61, 0x7B)) + b"\n")
 _LONG = 4096
 _SHORTEST = 4
+_GRAM = 8
 _MOST_SHAPES = 60_000
+_PIECE = 32 << 10
+_MANY_BYTES = 1 << 10  # a hit for so many bytes is many
 
 
 def squeezed(text: bytes) -> bytes:
@@ -57,6 +61,8 @@ class Scanner:
     def __init__(self, literals: Iterable[str], *, engine: str = "auto") -> None:
         texts = sorted({variant for literal in literals for variant in _encodings(literal)})
         self.patterns = [*STRUCTURE, *("(?i:" + _quoted(text) + ")" for text in texts)]
+        self._lowered = [text.lower() for text in texts]
+        self._piece = _PIECE
         for name in ("hyperscan", "re2"):
             found = _load(name) if engine in {"auto", name} else None
             if found is not None:
@@ -69,14 +75,47 @@ class Scanner:
             self._texts: dict[bytes, list[bytes]] = {}
             for text in texts:
                 self._texts.setdefault(squeezed(text), []).append(text.lower())
+            self._short = [text for text in self._texts if len(text) < _GRAM]
+            self._by_gram: dict[int, list[bytes]] = {}
+            for text in self._texts:
+                if len(text) >= _GRAM:
+                    self._by_gram.setdefault(int.from_bytes(text[:_GRAM], byteorder), []).append(text)
             self._shapes: dict[bytes, tuple[bytes, ...] | None] = {}
 
-    def lines(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def lines(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Spans of the lines in ``buffer[start:end]`` that hold something of interest, each once, in order."""
         by = {"hyperscan": self._by_hyperscan, "re2": self._by_re2, "stdlib": self._by_shapes}[self.engine]
-        return by(buffer, start, end)
+        while start < end:
+            # Engines look at a piece as a whole: where hits are many it is small, so that who has enough of them can stop.
+            cut = _line_end(buffer, start, min(end, start + self._piece), end)
+            hits = 0
+            for hits, span in enumerate(by(buffer, start, cut), 1):
+                if hits * _MANY_BYTES > max(_PIECE, cut - start):
+                    self._piece = _PIECE
+                yield span
+            if hits * _MANY_BYTES <= cut - start:
+                self._piece = max(_PIECE, 4 * (cut - start))
+            start = cut
 
-    def _by_hyperscan(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def texts_in(self, lines: list[bytes]) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+        """A search for all places in such a line that the scanner would find; for a few lines, as it is slow."""
+        structure = re.compile("|".join(STRUCTURE).encode())
+        together = b"\n".join(lines).lower()
+        texts = [text for text in self._lowered if text in together]
+
+        def search(line: bytes) -> Iterator[tuple[int, int]]:
+            for match in structure.finditer(line):
+                yield match.span()
+            lowered = line.lower()
+            for text in texts:
+                found = lowered.find(text)
+                while found >= 0:
+                    yield found, found + len(text)
+                    found = lowered.find(text, found + len(text))
+
+        return search
+
+    def _by_hyperscan(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         ends: set[int] = set()
 
         def found(_pattern: int, _begins: int, ends_at: int, _flags: int, _context: object) -> None:
@@ -89,7 +128,7 @@ class Scanner:
                 first, position = line_around(buffer, hit - 1, start, end)
                 yield first, position
 
-    def _by_re2(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _by_re2(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         search = self._machine.search
         position = start
         while position < end:
@@ -101,17 +140,18 @@ class Scanner:
             yield first, last
             position = max(last, match.end())
 
-    def _by_shapes(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _by_shapes(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
         text = bytes(memoryview(buffer)[start:end])
         shapes = shapes_of(text)
         known = self._shapes
         distinct = set(shapes)
         if distinct.issubset(known) and not any(known[shape] is not None for shape in distinct):
             return
+        possible = self._possible(distinct.difference(known))
         position = start
         for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=False):
             if shape not in known:
-                known[shape] = self._candidates(shape, line)
+                known[shape] = self._candidates(shape, line, possible)
             texts = known[shape]
             if texts is not None and (not texts or _holds(line, texts)):
                 yield self._clipped(line, position, texts)
@@ -119,11 +159,23 @@ class Scanner:
         if len(known) > _MOST_SHAPES:
             known.clear()
 
-    def _candidates(self, shape: bytes, line: bytes) -> tuple[bytes, ...] | None:
+    def _possible(self, shapes: set[bytes]) -> list[bytes]:
+        """The texts that any of the shapes can hold: those whose first eight bytes stand in one of them."""
+        joined = b"\n".join(shapes)
+        together = memoryview(joined)
+        found: set[int] = set()
+        for offset in range(_GRAM):
+            whole = max(0, len(joined) - offset) // _GRAM * _GRAM
+            found.update(self._by_gram.keys() & together[offset : offset + whole].cast("Q"))
+        return [text for gram in sorted(found) for text in self._by_gram[gram]] + [
+            text for text in self._short if text in joined
+        ]
+
+    def _candidates(self, shape: bytes, line: bytes, possible: list[bytes]) -> tuple[bytes, ...] | None:
         """The texts that lines of this shape can hold; none at all where the shape alone tells; None where it holds nothing."""
         if self._structure.search(line):
             return ()
-        found = tuple(text for short in filter(shape.__contains__, self._texts) for text in self._texts[short])
+        found = tuple(text for short in filter(shape.__contains__, possible) for text in self._texts[short])
         return found or None
 
     def _clipped(self, line: bytes, position: int, texts: tuple[bytes, ...]) -> tuple[int, int]:
@@ -136,12 +188,20 @@ class Scanner:
         return position + max(0, hit - _LONG), position + min(len(line), hit + _LONG)
 
 
+def _line_end(buffer: bytearray | bytes, start: int, wanted: int, end: int) -> int:
+    """Where lines end at or before a place, else the next end of a line behind it."""
+    if wanted >= end:
+        return end
+    before = max(buffer.rfind(b"\n", start, wanted), buffer.rfind(b"\r", max(start, wanted - _LONG), wanted)) + 1
+    return before or buffer.find(b"\n", wanted, end) + 1 or end
+
+
 def _holds(line: bytes, texts: tuple[bytes, ...]) -> bool:
     lowered = line.lower()
     return any(text in lowered for text in texts)
 
 
-def line_around(buffer: bytearray, hit: int, low: int, high: int) -> tuple[int, int]:
+def line_around(buffer: bytearray | bytes, hit: int, low: int, high: int) -> tuple[int, int]:
     """The line that holds the byte at ``hit``, at most some kilobytes of it on each side."""
     low, high = max(low, hit - _LONG), min(high, hit + _LONG)
     first = max(buffer.rfind(b"\n", low, hit), buffer.rfind(b"\r", low, hit)) + 1 or low

@@ -1,19 +1,23 @@
 """What is kept of a log: head, tail, a window around lines of interest and lines of a new shape, some lines from everywhere.
 
 One buffer, used again; no work per line. Lines of the same shape (a warning printed each step) get a window at their first
-few occurrences only, and once more for the last, so that memory stays flat whatever the size of the log.
+few occurrences only, and once more for the last, so that memory stays flat whatever the size of the log. Where thousands of lines of
+a block hold something of interest, what they share is learned and skipped from then on (``floods``); where that does not help,
+some of them are looked at. ``Kept`` says what was left out.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from crashcart.readers.logs.floods import Floods
 from crashcart.readers.logs.scan import Scanner, shapes_of, squeezed
 from crashcart.record import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from crashcart.readers.logs.source import Source
 
@@ -32,6 +36,17 @@ _SHAPE = 160
 _SHAPED = 48 << 20  # bytes of a log in which new shapes are looked for: it costs more than all our texts
 _NEW_PER_LOOK = 150  # more than that are samples or tables, whose lines never repeat
 _NEW_BUDGET = 192 << 10
+_MOST_NEW = 200_000
+_LINE_BYTES = 48  # what a line is charged at least: each costs the causes some time, be it as short as it may
+_FLOOD_HITS = 1000  # lines of interest in a block, beyond which it is time to learn what they share
+_FLOOD_BYTES, _FLOOD_LEAST = (
+    256 << 10,
+    32,
+)  # and so many bytes of such lines, be they fewer: a long one may match a thousand times
+_LESSONS = 4  # in a block
+_LEAST_PATIENCE = 128  # lines of interest that are looked at in a block where there was nothing to learn in those before
+_LOOKS_PER_LESSON = 8
+_STRETCHES = 16
 
 
 @record
@@ -60,10 +75,16 @@ class Budget:
 
 @record
 class Kept:
-    """The windows of one log in order, and its size."""
+    """The windows of one log in order, its size, and what was left out of it.
+
+    ``flooded_by`` are texts that stand in thousands of unlike lines, of which only the first and last were looked at;
+    ``sampled_bytes`` says in how much of the log only some lines of interest were looked at, whatever they say.
+    """
 
     windows: list[Window]
     size: int
+    flooded_by: tuple[bytes, ...] = ()
+    sampled_bytes: int = 0
 
 
 class _Collector:
@@ -88,7 +109,7 @@ class _Collector:
             kept[-1].data += window.data
         else:
             kept.append(window)
-        self._account(len(window.data), to_last=to_last)
+        self._account(_cost(window.data), to_last=to_last)
 
     def _account(self, count: int, *, to_last: bool) -> None:
         if not to_last:
@@ -96,7 +117,11 @@ class _Collector:
             return
         self.last_bytes += count
         while self.last_bytes > self.budget.last and len(self.last) > 1:
-            self.last_bytes -= len(self.last.popleft().data)
+            self.last_bytes -= _cost(self.last.popleft().data)
+
+
+def _cost(data: bytes) -> int:
+    return max(len(data), _LINE_BYTES * (data.count(b"\n") + data.count(b"\r")))
 
 
 def _rest(window: Window, start: int) -> Window:
@@ -123,7 +148,7 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
         filled = walk.drop(max(0, walk.scanned - max(_BEFORE, budget.tail)), filled)
     tail = max(0, filled - budget.tail)
     walk.collector.add(Window(walk.base + tail, walk.number(tail), bytes(view[tail:filled])))
-    return Kept(_joined(walk), walk.base + filled)
+    return Kept(_joined(walk), walk.base + filled, tuple(sorted(walk.floods.unlike)), walk.sampled_bytes)
 
 
 def _joined(walk: _Walk) -> list[Window]:
@@ -173,6 +198,9 @@ class _Walk:
         self.again: dict[bytes, Window] = {}
         self.samples: list[Window] = []
         self.fresh = _Collector(Budget(first=_NEW_BUDGET, last=_NEW_BUDGET))
+        self.floods = Floods(scanner)
+        self.sampled_bytes = 0
+        self._patience = _FLOOD_HITS
         self._shapes: set[bytes] = set()
         self._looks = 0
         self._stride = 1
@@ -197,7 +225,7 @@ class _Walk:
             self._keep_new_shapes(limit, filled)
         extents: list[tuple[int, int]] = []
         again: dict[bytes, tuple[int, int]] = {}
-        for first, last in self.scanner.lines(self.buffer, self.scanned, limit):
+        for first, last in self._hits(limit):
             shape = squeezed(bytes(self.buffer[first : min(last, first + _SHAPE)]))
             times = self.seen.get(shape, 0)
             if times < _FULL_WINDOWS_PER_SHAPE:
@@ -207,13 +235,59 @@ class _Walk:
             if times or len(self.seen) < _MOST_SHAPES:
                 self.seen[shape] = times + 1
         small = [(self._extent(first, last, filled, _SMALL, _SMALL), shape) for shape, (first, last) in again.items()]
-        for (start, end), shape in sorted([*((extent, b"") for extent in extents), *small]):
+        for (start, end), shape in sorted([*((extent, b"") for extent in _merged(extents)), *small]):
             window = Window(self.base + start, self.number(start), bytes(self.buffer[start:end]))
             if shape:
                 self.again[shape] = window
             else:
                 self.collector.add(window)
         self.scanned = limit
+
+    def _hits(self, limit: int) -> Iterator[tuple[int, int]]:
+        """Spans of lines of interest: all, but of a text that floods the block only the first and the last."""
+        if self._patience == _LEAST_PATIENCE and self._looks % _LOOKS_PER_LESSON:
+            yield from self._some_hits(self.scanned, limit)
+            return
+        position = self.scanned
+        text: bytes | bytearray = self.buffer
+        start, end = position, limit
+        if self.floods.texts:
+            plain = bytes(memoryview(self.buffer)[position:limit])
+            yield from ((position + first, position + last) for first, last in sorted(self.floods.last_lines(plain)))
+            text, start, end = self.floods.blanked(plain), 0, limit - position
+        most_bytes = _FLOOD_BYTES
+        for _ in range(_LESSONS):
+            hits, flooded = _until_flooded(self.scanner.lines(text, start, end), self._patience, most_bytes)
+            shift = limit - end
+            yield from ((first + shift, last + shift) for first, last in hits)
+            if not flooded:
+                self._patience = _FLOOD_HITS
+                return
+            position = min(limit, hits[-1][1] + shift)
+            plain = bytes(memoryview(text)[start:end])
+            if not self.floods.learn(plain, [(first - start, last - start) for first, last in hits]):
+                if len(hits) >= self._patience:
+                    break
+                most_bytes = limit  # long lines, and not too many
+            text, start, end = self.floods.blanked(plain[end - start - (limit - position) :]), 0, limit - position
+        self._patience = max(_LEAST_PATIENCE, self._patience // 2)
+        yield from self._some_hits(position, limit)
+
+    def _some_hits(self, position: int, limit: int) -> Iterator[tuple[int, int]]:
+        """A few lines of interest from everywhere in a stretch that has too many kinds of them."""
+        most = self._patience // _STRETCHES
+        stride = max(1, (limit - position) // _STRETCHES)
+        left_out = 0
+        first = position
+        for start in range(position, limit, stride):
+            last = limit if start + stride >= limit else max(first, _line_start(self.buffer, start + stride, limit))
+            hits = list(islice(self.scanner.lines(self.buffer, first, last), most))
+            first = last
+            left_out += stride if len(hits) == most else 0
+            yield from hits
+        self.sampled_bytes += min(left_out, limit - position)
+        if not left_out:
+            self._patience = _FLOOD_HITS
 
     def _sample(self, limit: int) -> None:
         """A few lines from everywhere, evenly, so that a trend over the whole run can be seen."""
@@ -233,6 +307,8 @@ class _Walk:
         shapes = shapes_of(text)
         new = set(shapes) - self._shapes
         self._shapes |= new
+        if len(self._shapes) > _MOST_NEW:
+            self._shapes = set(shapes)
         if not new or len(new) > _NEW_PER_LOOK:
             return
         position = self.scanned
@@ -263,6 +339,29 @@ class _Walk:
         return start, end
 
 
+def _until_flooded(spans: Iterator[tuple[int, int]], most: int, most_bytes: int) -> tuple[list[tuple[int, int]], bool]:
+    """The lines of interest, up to those that make a flood, and whether they do."""
+    hits: list[tuple[int, int]] = []
+    covered = 0
+    for span in spans:
+        hits.append(span)
+        covered += span[1] - span[0]
+        if len(hits) >= most or (covered > most_bytes and len(hits) >= _FLOOD_LEAST):
+            return hits, True
+    return hits, False
+
+
+def _merged(extents: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Extents in order, those that overlap made one up to the size of a piece."""
+    merged: list[tuple[int, int]] = []
+    for start, end in extents:
+        if merged and merged[-1][0] <= start <= merged[-1][1] and end - merged[-1][0] <= _PIECE:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
 def _last_line_end(buffer: bytearray, low: int, high: int) -> int:
     """Where whole lines end before ``high``; a line of megabytes is taken in pieces."""
     if high <= low:
@@ -271,6 +370,6 @@ def _last_line_end(buffer: bytearray, low: int, high: int) -> int:
     return end or (high if high - low > _BUFFER // 2 else low)
 
 
-def _line_start(buffer: bytearray, start: int, first: int) -> int:
+def _line_start(buffer: bytearray | bytes, start: int, first: int) -> int:
     ends = [end for end in (buffer.find(b"\n", start, first), buffer.find(b"\r", start, first)) if end >= 0]
     return min(ends) + 1 if ends else start
