@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from crashcart.account import ELSEWHERE, Account, account_of
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deadline import Allowance, attempt, check, too_long
-from crashcart.deaths import first, stopped_first, whole
+from crashcart.deaths import finished, first, stopped_first, whole
 from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing, our_errors
 from crashcart.log import Line, Log, evidence
@@ -146,6 +146,8 @@ class _Asked:
         self._missing: dict[str, list[str]] = {}
         self._late: list[str] = []
         self._alive: dict[int, bool] = {}
+        self._came_to_its_end = case.flight is not None and finished(case)
+        self._exceptions = {raised.line.order for raised in case.log.raised if raised.kind}
 
     def signs(self) -> Iterator[tuple[Cause, list[Sign]]]:
         """Each cause that has anything to say, with its signs."""
@@ -184,7 +186,13 @@ class _Asked:
 
         A cause that makes a run useless (``lasting``) is not cured by the run's reaching its end.
         """
-        if not sign.fatal or cause.lasting or not sign.evidence or sign.evidence[0].source != "log":
+        if not sign.fatal or not sign.evidence or sign.evidence[0].source != "log":
+            return sign
+        if self._came_to_its_end and sign.order in self._exceptions:  # the recording shows that the program caught it
+            line = self.case.log.at(sign.order)
+            went_on = line is not None and self.case.log.goes_on_after(line)
+            return replace(sign, strength="weak" if went_on else sign.strength, fatal=False, survived=True)
+        if cause.lasting:
             return sign
         if self.case.exit is not None and self.case.exit.code == 0:
             return replace(sign, fatal=False)

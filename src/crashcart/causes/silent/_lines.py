@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
+from crashcart.deaths import finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,9 @@ NO_PARAMETER = (
 
 
 def ended_badly(case: Case) -> bool:
-    """Whether something in the log ended the run by itself."""
+    """Whether something in the log ended the run by itself; a recording knows whether it came to its end."""
+    if case.flight is not None and finished(case):
+        return False
     log = case.log
     return bool(log.deaths or log.memory or log.collectives or any(one.kind and not one.survivable for one in log.raised))
 
