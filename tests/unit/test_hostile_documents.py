@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -13,6 +14,9 @@ import crashcart
 from crashcart.documents import DocumentError, compose_yaml, json_weight, load_json, load_toml, load_yaml, parse_python
 from crashcart.errors import CommandError
 from crashcart.readers.job.config import read_config_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.timeout(60)
 DEEP = 50_000
@@ -130,6 +134,16 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture
+def usual_recursion_limit() -> Iterator[None]:
+    """As Python has it: libraries of other tests in the same process raise it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_recursion_limit")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_no_person_wrote_is_refused(name: str) -> None:
     with pytest.raises((DocumentError, SyntaxError)):

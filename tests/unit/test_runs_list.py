@@ -108,7 +108,7 @@ def test_a_copy_is_no_newer_than_its_run(root: Path) -> None:
     (root / "old" / "command").write_text("python train.py\n")
     told = crashcart("why", "--json")
     assert json.loads(told)["run"] == "new"
-    notes = crashcart("why")
+    notes = crashcart("why", "--long")
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(NOW - 10))
     assert all(word in " ".join(notes.split()) for word in ("run new of me on", platform.node(), when))
 

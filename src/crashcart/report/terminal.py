@@ -137,9 +137,11 @@ def _read_on(diagnosis: Diagnosis, main: Finding | None) -> list[tuple[str, str]
     parts += [f"{len(others)} other cause{'s' if len(others) > 1 else ''}"] if others else []
     parts += ["how to confirm it"] if main is not None and main.experiment else []
     parts += [f"not checked: {', '.join(gap.what for gap in diagnosis.not_looked[:2])}"] if diagnosis.not_looked else []
-    if not parts:
+    run = f"Run {diagnosis.run}. " if diagnosis.run else ""
+    if not parts and not run:
         return []
-    return [("", ""), ("dim", wrapped(f"More with --long: {'; '.join(parts)}.", "", limit=2))]
+    more = f"More with --long: {'; '.join(parts)}." if parts else ""
+    return [("", ""), ("dim", wrapped(f"{run}{more}", "", limit=2))]
 
 
 def _head(diagnosis: Diagnosis, main: Finding | None) -> Iterator[tuple[str, str]]:
