@@ -89,7 +89,7 @@ def test_help_loads_no_verb_and_no_library() -> None:
 def test_json_needs_no_rich_no_yaml_no_psutil(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(CRASHED)
     code = f"import crashcart.cli; crashcart.cli.main(['why', '--json', {str(tmp_path / 'a.log')!r}])"
-    assert not {"rich", "yaml", "psutil", "jinja2", "re2", "torch"} & modules(code)
+    assert not {"rich", "yaml", "psutil", "jinja2", "re2", "torch", "tree_sitter", "tree_sitter_bash"} & modules(code)
 
 
 def test_json_is_the_only_thing_on_standard_output(tmp_path: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+import crashcart
 from crashcart.errors import CommandError
+from crashcart.readers.job import syntax
 from crashcart.readers.job.mending import mend
 from crashcart.readers.job.shell import lex, text_of
 
@@ -213,3 +218,29 @@ def test_what_is_not_taken_in(line: str, tmp_path: Path, monkeypatch: pytest.Mon
         Path(name).write_text("NGPU=8\n")
     script = lex(f"{line}\ntorchrun --nproc_per_node=$NGPU t.py\n", "run.sh")
     assert not script.commands[-1].words[1].known
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(" * 100_000, "$(" * 50_000, "a=(" * 40_000, ")" * 100_000, "<<E " * 20_000, "if " * 50_000, "{a,b}" * 60, "f() { f; f; }\nf\n",
+     "python " + "{" * 3000, "for i in {1..9999}; do for j in {1..9999}; do python $i $j; done; done\n", "A='eval \"$A\"'\neval \"$A\"\n",
+     "while true; do :; done\n", "if true; then\n" * 300 + "fi\n" * 300, "A=1\n" * 50_000, "echo $((" + "(" * 20_000, "a && " * 30_000 + "a"],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_a_script_that_nobody_wrote_ends_in_an_answer_or_a_sentence(text: str) -> None:
+    start = time.thread_time()
+    with suppress(CommandError):
+        lex(text, "run.sh")
+    assert time.thread_time() - start < 10
+
+
+def test_without_the_grammar_a_script_is_not_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.sh"
+    path.write_text("python train.py --lr 1\n")
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
+    syntax._parser.cache_clear()
+    try:
+        diagnosis = crashcart.check([str(path)])
+    finally:
+        syntax._parser.cache_clear()
+    assert any("grammar cannot be loaded" in why for why in (str(each) for each in diagnosis.not_looked))

@@ -178,7 +178,8 @@ class _Gathering:
         for script in scripts:
             facts += self._tried(read_script, script)
         if command:
-            facts += read_command(command, "--command" if self.given.command else "run.json")
+            where = "--command" if self.given.command else "run.json"
+            facts += self._tried(lambda _: read_command(command, where), where)
         named = [_beside(fact, scripts) for fact in facts if _is_config(fact)]
         for config in [*dict.fromkeys([*configs, *(path for path in named if path)])]:
             # Flags win over files, whatever the order in which they were read.

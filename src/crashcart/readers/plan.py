@@ -30,6 +30,7 @@ from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch, starts, training_targets
 from crashcart.readers.job.started import count_ranks
+from crashcart.readers.job.syntax import GrammarMissingError
 from crashcart.readers.job.targets import targets
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
@@ -117,7 +118,7 @@ class _Planning:
         """A command; where it is a shell script (``bash train.sh``), that script."""
         script = next((word for word in words if word.endswith(SCRIPTS) and os.path.isfile(word)), None)
         if script is not None and starts(words, script):
-            return self.job(" ".join(words), read_launch(script, words), os.path.dirname(script) or ".", named=[script])
+            return self.script(" ".join(words), script, words)
         if (made := made_by(words)) is not None:
             facts = read_launch(made.file, words)
             return self.job(" ".join(words), facts, os.path.dirname(made.file) or ".", named=[made.file])
@@ -149,7 +150,17 @@ class _Planning:
         if path.endswith(".py"):
             named = [fact for fact in read_command(["python", path]) if fact.name != "launch.arguments"]  # nobody gave any
             return self.job(path, named, os.path.dirname(path) or ".")
-        return self.job(path, read_launch(path), os.path.dirname(path) or ".")
+        return self.script(path, path, ())
+
+    def script(self, name: str, path: str, words: Sequence[str]) -> Plan:
+        """The job of a script; without the grammar of the shell it is not checked, and the answer says so."""
+        folder, named = os.path.dirname(path) or ".", [path] if words else []
+        try:
+            return self.job(name, read_launch(path, words), folder, named=named)
+        except GrammarMissingError as problem:
+            plan = self.job(name, [], folder, named=named)
+            plan.case.could_not_look(path, str(problem))
+            return plan
 
     def config(self, path: str) -> Plan:
         """A config alone: the code that would read it is looked for in its project."""

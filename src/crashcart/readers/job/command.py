@@ -138,7 +138,7 @@ class _Reading:
         words = launch.program[1:]
         given = list(zip(masked(words), [word.known for word in words], strict=True))
         yield self.fact("launch.arguments", given, first, text)
-        at, told = folder_of(self.script, command)
+        at, told = folder_of(self.script.file, self.script.commands[: self.script.commands.index(command)])
         if at or not told:
             yield self.fact("launch.folder" if told else "launch.folder_unknown", at, first)
         others = [shown(one) for one in self.script.commands if one is not command]

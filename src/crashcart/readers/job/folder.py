@@ -7,7 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from crashcart.readers.job.shell import Command, Script
+    from collections.abc import Sequence
+
+    from crashcart.readers.job.evaluation import Command
 
 __all__ = ["HERE", "folder_of"]
 
@@ -20,12 +22,12 @@ HERE = re.compile(
 HANDED_IN = re.compile(r"^\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?(?=/|$)")
 
 
-def folder_of(script: Script, command: Command) -> tuple[str, bool]:
-    """The folder into which a script goes before a command, empty where it stays; and whether that can be told."""
-    at, told, own = "", True, os.path.dirname(script.file) or "."
-    for one in script.commands[: script.commands.index(command)] if script.file else ():
-        if [word.text for word in one.words[:-1]] in (["cd"], ["pushd"]):
-            word = one.words[-1]
+def folder_of(file: str, before: Sequence[Command]) -> tuple[str, bool]:
+    """The folder into which a script goes by the commands before one, empty where it stays; and whether that can be told."""
+    at, told, own = "", True, os.path.dirname(file) or "."
+    for command in before if file else ():
+        if [word.text for word in command.words[:-1]] in (["cd"], ["pushd"]):
+            word = command.words[-1]
             text = HANDED_IN.sub(".", HERE.sub(own, word.text))
             told = told and (word.known or (text != word.text and "$" not in text))
             at = os.path.join(at, text) if told else at

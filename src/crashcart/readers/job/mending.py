@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence, Fact
 from crashcart.readers.job.makefile import is_makefile
-from crashcart.readers.job.shell import lex
+from crashcart.readers.job.shell import broken_continuations
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def superfluous(text: str) -> list[tuple[int, int]]:
 def _kept(text: str) -> list[int]:
     """The places of the characters that stay; one cut can show the next, so it goes on until nothing is broken."""
     kept = [at for at, char in enumerate(text) if char != "\r" or text[at + 1 : at + 2] != "\n"]
-    while spans := [fact.span for fact in lex("".join(text[at] for at in kept)).broken if fact.span]:
+    while spans := [fact.span for fact in broken_continuations("".join(text[at] for at in kept)) if fact.span]:
         for span in reversed(spans):
             del kept[span.start : span.end]
     return kept

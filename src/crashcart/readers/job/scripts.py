@@ -52,7 +52,7 @@ def read_launch(path: str, words: Sequence[str] = (), *, target: str = "") -> li
 def _read_launch(path: str, words: Sequence[str], target: str) -> list[Fact]:
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
-    given |= {str(number): word for number, word in enumerate(words[at + 1 :], 1)}
+    given |= _arguments(words[at + 1 :])
     if is_makefile(path):
         made = made_by(words)
         text, given = makefile(path, target or (made.target if made else ""), made.given if made else None)
@@ -87,8 +87,7 @@ def _followed(
             continue
         left[0] -= 1
         try:
-            arguments = {str(number): word for number, word in enumerate(words, 1)}
-            inner = _followed(called, arguments, (*above, real), left=left)
+            inner = _followed(called, words, (*above, real), left=left)
         except CommandError:
             continue
         if any(fact.name == "launch.kind" for fact in inner):
@@ -96,13 +95,22 @@ def _followed(
     return facts
 
 
-def _called(command: Command, folder: str) -> tuple[str | None, list[str]]:
+def _arguments(words: Sequence[str]) -> dict[str, str]:
+    """``$1``, ``$2``, and ``$#``; without any, nobody said how the script is called."""
+    numbered = {str(number): word for number, word in enumerate(words, 1)}
+    return {**numbered, "#": str(len(words))} if words else {}
+
+
+def _called(command: Command, folder: str) -> tuple[str | None, dict[str, str]]:
     """The script that a command starts, with its arguments as far as they are known."""
     for number, word in enumerate(command.words[:4]):
         if word.text.endswith(SUFFIXES) and (not number or command.words[0].text in SHELLS):
             path = next((one for one in (word.text, os.path.join(folder, word.text)) if os.path.isfile(one)), None)
-            return path, [after.text for after in command.words[number + 1 :] if after.known]
-    return None, []
+            after = command.words[number + 1 :]
+            counted = next((at for at, argument in enumerate(after) if argument.is_loose), len(after))
+            known = {str(at): argument.text for at, argument in enumerate(after[:counted], 1) if argument.known}
+            return path, _arguments([argument.text for argument in after]) if len(known) == len(after) else known
+    return None, {}
 
 
 def _sbatch(words: Sequence[str]) -> Iterator[Fact]:

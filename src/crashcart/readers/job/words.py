@@ -1,4 +1,4 @@
-"""One word of a shell script: quotes taken off, variables filled in, and for every character the place where it is written.
+"""One word of a shell script as the program gets it, and for every character the place where it is written.
 
     BATCH=16                      # the 16 that an edit must change
     ARGS=(--lr 1e-4)
@@ -11,37 +11,28 @@ for the sampling batch would change the training batch too.
 from __future__ import annotations
 
 import re
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.model import Span
-from crashcart.numbers import to_count
-from crashcart.record import record
+from crashcart.numbers import to_int
+from crashcart.record import record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["UNIT", "Expander", "Word", "joined", "texts"]
+__all__ = ["BREAK", "KEEP", "LONGEST", "Cell", "Kind", "Site", "Word", "elsewhere", "fields", "glued", "one_field"]
 
-_NESTED = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
-_BRACED = r"\{(?:[^{}]|\$\{[^{}]*\})*\}"
-_DOLLAR = rf"\$(?:{_NESTED}|{_BRACED}|[A-Za-z_]\w*|[0-9@*#?$!-])"
-UNIT = re.compile(
-    rf"(?P<escape>\\(?:.|\n|$))|(?P<ansi>\$'(?:[^'\\]|\\.)*')|(?P<single>'[^']*')"
-    rf"|(?P<double>\"(?:[^\"\\$]|\\.|\${_NESTED}|\$(?!\())*\")|(?P<dollar>{_DOLLAR}|`[^`]*`)|(?P<plain>[^ \t\n;&|()<>'\"\\`$]+|[$'\"`])",
-    re.DOTALL,
-)
-INNER = re.compile(rf"(?P<escape>\\[\"\\$`\n])|(?P<dollar>{_DOLLAR}|`[^`]*`)|(?P<plain>[^\\$`]+|.)", re.DOTALL)
-PARAMETER = re.compile(
-    r"\$(?:(?P<bare>[A-Za-z_]\w*|[0-9@*#?$!-])"
-    r"|\{(?P<name>[A-Za-z_]\w*|[0-9@*]+)(?:\[(?P<index>[^\]]*)\])?(?:(?P<operator>:?[-=+?])(?P<rest>.*))?\})",
-    re.DOTALL,
-)
 # A run of characters (from, to) that one expansion gave, and where that expansion is written (from, to).
 Whole = tuple[int, int, int, int]
 # A script that doubles a variable line by line would fill the memory; no command line is this long.
-LONGEST = 100_000
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+LONGEST = 20_000
+_MOST_ALTERNATIVES = 500
+_SEQUENCE = re.compile(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?|([A-Za-z])\.\.([A-Za-z])")
+_GLOB = frozenset("*?[")
+# bash looks for files of this name; nobody has a file called trainer.devices=[0,1].
+_SETTING = re.compile(r"[-+~]*[A-Za-z_][\w./@-]*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 @record(frozen=True)
@@ -53,6 +44,7 @@ class Word:
     known: bool = True
     places: tuple[int, ...] = ()
     wholes: tuple[Whole, ...] = ()
+    is_loose: bool = False  # an expansion without quotes that is not known: none, one or many words
 
     def part(self, start: int, end: int | None = None) -> Span | None:
         """Where ``text[start:end]`` can be edited: the literal itself, or the ``$NAME`` that gives all of it."""
@@ -65,140 +57,158 @@ class Word:
             return None
         return Span(self.span.file, places[0], places[-1] + 1, self.span.line)
 
-
-# A character with its place and whether it is known. An empty one with place BREAK begins another word, with place KEEP
-# makes the word exist though it may be empty.
-Cell = tuple[str, int, bool]
-BREAK, KEEP = ("", -2, True), ("", -3, True)
+    def slice(self, start: int, end: int) -> Word:
+        """A part of it as a word of its own."""
+        return Word(self.text[start:end], self.span, self.known, self.places[start:end])
 
 
-class _Draft:
-    """A word while it is read: its characters, and the expansions that gave a run of them."""
+class Kind:
+    """How a character came into a word: written without quotes, quoted, or by an expansion without quotes."""
 
-    def __init__(self) -> None:
-        self.cells: list[Cell] = []
-        self.wholes: list[Whole] = []
+    WRITTEN, QUOTED, VALUE = range(3)
 
-    def unknown(self, text: str, at: int) -> None:
-        self.cells.extend((char, at + index, False) for index, char in enumerate(text))
 
-    def paste(self, values: list[Word], site: tuple[int, int] | None, *, quoted: bool) -> None:
-        """Put the values of a variable; with a ``site`` its characters are edited there and not where they were set."""
-        site, begin = site if len(values) == 1 else None, len(self.cells)
-        for number, value in enumerate(values):
-            self.cells.extend([BREAK] if number else [])
-            start = len(self.cells)
-            self.wholes.extend(
-                (start + first, start + last, begin_at, end_at) for first, last, begin_at, end_at in value.wholes if not site
-            )
-            for char, place in zip(value.text, value.places, strict=True):
-                apart = char.isspace() and not quoted
-                self.cells.append(BREAK if apart else (char, -1 if site else place, value.known))
-        if site:
-            self.wholes.append((begin, len(self.cells), *site))
+class Site(NamedTuple):
+    """Where an expansion is written, and how many characters it gave."""
 
-    def words(self, span: Span) -> list[Word]:
-        """Split at the breaks, as bash splits an expansion without quotes."""
-        words: list[Word] = []
-        breaks = [-1, *(index for index, cell in enumerate(self.cells) if cell is BREAK), len(self.cells)]
+    begin: int
+    stop: int
+    length: int
+
+
+class Cell(NamedTuple):
+    """One character of a word."""
+
+    char: str
+    place: int = -1
+    known: bool = True
+    kind: int = Kind.QUOTED
+    site: Site | None = None
+
+
+BREAK = Cell("", -2)  # begins another word
+KEEP = Cell("", -3)  # makes a word exist though it may be empty
+
+
+def elsewhere(text: str, span: Span, *, known: bool = True) -> Word:
+    """A word that is not written in the script."""
+    return Word(text, span, known, (-1,) * len(text))
+
+
+def glued(words: Sequence[Word], span: Span) -> Word:
+    """One text, each character still at its own place."""
+    places = tuple(place for word in words for place in word.places)
+    return Word("".join(word.text for word in words), span, all(word.known for word in words), places)
+
+
+def one_field(cells: Iterable[Cell], span: Span) -> Word:
+    """A value that is never split, as in an assignment."""
+    return _word([Cell(" ") if cell is BREAK else cell for cell in cells], span)
+
+
+def fields(cells: list[Cell], span: Span, *, odd_globs: bool = False) -> list[Word]:
+    """The arguments that a written word becomes: braces, blanks that an expansion gave, and names of files."""
+    words: list[Word] = []
+    for alternative in _braces(cells):
+        breaks = [-1, *(index for index, cell in enumerate(alternative) if cell is BREAK), len(alternative)]
         for before, after in pairwise(breaks):
-            field = self.cells[before + 1 : after]
-            if not field:
-                continue
-            lengths = [0, *accumulate(len(cell[0]) for cell in field)]
-            inside = tuple(
-                (lengths[first - before - 1], lengths[last - before - 1], begin, stop)
-                for first, last, begin, stop in self.wholes
-                if before < first < last <= after
-            )
-            text = [cell for cell in field if cell[0]]
-            known = all(cell[2] for cell in text)
-            words.append(Word("".join(cell[0] for cell in text), span, known, tuple(cell[1] for cell in text), inside))
-        return words
+            if field := alternative[before + 1 : after]:
+                word = _word(_with_tilde(field), span)
+                loose = any(cell.kind == Kind.VALUE and not cell.known for cell in field)
+                words.append(replace(word, known=False, is_loose=True) if loose or _is_glob(field, odd_globs) else word)
+    return words
 
 
-class Expander:
-    """Turns written words into arguments, with what is known of the variables (None: set, but not to be told)."""
-
-    def __init__(self, shared: Container[str]) -> None:
-        self.variables: dict[str, list[Word] | None] = {}
-        self.shared = shared
-        self.unset: list[str] = []
-
-    def expand(self, raw: str, span: Span, *, split: bool = True) -> list[Word]:
-        """The arguments that one written word becomes; an assigned value is never split."""
-        draft = _Draft()
-        self._units(UNIT, raw, span.start, draft, quoted=not split)
-        return draft.words(span)
-
-    def _units(self, unit_of: re.Pattern[str], raw: str, start: int, draft: _Draft, *, quoted: bool) -> None:
-        last = 0
-        for unit in unit_of.finditer(raw):
-            text, at, kind = unit.group(), start + unit.start(), unit.lastgroup
-            if unit.start() > last:
-                draft.cells.append(BREAK)
-            last = unit.end()
-            if kind == "dollar":
-                self._dollar(text, at, draft, quoted=quoted)
-            elif kind == "double":
-                draft.cells.append(KEEP)
-                self._units(INNER, text[1:-1], at + 1, draft, quoted=True)
-            else:
-                draft.cells.extend(_literal(kind or "", text, at))
-
-    def _dollar(self, text: str, at: int, draft: _Draft, *, quoted: bool) -> None:
-        match = PARAMETER.fullmatch(text)
-        if match is None:
-            draft.unknown(text, at)
-            return
-        name, operator = match["bare"] or match["name"], match["operator"] or ""
-        values = self._values(name, match["index"])
-        usable = values is not None and (":" not in operator or any(value.text for value in values))
-        untold = name in self.variables and self.variables[name] is None
-        if operator[-1:] in {"-", "=", "+"} and usable == operator.endswith("+") and not untold:
-            self._instead(match, at, draft, quoted=quoted)
-        elif values is not None and not operator.endswith("+"):
-            site = (at, at + len(text)) if name in self.shared else None
-            draft.paste(values, site, quoted=quoted)
-        elif untold or not operator.endswith("+"):
-            self.unset.extend([name] if not untold and name.isidentifier() else [])
-            draft.unknown(text, at)
-
-    def _instead(self, match: re.Match[str], at: int, draft: _Draft, *, quoted: bool) -> None:
-        """``${A:-x}``, and ``${A:=x}`` which sets A as well."""
-        rest, place = match["rest"], at + match.start("rest")
-        self._units(INNER if quoted else UNIT, rest, place, draft, quoted=quoted)
-        if match["operator"].endswith("="):
-            self.variables[match["name"]] = self.expand(rest, Span("", place, place, 0), split=False)
-
-    def _values(self, name: str, index: str | None) -> list[Word] | None:
-        values = self.variables.get(name)
-        if values is None or sum(len(value.text) for value in values) > LONGEST:
-            return None
-        if index in {"@", "*"}:
-            return values
-        number = to_count(index, 0)
-        return values[number : number + 1]
+def _word(field: list[Cell], span: Span) -> Word:
+    cells = [cell for cell in field if cell.char]
+    wholes, at = list[Whole](), 0
+    for site, group in groupby(cells, key=lambda cell: cell.site):
+        length = sum(1 for _ in group)
+        if site is not None and site.length == length:
+            wholes.append((at, at + length, site.begin, site.stop))
+        at += length
+    text = "".join(cell.char for cell in cells)
+    known = all(cell.known for cell in cells) and "\0" not in text
+    return Word(text, span, known, tuple(cell.place for cell in cells), tuple(wholes))
 
 
-def _literal(kind: str, text: str, at: int) -> list[Cell]:
-    """The characters of a unit that needs no variables."""
-    if kind == "escape":
-        return [(text[1], at + 1, True)] if text[1:] not in {"", "\n"} else []
-    if kind == "single":
-        return [KEEP, *((char, at + 1 + i, True) for i, char in enumerate(text[1:-1]))]
-    if kind == "ansi":
-        plain = re.sub(r"\\(.)", lambda match: ESCAPES.get(match.group(1), match.group(1)), text[2:-1], flags=re.DOTALL)
-        return [KEEP, *((char, -1, True) for char in plain)]
-    return [(char, at + i, True) for i, char in enumerate(text)]
+def _with_tilde(field: list[Cell]) -> list[Cell]:
+    """``~`` at the beginning, and after ``NAME=``, is a folder that only the shell knows."""
+    cells = [cell for cell in field if cell.char]
+    begin = _ASSIGNMENT.match("".join(cell.char for cell in cells))
+    for at in {0, begin.end() if begin else 0}:
+        if at < len(cells) and cells[at].char == "~" and cells[at].kind == Kind.WRITTEN:
+            cells[at] = cells[at]._replace(known=False)
+            return cells
+    return field
 
 
-def texts(words: list[Word] | None) -> list[str] | None:
-    """The arguments without their places."""
-    return None if words is None else [word.text for word in words]
+def _is_glob(field: list[Cell], odd_globs: bool) -> bool:  # noqa: FBT001 - one caller
+    active = next(
+        (at for at, cell in enumerate(field) if cell.char in _GLOB and cell.char and cell.kind != Kind.QUOTED), None
+    )
+    if active is None:
+        return False
+    rest = {cell.char for cell in field[active:] if cell.kind != Kind.QUOTED}
+    setting = _SETTING.match("".join(cell.char for cell in field[:active]))
+    return ("]" in rest or bool(rest & {"*", "?"})) and (odd_globs or setting is None)
 
 
-def joined(old: list[Word], new: list[Word]) -> list[Word]:
-    """``A+=value``: one text, each character still at its own place."""
-    first, second = old[0] if old else new[0], new[0]
-    return [Word(first.text + second.text, second.span, first.known and second.known, first.places + second.places)]
+def _braces(cells: list[Cell]) -> list[list[Cell]]:
+    """``{1..3}`` and ``a{b,c}``; more than a script can mean is one word that is not known."""
+    if not any(cell.char == "{" and cell.kind == Kind.WRITTEN for cell in cells):
+        return [cells]
+    done: list[list[Cell]] = []
+    waiting = [(cells, 0)]
+    while waiting:
+        word, start = waiting.pop()
+        found = _first_braces(word, start)
+        if found is None:
+            done.append(word)
+        elif len(done) + len(waiting) > _MOST_ALTERNATIVES or len(found[2]) > _MOST_ALTERNATIVES:
+            return [[cell._replace(known=False) if cell.char else cell for cell in cells]]
+        else:
+            begin, end, alternatives = found
+            waiting += [([*word[:begin], *each, *word[end + 1 :]], begin) for each in reversed(alternatives)]
+    return done
+
+
+def _first_braces(word: list[Cell], start: int) -> tuple[int, int, list[list[Cell]]] | None:
+    """The first pair of braces that is more than two characters: from, to, and what stands for it."""
+    for begin in range(start, len(word)):
+        if word[begin].char != "{" or word[begin].kind != Kind.WRITTEN:
+            continue
+        depth, commas = 0, list[int]()
+        for at in range(begin, len(word)):
+            char = word[at].char if word[at].kind == Kind.WRITTEN else ""
+            depth += (char == "{") - (char == "}")
+            if char == "," and depth == 1:
+                commas.append(at)
+            if not depth:
+                inner = word[begin + 1 : at]
+                if commas:
+                    marks = [begin, *commas, at]
+                    return begin, at, [word[first + 1 : last] for first, last in pairwise(marks)]
+                if sequence := _sequence(inner):
+                    return begin, at, sequence
+                break
+    return None
+
+
+def _sequence(inner: list[Cell]) -> list[list[Cell]]:
+    if any(cell.kind != Kind.WRITTEN for cell in inner):
+        return []
+    match = _SEQUENCE.fullmatch("".join(cell.char for cell in inner))
+    if match is None:
+        return []
+    if match[4]:
+        first, last, step = ord(match[4]), ord(match[5]), 1
+        if match[4].isupper() != match[5].isupper():
+            return [[cell._replace(known=False) for cell in inner]]
+    else:
+        first, last, step = to_int(match[1], 0), to_int(match[2], 0), abs(to_int(match[3], 1)) or 1
+    values = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
+    padded = not match[4] and any(re.match(r"-?0\d", text) for text in (match[1], match[2]))
+    width = max(len(match[1]), len(match[2])) if padded else 0
+    texts = [chr(value) if match[4] else f"{value:0{width}d}" for value in values[: _MOST_ALTERNATIVES + 1]]
+    return [[Cell(char, -1, known=True, kind=Kind.QUOTED) for char in text] for text in texts]
