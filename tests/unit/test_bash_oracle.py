@@ -58,6 +58,14 @@ def agrees(script: str, folder: Path, arguments: tuple[str, ...] = ()) -> tuple[
         "python t.py --a 1 \\   # note\n  --b 2\n",
         "python t.py a\r\npython t.py b\n",
         "exec python t.py last\npython u.py never\n",
+        "set -u\n((N))\npython t.py\n",
+        "set -u\ncase $B in\n*) python t.py | :\nesac\npython u.py\n",
+        "[ -e /dev/null ] && set -- a\npython t.py ${1:-x}\n",
+        "A=(x)\nA=($((1 / 0)) b)\npython t.py ${A[@]}\n",
+        "set -e\n{ python a.py\n! true && python b.py\n}\npython c.py\n",
+        'python t.py "${C-$((N /= --C))}"\npython u.py "${N-8}" "${C-9}"\n',
+        'f() { [ -n "$B" ] && return; python t.py; }\n(f "${!OUT}"\npython u.py)\n',
+        "if [ x=1 == a ]; then python t.py; fi\npython u.py\n",
     ],
 )  # fmt: skip
 def test_what_launch_scripts_do(script: str, folder: Path) -> None:

@@ -146,7 +146,7 @@ class Evaluator:
             if outermost and self.ended is not None:
                 self.state, self.ended, status = joined(self.state, self.ended), None, None
             if status is not True and "errexit" in self.state.options and not self.tolerant:
-                if status is False and node.type not in {"list", "negated_command"} and not self.unsure:
+                if status is False and node.type in {"command", "test_command"} and not self.unsure:
                     raise _LeftError("exit")
                 self.certain = False
         return status
@@ -184,6 +184,7 @@ class Evaluator:
 
     def maybe(self, run: Callable[[], object]) -> State | None:
         """The state after something that may run; None where it leaves the script, the loop or the function."""
+        self.notice_end()
         before, self.state = self.state, self.state.copy()
         self.unsure += 1
         try:
@@ -210,6 +211,7 @@ class Evaluator:
 
     def isolated(self, run: Callable[[], bool | None]) -> bool | None:
         """A subshell: it sees everything and changes nothing."""
+        self.notice_end()
         before, certain, loops, calls, ended = self.state, self.certain, self.loops, self.calls, self.ended
         self.state, self.loops, self.calls = before.copy(), [], []
         try:
@@ -400,6 +402,7 @@ class Evaluator:
 
     def loop(self, source: Source, node: Node, turns: Callable[[], None]) -> None:
         """Run a loop as bash does, or else once with what it sets unknown."""
+        self.notice_end()
         before, count, certain = self.state.copy(), len(self.commands), self.certain
         if not self.loops_are_unknown:
             self.loops.append(False)
@@ -445,7 +448,7 @@ class Evaluator:
             names |= assigned_names(text)
         self.state.forget(names)
         if re.search(r"\b(?:set|shift)\b", text):
-            self.state.arguments = None
+            self.state.arguments, self.expander.were_shifted = None, True
         if "IFS" in names:
             self.state.options |= {"blanks"}
 
@@ -560,6 +563,7 @@ class Evaluator:
             self.state.forget_all()
             self.certain = False
             return None
+        self.notice_end()
         before, count, certain = self.state.copy(), len(self.commands), self.certain
         loops, self.loops = self.loops, []
         try:
@@ -587,11 +591,12 @@ class Evaluator:
 
     def _body(self, function: Function) -> bool | None:
         try:
-            return self.statement(function.source, function.body)
+            status = self.statement(function.source, function.body)
         except _LeftError as left:
             if left.kind == "exit":
                 raise
             return None
+        return status or None  # whether a failure ends the script depends on where in the function it was
 
     def _body_once_unknown(self, function: Function) -> bool | None:
         text = function.source.text[function.body.start_byte : function.body.end_byte]
@@ -653,6 +658,7 @@ class Evaluator:
             if end < len(source.text) and source.text[end] not in " \t\n;&|()`#}\r":
                 word = replace(word, known=False)  # the grammar ended the value early
             variable = self._single(index[:-1] if index else None, word, old, adds=adds)
+        self.notice_end()
         if name == "IFS":
             plain = array is None and word.known and word.text == " \t\n"
             self.state.options = self.state.options - {"blanks"} if plain else self.state.options | {"blanks"}
@@ -894,7 +900,7 @@ class Evaluator:
     def _set_options(self, words: Sequence[Word]) -> bool | None:
         options, at = set(self.state.options), 1
         if any(word.is_loose for word in words):
-            self.state.arguments = None
+            self.state.arguments, self.expander.were_shifted = None, True
             return None
         while at < len(words) and words[at].text[:1] in {"-", "+"} and words[at].text not in {"-", "--"}:
             letters = words[at].text
@@ -908,13 +914,12 @@ class Evaluator:
         if at < len(words):
             rest = words[at + 1 :] if words[at].text in {"-", "--"} else words[at:]
             if rest or words[at].text == "--":
-                self.state.arguments = tuple(rest)
+                self.state.arguments, self.expander.were_shifted = tuple(rest), True
         return True
 
     def _shift(self, words: Sequence[Word]) -> bool | None:
-        arguments = self.state.arguments
+        arguments, self.expander.were_shifted = self.state.arguments, True
         if arguments is None:
-            self.expander.were_shifted = True
             return None
         text = words[1].text if len(words) > 1 else "1"
         if len(text) > 3 or not text.isdecimal() or not all(word.known for word in words):  # noqa: PLR2004 - no script has more

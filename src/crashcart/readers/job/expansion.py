@@ -34,6 +34,8 @@ _PARAMETER = re.compile(
     r"|\{(?P<prefix>[#!](?=[\w@*]))?(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[(?P<index>[^\[\]]*)\])?"
     r"(?P<operator>:?[-=+?]|%%?|##?|/[/#%]?|\^\^?|,,?|:|@[A-Za-z])?)"
 )
+_REFUSABLE = re.compile(r"\(\(|\$\[|\$\{!|[:?]")  # what bash may refuse to expand
+_ASSIGNING = re.compile(r"\$\{([A-Za-z_]\w*):?=")
 _EXPANDING = {"expansion", "simple_expansion", "arithmetic_expansion", "command_substitution", "process_substitution"}
 _STRUCTURED = {*_EXPANDING, "string", "raw_string", "ansi_c_string", "ERROR"}
 _OF_THE_GRAMMAR = re.compile(r"(?<!\\)(?:\\\\)*(?:['\"`\s;&|<>()]|\$[{('])")
@@ -158,7 +160,11 @@ class Expander:
         self.depth -= 1
 
     def _unknown(self, source: Source, begin: int, end: int, out: list[Cell], kind: int = Kind.QUOTED) -> None:
-        self.may_end = self.may_end or "nounset" in self.state.options
+        text = source.text[begin:end]
+        self.may_end = self.may_end or "nounset" in self.state.options or bool(_REFUSABLE.search(text))
+        if "((" in text or "$[" in text:
+            self.state.forget(assigned_names(text))
+        self.state.forget(match[1] for match in _ASSIGNING.finditer(text))
         out.extend(Cell(source.text[at], source.place(at), known=False, kind=kind) for at in range(begin, end))
 
     def _literal(self, source: Source, begin: int, end: int, style: str, out: list[Cell]) -> None:
@@ -316,6 +322,7 @@ class Expander:
     def _variable_text(self, name: str) -> str:
         how, values = self.values(name, None)
         if how == "unset":
+            self.may_end = self.may_end or "nounset" in self.state.options
             return ""
         if how != "set" or not values[0].known:
             raise UnknownNumberError
@@ -572,6 +579,7 @@ class Expander:
         self._run(source, nodes, start, end, "double", cells)
         text = "".join(cell.char for cell in cells)
         if not all(cell.known for cell in cells):
+            self.may_end = True
             self.state.forget(assigned_names(text))
             raise UnknownNumberError
         return text
@@ -581,6 +589,7 @@ class Expander:
         try:
             return self.number(text)
         except UnknownNumberError:
+            self.may_end = True  # a division by zero ends the command, under set -u a name ends the script
             self.state.forget(assigned_names(text))
             raise
 
@@ -591,7 +600,6 @@ class Expander:
         try:
             text = str(self.calculate(self.arithmetic_text(source, inner, begin + opening, end - closing)))
         except UnknownNumberError:
-            self.may_end = True  # a division by zero ends the command, at times the script
             self._unknown(source, begin, end, out, Kind.QUOTED if style == "double" else Kind.VALUE)
             return
         first, last = source.place(begin), source.place(end - 1)

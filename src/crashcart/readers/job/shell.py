@@ -40,6 +40,7 @@ DEAD_BACKSLASH = re.compile(r"\\[ \t]+(?:#[^\n]*)?(?=\r?\n|\Z)")
 NOT_CODE = re.compile(r"(?:[ \t]*(?:#[^\n]*|\r)?\n)+")
 ARGUMENT = re.compile(r"[ \t]*(?:--?\w|[+~]+\w|[\w.]+\.(?:py|ya?ml|json)\b|[a-z_]\w*\.[\w.]+=)|[ \t]+[a-z_]\w*=")
 MAYBE_ARGUMENT = re.compile(r"[ \t]+\S|[\"'$]")
+_LONGEST_SHOWN = 2000
 NO_CODE = {"string", "raw_string", "ansi_c_string", "comment", "heredoc_body"}
 
 
@@ -77,6 +78,10 @@ def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Sc
             text[start:], source.span(start, len(text)), known=False, places=tuple(range(start, len(text))), is_loose=True
         )
         commands[-1] = replace(commands[-1], words=(*commands[-1].words, rest))
+    if source.wrong_from < len(text):
+        # Which commands stand behind an error is not certain, so that any may be among them.
+        rest = elsewhere(text[source.wrong_from :][:_LONGEST_SHOWN], source.span(len(text), len(text)), known=False)
+        commands.append(Command((replace(rest, is_loose=True),), certain=False))
     return Script(file, text, commands, exported, list(_broken(source)), unset, open_quotes)
 
 

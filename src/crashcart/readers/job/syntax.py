@@ -37,6 +37,7 @@ _NO_LETTERS = re.compile(r"[^\t\n -~]")
 _ESCAPE = re.compile(r"\\(.)")
 _AMID_A_WORD = re.compile(r"(?m)^([^\n]*[^\s;&|()<>\\])(\\\n)(?=[^\s;&|()<>#])")
 _COMMENT = re.compile(r"(?:^|\s)#")
+_SETTING_IN_TEST = re.compile(r"(?<=\[ )(\w{1,60})=(?=[^=\s])")  # [ a=1 == b ] is no assignment
 _LAST_BACKSLASH = re.compile(r"\\(\s*)\Z")
 _BETWEEN = re.compile(r"(?:[ \t\n]|\\\n|#[^\n]*(?:\n|\Z))*")
 
@@ -143,6 +144,7 @@ def _for_the_parser(text: str) -> str:
     text = _NO_LETTERS.sub(_LETTER, text)
     text = _ESCAPE.sub(lambda match: _LETTER * 2 if match[1] in " \t" else match[0], text)
     text = _AMID_A_WORD.sub(lambda match: match[1] + (_LETTER * 2 if not _COMMENT.search(match[1]) else match[2]), text)
+    text = _SETTING_IN_TEST.sub(rf"\1{_LETTER}", text)
     text = _LAST_BACKSLASH.sub(lambda match: " " + match[1], text)
     return text.replace('$"', f'{_LETTER}"')
 
