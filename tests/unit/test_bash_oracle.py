@@ -59,6 +59,8 @@ def agrees(script: str, folder: Path, arguments: tuple[str, ...] = ()) -> tuple[
         "python t.py a\r\npython t.py b\n",
         "exec python t.py last\npython u.py never\n",
         "set -u\n((N))\npython t.py\n",
+        "python t.py $((1 ? 2 : A = 3))\npython u.py $((0 ? 2 : 3))\n",
+        'python t.py "${A:=${!B}}" ${C:=1}\npython u.py ${A-x} ${C-y}\n',
         "set -u\ncase $B in\n*) python t.py | :\nesac\npython u.py\n",
         "[ -e /dev/null ] && set -- a\npython t.py ${1:-x}\n",
         "A=(x)\nA=($((1 / 0)) b)\npython t.py ${A[@]}\n",

@@ -119,7 +119,7 @@ class _Expression:
             return condition
         first = self.skipped(not condition, self.comma)
         self.expect(":")
-        second = self.skipped(bool(condition), self.assignment)
+        second = self.skipped(bool(condition), self.ternary)  # an assignment is refused here
         return first if condition else second
 
     def skipped(self, skip: bool, read: Callable[[], int]) -> int:  # noqa: FBT001 - three callers here

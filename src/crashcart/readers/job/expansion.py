@@ -332,7 +332,14 @@ class Expander:
         if (old := self.state.variables.get(name)) is not None and old.is_array:
             self.state.forget([name])
             raise UnknownNumberError
-        self.state.assign(name, Variable({0: elsewhere(text, self.here)}))
+        self._assign(name, elsewhere(text, self.here))
+
+    def _assign(self, name: str, value: Word) -> None:
+        """Set a variable amid a command; where bash may have refused something before, nobody knows whether it was set."""
+        if self.may_end:
+            self.state.forget([name])
+        else:
+            self.state.assign(name, Variable({0: value}))
 
     def _plain(
         self, source: Source, parameter: tuple[str, str | None], where: tuple[int, int], style: str, out: list[Cell],
@@ -438,7 +445,7 @@ class Expander:
             self._run(source, children, match.end(), where[1] - 1, "double" if style == "double" else "whole", cells)
             value = one_field(cells, source.span(*where))
             if index is None and name.isidentifier():
-                self.state.assign(name, Variable({0: value}))
+                self._assign(name, value)
             self._paste(value, None, Kind.QUOTED if style == "double" else Kind.VALUE, out, split=style == "bare")
             return
         self._default(source, children, match.end(), where[1] - 1, style, out)
