@@ -75,6 +75,8 @@ aws bedrock-api-key- B16
 aws amzn.mws. H8W4
 baidu bce-v3/ALTAK- P16
 beamer !b_ D40
+brave !BSA W24
+browserbase bb_live_ W16
 brevo xkeysib- W16
 brevo xsmtpsib- W16
 buildkite bkua_ A16
@@ -86,8 +88,10 @@ cloudflare !v1.0- H24-H24
 clickhouse !4b1d A38
 clojars CLOJARS_ A20
 contentful CFPAT- W20
+context7 ctx7sk- W20
 databricks dapi H16
 databricks !dkea H16
+daytona !dtn_ A32
 datadog !ddapp_ A16
 definednetworking dnkey- D20
 digitalocean doo_v1_ H16
@@ -101,6 +105,7 @@ doppler dp.st. D16
 doppler dp.ct. A16
 doppler dp.sa. A16
 doppler dp.scim. A16
+doppler dp.audit. A16
 dropbox sl.u. W40
 dropbox !sl. D60
 duffel duffel_test_ D16
@@ -110,6 +115,7 @@ dynatrace dt0s01. D16
 dynatrace dt0s16. D16
 easypost EZAK A20
 easypost EZTK A20
+e2b !e2b_ H24
 elevenlabs !sk_ H32
 facebook EAAM A40
 facebook EAAC A40
@@ -159,8 +165,11 @@ heroku HRKU- W20
 honeycomb hcaik_ A20
 honeycomb hcbik_ A20
 honeycomb hcamk_ A20
+hubspot !pat-na1- H8-W12
+hubspot !pat-eu1- H8-W12
+hubspot !pat-ap1- H8-W12
 huggingface !hf_ A12
-huggingface !api_org_ A12
+huggingface api_org_ A16
 infracost !ico- A24
 intra42 s-s4t2ud- H24
 intra42 s-s4t2af- H24
@@ -175,6 +184,7 @@ launchdarkly !sdk- H8-W4
 launchdarkly !mob- H8-W4
 linear lin_api_ A16
 linear lin_oauth_ A16
+llamaindex llx- A20
 lob live_pub_ H20
 lob test_pub_ H20
 lob !test_ H30
@@ -186,6 +196,7 @@ modal !ak- A20
 modal !as- A20
 netlify nfp_ A16
 neptune !neptune_ A24
+neon !napi_ A32
 newrelic NRAK- A12
 newrelic NRJS- H12
 newrelic NRII- W12
@@ -220,6 +231,7 @@ pulumi !pul- H20
 pypi pypi-AgE W20
 pypi !pypi- W40
 readme !rdme_ A24
+render !rnd_ A24
 resend !re_ A8_A16
 replicate !r8_ A20
 rubygems rubygems_ H16
@@ -275,7 +287,15 @@ vault hvs. W20
 vault hvb. W20
 vault hvr. W20
 vault !s. A24
+vercel !vcp_ A20
+vercel !vci_ A20
+vercel !vca_ A20
+vercel !vcr_ A20
+vercel !vck_ A20
+voiceflow VF.DM. H20.A12
+voiceflow VF.WS. H20.A12
 volcengine AKLT A24
+voyage !pa- W40
 wandb wandb_v1_ W16
 xai xai- A20
 yandex !t1. W20.W40
@@ -409,5 +429,10 @@ PLACES = (
     ("code=", r"[?&]code=([^\s&\"'<>#]{8,200})", True),
     ("' (", r"'([^'\n]{3,100})' \((?:password|passwd|passphrase|token|secret|api[ _]key)\)", False),
     ("/hook", r"/hooks?/([\w/-]{8,200})", True),
+    (
+        " is the ",
+        r"(?<![^\s#;/*])(?=\S{8})([^\s#;/*=\"']{0,60}\d[^\s=\"']{0,140}) is the (?:password|passwd|passphrase|(?:api|access) token|api[ _-]?key)(?=[.,;!)]|\s{0,4}\Z|\n| for )",
+        False,
+    ),
     ("huggingface", r"huggingface[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?([A-Za-z0-9_-]{16,100})", True),
 )

@@ -54,6 +54,8 @@ _LONGEST_NAME = 64
 _LONGEST_VALUE = 16384
 _LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
 _WIDE = {ordinal: ordinal - 0xFEE0 for ordinal in range(0xFF01, 0xFF5F)}  # full-width forms of ASCII
+_MANY_HUMPS = 3  # OpenSSH has two
+_LETTERS_IN_HUMP = (2.7, 3.6)  # fewer than that in words that are none, short and long
 _RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
 
 
@@ -121,10 +123,12 @@ _TRAILING = words(
 _PLURALS = ("secrets", "credentials", "creds", "passwords", "keys", "tokens")
 _PLURAL_OWNERS = words("api access auth secret private refresh session bearer")
 _LAST_WORDS = {
-    "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_UNUSUAL, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
+    "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_MIXED, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
     "signature": IF_RANDOM, "tokens": IF_RANDOM, "keys": IF_RANDOM,
 }  # fmt: skip
 _NAME = r"[\w.-]{0,64}"
+_NAMED_BEHIND = r"\\{0,3}[\"'`]?[ \t]{0,2}[:=]"
+_REFUSED = r"(?:invalid|wrong|bad|incorrect|unknown|expired|rejected|revoked) \Z"
 _HEADERS = ("authorization", "cookie")
 _RESOURCES = (
     *_HEADERS,
@@ -138,8 +142,8 @@ _CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
 _SEPARATOR = (
     r"(?P<close>"
     + _CLOSE
-    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:))?[ \t]{0,8}"
-    + r"(?P<sign>===|!==|==|!=|:=|=>|->|\?=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:)| (?:string|str)(?= =))?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
 )
 _RULES = "|\u2502\u2503\u2551"
 # What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
@@ -162,7 +166,7 @@ _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=
 _VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
-_WORD_FOLLOWS = r" (?!is |was |of |set |value )[A-Za-z]+(?:[ .,;)\n]|\Z)"
+_WORD_FOLLOWS = r" (?!is |was |of |set |value |str(?:ing)? =)[A-Za-z]+(?:[ .,;)\n]|\Z)"
 _CODE_BEFORE = r"(?:\A|[\s(])(?:if|elif|while|in|is|not|and|or|with|as)[ \t(]{1,2}\Z"  # if password:
 _ARTICLES = words("the a an this that your my our its their his her old new same")
 _VERBS = words(
@@ -172,9 +176,7 @@ _QUOTES = frozenset("'\"`")
 _IN_CODE = "in code"  # the sign of a value that may be an expression
 _COMPARISONS = frozenset(("==", "!=", "===", "!=="))
 _FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
-_HEADER_VALUE = (
-    r"(?:basic|bearer|token|digest|apikey|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
-)
+_HEADER_VALUE = r"(?:basic|bearer|(?:api-?)?token|digest|api-?key|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
 
 
 def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
@@ -200,8 +202,19 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
             place = _value_of(text, begin, end, name, grade)
             places = () if place is None else (place,)
         for place in places:
-            done = max(done, place[1])
+            if not _is_name_itself(text, place):
+                done = max(done, place[1])
             yield place
+
+
+def _is_name_itself(text: str, place: Place) -> bool:
+    """Whether what was taken for a value is the name of another: ``token=Cookie: session=VALUE``, ``?token="password": "VALUE"``."""
+    start, end = place
+    if end - start > _LONGEST_NAME:
+        return False
+    if text[end - 1] in ":=" and text[end : end + 1] in {" ", "\t"}:
+        return True
+    return compiled(_NAMED_BEHIND, 0).match(text, end) is not None and _grade(text[start:end].strip("\"'`\\")) > NOT_SECRET
 
 
 def _name_around(text: str, hit: re.Match[str], floor: int) -> tuple[int, int, str]:
@@ -212,10 +225,18 @@ def _name_around(text: str, hit: re.Match[str], floor: int) -> tuple[int, int, s
     end = _after(_NAME, text, hit.end())
     while text[end - 1] in ".-" and end > hit.start():
         end -= 1
+    begin = _behind_escape(text, begin, end, hit.start())
     name, before = text[begin:end], text[begin - 1 : begin]
     if name[0] == "-" != name[1:2] and before in {"", "\n"} and text[end : end + 1] in {":", "=", " "}:
         return begin + 1, end, name[1:]  # the dash says that the line was removed
     return begin, end, name.lstrip("-") if before in {"`", ")"} else name
+
+
+def _behind_escape(text: str, begin: int, end: int, stem: int) -> int:
+    r"""Where a name begins that stands behind a written line feed: of ``\r\nhub_token`` without the letter of the escape."""
+    if begin == stem or text[begin - 1 : begin] != "\\" or text[begin] not in "nrt":
+        return begin
+    return begin + 1 if _grade(text[begin + 1 : end].strip("-.")) >= _grade(text[begin:end].strip("-.")) else begin
 
 
 @lru_cache(maxsize=4096)
@@ -223,6 +244,7 @@ def _grade(name: str) -> int:
     """How surely a name stands for a secret; the last words of it say what it is, those before whose."""
     words = [word.lower() for word in compiled(_WORDS, 0).findall(name)]
     squeezed = "".join(compiled(_WORDS, 0).findall(_last_segment(name))).lower()
+    squeezed = compiled(r"secretar(?:y|ies|iat)|cookiecutter", 0).sub("", squeezed)
     if squeezed.endswith(("accesskeyid", "webhookurl", "webhookuri", "connectionstring", "connstr")):
         return ALWAYS
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in _TRAILING):
@@ -235,14 +257,15 @@ def _grade(name: str) -> int:
     if any(part in squeezed for part in SECRET_PARTS) or last.endswith("pwd") or _is_member(name, last):
         return ALWAYS
     for noun, harmless, alone in (
-        ("token", HARMLESS_BEFORE_TOKEN, IF_UNUSUAL),
+        ("token", HARMLESS_BEFORE_TOKEN, IF_MIXED),
         ("key", HARMLESS_BEFORE_KEY, IF_RANDOM),
         ("pass", HARMLESS_BEFORE_PASS, IF_MIXED),
         ("pw", HARMLESS_BEFORE_PASS, IF_MIXED),
-        ("pat", frozenset[str](), IF_RANDOM),
+        ("pat", frozenset[str](), IF_MIXED),
     ):
         if last == noun:
-            sure = _is_owner(owner) and not (noun in {"key", "pat"} and owner in NOT_BEFORE_KEY)
+            is_other_key = noun in {"key", "pat"} and owner in NOT_BEFORE_KEY and not _is_owner("".join(words[-3:-2]))
+            sure = _is_owner(owner) and not is_other_key
             return ALWAYS if sure else NOT_SECRET if owner in harmless else alone
         if last == f"{noun}s" and (owner in _PLURAL_OWNERS or (noun == "key" and owner in _providers())):
             return ALWAYS
@@ -473,7 +496,8 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     if grade == ALWAYS and _is_told_to(text, end - len(name), name):
         return _read(text, start, name, grade, " ")
     is_told = start < (start := _after(r"(?:(?:is|was|of|set to|value)[ \t]{1,4})?", text, start))
-    if compiled(r"[A-Za-z]{1,16}(?![\w+/=-])", 0).match(text, start):
+    plain_word = compiled(r"[A-Za-z]{1,16}(?![\w+/=-])", 0).match(text, start)
+    if plain_word is not None and not (grade == ALWAYS and _is_jumbled(plain_word[0])):
         return None  # prose
     is_sure = grade == ALWAYS and not name.lower().endswith(_RESOURCES)
     if grade == ALWAYS and text[start : start + 1] in _QUOTES and (place := _read(text, start, name, grade, ",")):
@@ -483,7 +507,12 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     in_column = text[end:start].isspace() and (start > end + 1 or text[end] == "\t")
     if is_sure and (is_told or in_column or compiled(r"\S{1,80}[ \t]{0,4}(?:\n|\Z)", 0).match(text, start)):
         return _read(text, start, name, min(grade, IF_MIXED), " ")
-    return _read(text, start, name, min(grade, IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM), " ")
+    least = IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM
+    if grade >= IF_MIXED:  # invalid client_secret VALUE
+        is_refused = compiled(_REFUSED, re.IGNORECASE).search(text[max(0, end - len(name) - 16) : end - len(name)])
+        is_said = is_refused is not None or "_" in name
+        least = IF_UNUSUAL if (is_said and grade == IF_MIXED) or plain_word else IF_MIXED if is_said else least
+    return _read(text, start, name, min(grade, least), " ")
 
 
 def _is_told_to(text: str, begin: int, name: str) -> bool:
@@ -558,9 +587,27 @@ def _read(text: str, start: int, name: str, grade: int, sign: str) -> Place | No
 
 def _is_prose(text: str, value: str, end: int, name: str) -> bool:
     """``password: must be set``, ``passwd: command not found``: a plain word that more words follow."""
-    if "phrase" in name.lower() or not compiled(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?", 0).fullmatch(value):
+    if (
+        "phrase" in name.lower()
+        or not compiled(r"[A-Za-z]{1,14}[,.]?(?:'[a-z]+)?", 0).fullmatch(value)
+        or len(_humps(value)) >= _MANY_HUMPS
+    ):
         return False
     return compiled(r"[ \t]{1,4}[\w(\[]", 0).match(text, end) is not None
+
+
+def _is_jumbled(value: str) -> bool:
+    """Small and capital letters in an order that no words have: the parts of ``bcxsCiwbFdTg`` are short or have no vowel."""
+    parts = _humps(value)
+    odd = [
+        part for part in parts if len(part) > 1 and not part.isupper() and not compiled(r"[aeiouyAEIOUY]", 0).search(part)
+    ]
+    is_odd = len(odd) * 2 >= len(parts) or len(value) < _LETTERS_IN_HUMP[len(value) > 28] * len(parts)  # noqa: PLR2004 - a token, or a word
+    return len(parts) >= _MANY_HUMPS and is_odd and len(value) > _UNUSUAL
+
+
+def _humps(value: str) -> list[str]:
+    return compiled(r"[A-Z]?[a-z]+|[A-Z]+", 0).findall(value)
 
 
 def _line_end(text: str, start: int) -> int:
@@ -627,7 +674,8 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
     if grade == IF_RANDOM:
         return _is_random(value, _RANDOM)
     if ("://" in value[:16]) != (any(part in name.lower() for part in _ADDRESSES) and not name.lower().endswith("secret")):
-        return "://" not in value[:16] and _is_random(value, _RANDOM)
+        is_tail = "hook" in name.lower() and (_is_random(value, _UNUSUAL) or _is_mixed(value))
+        return "://" not in value[:16] and (is_tail or _is_random(value, _RANDOM))
     if _refers(value, name, quoted=quoted, sign=sign):
         return False
     if grade in {IF_UNUSUAL, IF_MIXED}:
@@ -638,6 +686,7 @@ def _tells(value: str, name: str, grade: int, *, quoted: bool, sign: str = "") -
                 value.startswith(("hf_", "sk-"))
                 or _is_random(value, _UNUSUAL)
                 or _is_unusual(value)
+                or _is_jumbled(value)
                 or (sign in {"=", _IN_CODE} and _is_odd(value))
                 or (grade == IF_MIXED and _is_mixed(value))
             )
@@ -660,6 +709,9 @@ def _refers(value: str, name: str, *, quoted: bool, sign: str) -> bool:
     code = sign == _IN_CODE
     if (compiled(_VARIABLE, 0).fullmatch(value) and _grade(value)) or _same(value, name, code=code):
         return True
+    is_pattern = not set(value).isdisjoint("*?\\[](){}|^$") or compiled(r"[A-Za-z]+[_-]\d+", 0).fullmatch(value)
+    if is_pattern and name.lower().endswith("pat"):
+        return True  # a pattern, or what it matches
     if quoted:
         return (
             not _is_password(name) and name[0] != "-" and compiled(r"[a-z_]*(?:\.[a-z_]+)+", 0).fullmatch(value) is not None
@@ -773,7 +825,7 @@ def _by_shape(text: str) -> Iterator[Place]:
             continue
         done = found.end()
         token = found[0][:_LONGEST_LOOK]
-        if hit[0].startswith(_certain()) or _is_random(token, _UNUSUAL) or _is_long(token):
+        if hit[0].startswith(_certain()) or _is_random(token, _UNUSUAL) or _is_long(token) or _is_jumbled(token):
             yield found.span()
     for needed, source in UNANCHORED:
         if needed in text:

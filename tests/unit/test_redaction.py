@@ -68,6 +68,8 @@ stripe: sk|_live_ A24; stripe-test: rk|_test_ A24; tailscale: ts|key-auth- A16; 
 tavily: tv|ly- A32; honeycomb: hc|aik_ a58; tencent: AK|ID A32; circleci: CCI|PAT_ A22 "_" h40; fireworks: f|w_ A24; nuget: o|y2 a43;
 aws-mws: amzn|.mws. h8 "-" h4 "-" h4 "-" h4 "-" h12; launchdarkly-sdk: sd|k- h8 "-" h4 "-" h4 "-" h4 "-" h12; newrelic-license: | h36 "NR" "AL";
 kaggle: KG|AT_ h32; modal: a|k- A22; cargo: ci|o A32; apify: ap|ify_api_ A36; buildkite: bk|ua_ h40; volcengine: AK|LT A44; jina: ji|na_ A60; swarm: SWM|TKN-1- a50;
+voyage: p|a- W43; hubspot-private: pat-|na1- h8 "-" h4 "-" h4 "-" h4 "-" h12; brave: BS|A W28; vercel: vc|p_ A56; vercel-key: vc|k_ A56; llamaindex: ll|x- A48;
+voiceflow: VF|.DM. h24 "." A16; neon: na|pi_ a64; render: rn|d_ A28; e2b: e2|b_ h40; daytona: dt|n_ h64; context7: ctx|7sk- h8 "-" h4 "-" h4 "-" h4 "-" h12;
 wandb: | h40; wandb-upper: | H40; wandb-v1: wandb|_v1_ A40; azure-ad: abc|8Q~ W34; terraform: | a14 ".atl" "asv1." a65; md5-like: | h32; sha256-like: | h64
 """
 NAMED = """
