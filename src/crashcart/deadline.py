@@ -5,17 +5,20 @@ processor time of the thread and not the clock that counts: a busy machine must 
 
 Time is noticed in two ways. Loops ask (``check``). And where the command line has said so (``interrupting``), a timer interrupts
 whatever runs in the main thread, also a regular expression. As a library, in other threads and in `crashcart run` only loops ask.
-The timer does nothing while no share is being used, so that files are never half written.
+The timer does nothing while no share is being used, so that files are never half written. What neither asks nor can be interrupted,
+as code in C that holds the interpreter, is tried in a child first (``ends_in_time``).
 """
 
 from __future__ import annotations
 
+import os
 import time
 from _thread import _local  # threading itself takes longer to import than all of this
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.errors import CommandError, our_errors
+from crashcart.numbers import to_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,9 +29,14 @@ __all__ = [
     "TookTooLongError",
     "attempt",
     "check",
+    "ends_in_time",
+    "grown_bytes",
     "guarded",
     "interrupting",
     "limited",
+    "note_memory",
+    "resident_bytes",
+    "spent",
     "too_long",
 ]
 
@@ -52,24 +60,31 @@ class _Limit:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.ends = time.thread_time() + seconds
+        self.ends = spent() + seconds
 
 
 class _Running(_local):
-    """The limits of what runs now in this thread, the widest first."""
+    """The limits of what runs now in this thread, the widest first, and the time of children that worked for it."""
 
     def __init__(self) -> None:
         self.limits: list[_Limit] = []
+        self.children_seconds = 0.0
+        self.bytes_before = 0
 
 
 _running = _Running()
+
+
+def spent() -> float:
+    """Processor time of this thread so far, and of the children that worked for it."""
+    return time.thread_time() + _running.children_seconds
 
 
 def check() -> None:
     """Raise ``OutOfTime`` where the time of the work around this call is up; loops over what comes from outside call it."""
     limits = _running.limits
     if limits:
-        now = time.thread_time()
+        now = spent()
         for limit in limits:
             if now > limit.ends:
                 limit.ends = now + _GRACE_SECONDS  # the way out must not be interrupted again
@@ -107,11 +122,11 @@ class Allowance:
         """As ``attempt``, with what is left."""
         if self.left <= 0:
             return otherwise, False
-        start = time.thread_time()
+        start = spent()
         try:
             return attempt(task, min(self.share, self.left), otherwise)
         finally:
-            self.left -= time.thread_time() - start
+            self.left -= spent() - start
 
 
 class TookTooLongError(CommandError):
@@ -128,15 +143,44 @@ def limited(task: Callable[[], Result], seconds: float, what: str = "reading it"
 
 
 def guarded(
-    what: str, note: Callable[[str, str, str], None], task: Callable[[], Result], seconds: float, otherwise: Result
+    what: str,
+    note: Callable[[str, str, str], None],
+    task: Callable[[], Result],
+    seconds: float | Allowance,
+    otherwise: Result,
 ) -> Result:
     """What the task returns; where it fails or takes too long, ``note`` takes a line for the user and ``otherwise`` is returned."""
+    allowance = seconds if isinstance(seconds, Allowance) else Allowance(seconds, seconds)
     with our_errors(what, note):
-        result, in_time = attempt(task, seconds, otherwise)
+        share = min(allowance.share, allowance.left)
+        result, in_time = allowance.attempt(task, otherwise)
         if not in_time:
-            note(what, too_long(seconds), "")
+            note(what, too_long(share) if share > 0 else "the other parts took too long", "")
         return result
     return otherwise
+
+
+def ends_in_time(task: Callable[[], object], seconds: float) -> bool:
+    """Whether a task without effects ends in so much processor time: a child tries it, and the kernel ends the child if not.
+
+    Its errors count as an end. Where there can be no child, the task is taken to end.
+    """
+    import signal
+
+    try:
+        child = os.fork()
+    except OSError:
+        return True
+    if not child:
+        try:
+            signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+            task()
+        finally:
+            os._exit(0)
+    _, status, used = os.wait4(child, 0)
+    _running.children_seconds += used.ru_utime + used.ru_stime
+    return not os.WIFSIGNALED(status)
 
 
 def too_long(seconds: float) -> str:
@@ -160,3 +204,23 @@ def interrupting() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, previous or signal.SIG_DFL)
+
+
+def note_memory() -> None:
+    """A call of ours begins: ``grown_bytes`` counts from here."""
+    _running.bytes_before = resident_bytes()
+
+
+def grown_bytes() -> int:
+    """How much memory was taken since the call began; 0 outside any."""
+    return resident_bytes() - _running.bytes_before if _running.bytes_before else 0
+
+
+def resident_bytes() -> int:
+    """How much memory this process takes now; 0 where the kernel does not say."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            pages = to_count(file.read().split()[1].decode())
+    except (OSError, IndexError, UnicodeDecodeError):
+        return 0
+    return (pages or 0) * os.sysconf("SC_PAGE_SIZE")

@@ -223,19 +223,24 @@ def walk(
     most: int = MOST_NAMES,
     deepest: int = 64,
     seconds: float = 60.0,
+    processor_seconds: float = 1.0,
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """Each folder with the names of its folders, which the caller may shorten, and of its files, as ``os.walk`` gives them.
 
-    Names are sorted, and links to folders are not followed. It ends after so many entries, levels and seconds; that, and folders
-    that cannot be listed, are put in ``problems``, each with its reason.
+    Names are sorted, and links to folders are not followed. It ends after so many entries, levels and seconds of the clock or of
+    the processor; that, and folders that cannot be listed, are put in ``problems``, each with its reason.
     """
     told = problems if problems is not None else []
     until = time.monotonic() + seconds
+    left = processor_seconds
     waiting = [(top, 0)]
     while waiting:
         folder, depth = waiting.pop()
         folders: list[str] = []
         files: list[str] = []
+        start = time.thread_time()
+        if left <= 0:
+            most = 0
         try:
             with os.scandir(folder) as listed:
                 for entry in listed:
@@ -251,7 +256,9 @@ def walk(
         except (OSError, ValueError) as problem:
             told.append((folder, getattr(problem, "strerror", None) or str(problem)))
         folders.sort()
-        yield folder, folders, sorted(files)
+        files.sort()
+        left -= time.thread_time() - start  # what the caller does with them is not counted
+        yield folder, folders, files
         if depth < deepest:
             waiting += [(os.path.join(folder, name), depth + 1) for name in reversed(folders)]
         elif folders and deepest >= 0:

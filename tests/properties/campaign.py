@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from generated_folders import checkpoints, file_names, run_folders  # noqa: E402 - its folder is on the path from here on
+from generated_calls import call_programs  # noqa: E402 - its folder is on the path from here on
+from generated_folders import checkpoints, file_names, run_folders  # noqa: E402
 from generated_jobs import jobs, json_configs, makefiles, toml_configs, yaml_configs  # noqa: E402
 from generated_logs import kernel_logs, logs, tame_logs  # noqa: E402
 from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
@@ -95,6 +96,11 @@ def _job(draw: st.DrawFn) -> Input:
 
 
 @st.composite
+def _calls(draw: st.DrawFn) -> Input:
+    return Input("calls", {"train.py": _bytes(draw(call_programs))}, [["check", "--json", "train.py"]])
+
+
+@st.composite
 def _plan(draw: st.DrawFn) -> Input:
     plan = draw(real_plans())
     files: dict[str, Any] = {name: _bytes(text) for name, text in plan.files.items()}
@@ -114,7 +120,8 @@ def _checkpoint(draw: st.DrawFn) -> Input:
 
 
 KINDS: dict[str, tuple[SearchStrategy[Input], int]] = {  # with the share of each in a hundred
-    "log": (_log(), 30),
+    "log": (_log(), 25),
+    "calls": (_calls(), 5),
     "kernel": (_kernel(), 10),
     "spelling": (_spelling(), 15),
     "job": (_job(), 12),

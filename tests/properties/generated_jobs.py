@@ -71,7 +71,7 @@ KEYS = (
 )  # fmt: skip
 _keys = st.one_of(*[st.sampled_from(KEYS)] * 6, words, extreme)
 _scalars = st.one_of(
-    st.integers(-5, 100_000), st.floats(), st.booleans(), st.none(), words, st.sampled_from(NUMBERS), st.sampled_from(SECRETS).map(lambda secret: secret.hidden)
+    st.integers(-5, 100_000), st.floats(), st.booleans(), st.none(), words, st.sampled_from(NUMBERS), st.sampled_from(SECRETS).map(lambda secret: secret.text)
 )  # fmt: skip
 _trees: SearchStrategy[Any] = st.dictionaries(
     st.sampled_from(KEYS),

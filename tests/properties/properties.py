@@ -47,6 +47,7 @@ GROWTH_BYTES = 100 << 20  # of the 150 MB that a process may take, 50 are Python
 CODES = {"why": {0, 2}, "check": {0, 1, 2}, "runs": {0}}
 VICTIM = b"somebody else's file\n"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile(r"[\xad\u034f\u200b-\u200f\u2028\u2029\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 _RANKS = re.compile(rb"rank|nccl|gloo|c10d|collective|torchrun|elastic|worker|pid=|node", re.IGNORECASE)
 _LOOK_BACK, _LOOK_AHEAD = 60, 5
 _FEW_LINES = 2
@@ -299,12 +300,12 @@ def _cut(text: bytes, quoted: list[int]) -> list[bytes]:
 
 
 def _each_line(text: bytes, before: bytes, after: bytes = b"") -> list[bytes]:
-    return [b"".join(before + line + after + b"\n" for line in text[:-1].split(b"\n"))]
+    return [b"".join(before + line + after + b"\n" for line in text.removesuffix(b"\n").split(b"\n"))]
 
 
-def _with_rank(text: bytes, prefix: bytes) -> list[bytes]:
+def _with_rank(text: bytes, prefix: bytes, fewest: int = 0) -> list[bytes]:
     """Lines of one rank; where the log itself speaks of ranks, that would be news."""
-    return [text] if _RANKS.search(text) else _each_line(text, prefix)
+    return [text] if _RANKS.search(text) or text.count(b"\n") < fewest else _each_line(text, prefix)
 
 
 def _with_header(text: bytes, _quoted: list[int], header: bytes) -> list[bytes]:
@@ -356,7 +357,9 @@ spellings: dict[str, Callable[[bytes, list[int]], list[bytes]]] = {
         }.items()
     },
     "mpirun": lambda text, _: _with_rank(text, b"[1,0]<stderr>:"),
-    "deepspeed": lambda text, _: _with_rank(text, b"[2026-11-15 07:12:01,000] [INFO] [logging.py:96:log_dist] [Rank 0] "),
+    "deepspeed": lambda text, _: _with_rank(
+        text, b"[2026-11-15 07:12:01,000] [INFO] [logging.py:96:log_dist] [Rank 0] ", fewest=_FEW_LINES
+    ),
     "docker": lambda text, _: [b"".join(map(_docker_entry, text.decode().removesuffix("\n").split("\n")))],
     "rotated": _rotated,
     "parts": lambda text, quoted: _rotated(text, quoted)[::-1],
@@ -394,7 +397,7 @@ def _patches(tried: Input, folder: Path) -> Iterator[Failure]:
         return
     diffs = [fix["diff"] for finding in json.loads(outcome.out)["findings"] for fix in finding["fixes"] if fix["diff"]]
     texts = [content.decode("utf-8", "replace") for content in tried.files.values() if isinstance(content, bytes)]
-    shown_whole = not any(_CONTROLS.search(text) or "\ufffd" in text for text in texts)
+    shown_whole = not any(_CONTROLS.search(text) or _INVISIBLE.search(text) or "\ufffd" in text for text in texts)
     for diff in dict.fromkeys(diffs):
         if shown_whole and _HIDDEN not in diff:  # what is left out of every output is left out of a diff
             done = subprocess.run(

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crashcart import engine
+from crashcart import deadline, engine
 from crashcart.cause import causes
 from crashcart.deadline import Allowance, OutOfTime, TookTooLongError, attempt, check, interrupting, limited
 from crashcart.names import canonical
-from crashcart.readers import code, logs
+from crashcart.readers import logs, rules
 from crashcart.readers.logs import read_logs, structured
 from crashcart.verbs.check import check as check_job
 from crashcart.verbs.why import why
@@ -114,21 +114,20 @@ def test_a_cause_that_does_not_end_is_named_and_the_others_answer(tmp_path: Path
 
 
 def test_a_part_of_a_log_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_PART_SECONDS", 0.1)
     monkeypatch.setattr(logs, "find_deaths", endless)
     notes: list[str] = []
-    assert structured([], notes).deaths == []
+    assert structured([], notes, 0.2).deaths == []
     assert notes == ["finding ends of processes in it took longer than 0.1 s"]
 
 
 def test_a_rule_that_does_not_end_is_named_and_the_others_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = next(one for one in code._rules() if one.__name__.endswith("kept_graph"))
-    monkeypatch.setattr(code, "_ALL_RULES_SECONDS", 1.0)
+    rule = next(rule for rule in rules._rules() if rule.__name__.endswith("zero_rate"))
+    monkeypatch.setattr(rules, "_ALL_RULES_SECONDS", 1.0)
     monkeypatch.setattr(rule, "look", endless)
     (tmp_path / "train.py").write_text("import torch\nx = 1\nloss.backward()\n")
     monkeypatch.chdir(tmp_path)
     told = check_job(["train.py"]).not_looked
-    assert [one.what for one in told if "longer" in one.why] == ["kept graph in the code"]
+    assert [one.what for one in told if "longer" in one.why] == ["zero rate in the code"]
 
 
 @pytest.mark.parametrize(
@@ -207,3 +206,20 @@ def test_jobs_that_multiply_are_answered(tmp_path: Path, files: dict[str, str]) 
         assert done.stderr.count("\n") == 1
     else:
         assert json.loads(done.stdout)["verb"] == "check"
+
+
+def test_what_cannot_be_interrupted_is_tried_in_a_child_and_its_time_counts() -> None:
+    def busy() -> None:
+        while True:
+            pass
+
+    before = deadline.spent()
+    assert deadline.ends_in_time(lambda: next(iter(())), 1.0)  # an error is an end
+    assert not deadline.ends_in_time(busy, 0.2)
+    assert 0.1 < deadline.spent() - before < 2
+
+    def tries() -> None:
+        deadline.ends_in_time(busy, 0.3)
+        check()
+
+    assert attempt(tries, 0.1, None) == (None, False)

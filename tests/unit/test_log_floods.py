@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import crashcart
+from crashcart.readers import logs
 from crashcart.readers.logs import read_logs, scanner, windows
 from crashcart.readers.logs.floods import Floods
 from crashcart.readers.logs.scan import Scanner
+from crashcart.readers.logs.windows import Budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,7 +94,7 @@ def test_all_engines_keep_the_same_lines_of_a_flood(tmp_path: Path, line: Callab
 def test_what_is_rare_is_found_in_a_flood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: Callable[[int], str], engine: str
 ) -> None:
-    monkeypatch.setattr(windows, "_SHAPED", 0)
+    monkeypatch.setattr(logs, "_ONE_FILE", Budget(shaped=0))
     rare = "train.sh: line 3: 4242 Bus error (core dumped) python train.py"
     (tmp_path / "log").write_text(flood(line, 3 << 20) + rare + "\n" + flood(line, 3 << 20), newline="")
     assert rare in {kept.text for kept in read_logs([str(tmp_path / "log")], engine=engine).lines}
@@ -101,7 +103,7 @@ def test_what_is_rare_is_found_in_a_flood(
 def test_a_line_that_says_the_same_in_another_way_is_found_in_a_flood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "_SHAPED", 0)
+    monkeypatch.setattr(logs, "_ONE_FILE", Budget(shaped=0))
     rare = "train.sh: line 3: 4242 Killed                  python train.py"
     (tmp_path / "log").write_text("Killed\n" * 400_000 + rare + "\n" + "Killed\n" * 400_000)
     log = read_logs([str(tmp_path / "log")])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import heapq
 import re
+import time
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -46,15 +48,22 @@ class _Found:
 
 
 def find(
-    folder: str | os.PathLike[str], *, limit: int = _LIMIT, deep: bool = True, budget_bytes: int = BUDGET_BYTES
+    folder: str | os.PathLike[str],
+    *,
+    limit: int = _LIMIT,
+    deep: bool = True,
+    budget_bytes: int = BUDGET_BYTES,
+    seconds: float | None = None,
+    left_out: list[str] | None = None,
 ) -> list[Checkpoint]:
     """List the checkpoints below a folder, newest first: by step, then by time.
 
-    The budget for checksums is shared, and the newest are served first.
+    The budget for checksums is shared, and the newest are served first. ``seconds`` of processor time bound the search through
+    the folders; where a bound was reached, ``left_out`` says which.
     """
     root = Path(folder)
     budget = Budget(budget_bytes if deep else 0)
-    found = heapq.nsmallest(limit, _search(root), key=_age)
+    found = heapq.nsmallest(limit, _search(root, seconds, left_out if left_out is not None else []), key=_age)
     return sorted((inspect_within(item.path, budget) for item in found), key=_age)
 
 
@@ -82,14 +91,17 @@ def _found(path: Path) -> _Found:
     return _Found(path, named_step(path.name), modified)
 
 
-def _search(root: Path) -> Iterator[_Found]:
+def _search(root: Path, seconds: float | None, left_out: list[str]) -> Iterator[_Found]:
     seen: set[tuple[int, int]] = set()
-    waiting = [(root, 0)]
-    entries = 0
-    for _ in range(_MOST_FOLDERS):
-        if not waiting or entries > _MOST_ENTRIES:
+    waiting = deque([(root, 0)])
+    entries = folders = 0
+    until = time.thread_time() + seconds if seconds is not None else float("inf")
+    while waiting:
+        if folders >= _MOST_FOLDERS or entries > _MOST_ENTRIES or time.thread_time() > until:
+            left_out.append(f"stopped after {folders} folders and {entries} entries")
             return
-        folder, depth = waiting.pop(0)
+        folder, depth = waiting.popleft()
+        folders += 1
         if not _is_new(folder, seen):
             continue
         try:

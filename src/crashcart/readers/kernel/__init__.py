@@ -45,7 +45,7 @@ _SECONDS = 3.0
 _LITERALS = tuple(text.encode() for text in {*kernel_lines.LITERALS, *kernel_oom.LITERALS, *kernel_oom.DAEMONS, *MARKS})
 
 
-_SNIFFED, _FEWEST, _MOSTLY = 1 << 16, 3, 0.7
+_SNIFFED, _FEWEST, _MOSTLY, _FIRST = 1 << 16, 3, 0.7, 20
 _OF_KERNEL = Pattern(
     r"^(?:<\d{1,4}>)?\[\s{0,8}\d{1,10}\.\d{3,9}\]\s|^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} .{0,40}\]\s|^\S.{5,60}\bkernel: "
 )
@@ -57,9 +57,14 @@ def looks_like_kernel_log(path: str) -> bool:
         start = read_start(path, _SNIFFED)
     except OSError:
         return False
-    lines = [line for line in start.decode("utf-8", "replace").splitlines()[:200] if line.strip()]
-    of_kernel = sum(_OF_KERNEL.search(line[:_LONGEST_LINE]) is not None for line in lines)
-    return len(lines) >= _FEWEST and of_kernel >= _MOSTLY * len(lines)
+    lines = [line[:_LONGEST_LINE] for line in start.splitlines()[:200] if line.strip()]
+    if not any(map(_is_of_kernel, lines[:_FIRST])):  # there are folders with thousands of logs
+        return False
+    return len(lines) >= _FEWEST and sum(map(_is_of_kernel, lines)) >= _MOSTLY * len(lines)
+
+
+def _is_of_kernel(line: bytes) -> bool:
+    return _OF_KERNEL.search(line.decode("utf-8", "replace")) is not None
 
 
 @record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,8 +37,12 @@ _WORDS = (
     "terminated", "exited with", "signal", "you can sync this run", "wandb: synced", "wandb: find logs at",
 )  # fmt: skip
 _ONE_FILE = Budget()
+_ALL_FILES_BYTES = 6 << 20  # that many files share; each keeps a little, whatever its share
+_MOST_KEPT_BYTES = 5 << 20  # of all files together, which is what the causes have time for
+_MOST_SEARCHED_KEPT_BYTES = 2 << 20  # the same for logs that nobody named
+_SEARCHED_BYTES = 2 << 30  # of logs that nobody named, behind the first
 _MOST_NAMED = 3
-_ALL_PARTS_SECONDS, _PART_SECONDS = 2.0, 1.0
+_ALL_PARTS_SECONDS, _LEAST_PARTS_SECONDS = 2.0, 0.5
 Result = TypeVar("Result")
 
 
@@ -47,27 +52,35 @@ def scanner(*, engine: str = "auto") -> Scanner:
     return Scanner({literal for literal in literals if scannable(literal)} | set(_WORDS), engine=engine)
 
 
-def read_logs(
+def read_logs(  # noqa: PLR0913 - by keyword
     paths: Sequence[str],
     *,
     progress: Callable[[int], None] | None = None,
     notes: list[str] | None = None,
     refused: list[str] | None = None,
     run_folders: Sequence[str] = (),
+    seconds: float | None = None,
     engine: str = "auto",
 ) -> Log:
     """Read logs into one ``Log``; what was wrong with an input is appended to ``notes``.
 
     With ``refused``, a log that cannot be opened is told there and costs only itself. Inside ``run_folders`` no link is followed.
+    ``seconds`` of processor time are given for logs that nobody named: the last one is read first, and the others as far as
+    half of the time allows; the rest of it is for what they mean.
     """
     scan = lru_cache(maxsize=1)(lambda: scanner(engine=engine))
     paths = _each_once(paths)
     budget = _budget(len(paths))
     parts: list[Part] = []
-    names = _display_names(paths)
-    for path, name in zip(paths, names, strict=False):
+    start = time.thread_time()
+    searched = seconds is not None
+    limits = _Limits(start + seconds / 2 if seconds is not None else None)
+    named = list(zip(paths, _display_names(paths), strict=False))
+    for path, name in reversed(named) if searched else named:
+        if limits.leave_out(path, name):
+            continue
         try:
-            source = open_source(path, no_links_below=containing(path, run_folders))
+            source = open_source(path, no_links_below=containing(path, run_folders), text_only=searched)
         except CommandError as problem:
             if refused is None:
                 raise
@@ -78,10 +91,57 @@ def read_logs(
         finally:
             source.close()
         _note(source, kept, notes)
+        limits.account(kept)
         parts.append(Part(path, name, rank_of_file(path) if path != "-" else None, kept))
+    if searched:
+        parts.reverse()
+    if notes is not None:
+        notes += limits.notes()
     is_ordered = len(parts) < 2 or bool(run_folders)  # noqa: PLR2004 - one log, or those of a run, whose names we gave
     logs = [Series([part]) for part in parts] if is_ordered else in_order(without_copies(parts))
-    return structured(_lines_of(logs, notes), notes)
+    lines = _lines_of(logs, notes)
+    if seconds is None:
+        return structured(lines, notes)
+    left = start + seconds - time.thread_time()
+    return structured(lines, notes, min(_ALL_PARTS_SECONDS, max(_LEAST_PARTS_SECONDS, left)))
+
+
+class _Limits:
+    """How much is read and kept of many logs, and which were left out."""
+
+    def __init__(self, until: float | None) -> None:
+        self._until = until
+        self._bytes = self._kept = 0
+        self._left_out: list[str] = []
+
+    def leave_out(self, path: str, name: str) -> bool:
+        """Whether a log has to be left out; the first never is."""
+        is_full = self._kept > (_MOST_KEPT_BYTES if self._until is None else _MOST_SEARCHED_KEPT_BYTES)
+        if self._until is not None and self._bytes:
+            is_full |= time.thread_time() > self._until or self._bytes + _size(path) > _SEARCHED_BYTES
+        if is_full:
+            self._left_out.append(name)
+        return is_full
+
+    def account(self, kept: Kept) -> None:
+        """Count what was read and kept of a log."""
+        self._bytes += kept.size
+        self._kept += kept.cost
+
+    def notes(self) -> list[str]:
+        """What to tell of the logs that were left out."""
+        if not self._left_out:
+            return []
+        count = len(self._left_out)
+        logs = f"{count} of the logs, such as {self._left_out[0]}" if count > 1 else self._left_out[0]
+        return [f"{logs}: there is too much to read; name the logs that matter, or a smaller folder"]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:  # told when it is opened
+        return 0
 
 
 def _each_once(paths: Sequence[str]) -> list[str]:
@@ -140,9 +200,9 @@ def _set_rank(lines: Iterable[Line], rank: int | None) -> None:
             line.rank = rank if line.rank is None else line.rank
 
 
-def structured(lines: list[Line], notes: list[str] | None = None) -> Log:
+def structured(lines: list[Line], notes: list[str] | None = None, seconds: float = _ALL_PARTS_SECONDS) -> Log:
     """The meaning of kept lines; what took too long to find out is appended to ``notes``."""
-    parts = _Parts(notes if notes is not None else [])
+    parts = _Parts(notes if notes is not None else [], seconds)
     index = Index(lines)
     raised: list[Raised] = parts.found("tracebacks", lambda: find_raised(lines), [])
     log = Log(
@@ -169,14 +229,14 @@ def structured(lines: list[Line], notes: list[str] | None = None) -> Log:
 class _Parts:
     """What is looked for in the lines, each in its share of the time."""
 
-    def __init__(self, notes: list[str]) -> None:
-        self._allowance = Allowance(_ALL_PARTS_SECONDS, _PART_SECONDS)
+    def __init__(self, notes: list[str], seconds: float) -> None:
+        self._allowance = Allowance(seconds, seconds / 2)
         self._notes = notes
 
     def found(self, what: str, task: Callable[[], Result], otherwise: Result) -> Result:
         result, in_time = self._allowance.attempt(task, otherwise)
         if not in_time:
-            self._notes.append(f"finding {what} in it {too_long(_PART_SECONDS)}")
+            self._notes.append(f"finding {what} in it {too_long(self._allowance.share)}")
         return result
 
 
@@ -199,12 +259,18 @@ def _note(source: Source, kept: Kept, notes: list[str] | None) -> None:
 def _budget(files: int) -> Budget:
     if files <= 4:  # noqa: PLR2004 - a few files are read as one is
         return _ONE_FILE
-    share = (6 << 20) // files
+    share = _ALL_FILES_BYTES // files
     return Budget(
-        head=min(_ONE_FILE.head, max(1 << 10, share // 8)),
-        tail=min(_ONE_FILE.tail, max(2 << 10, share // 4)),
-        first=min(_ONE_FILE.first, max(8 << 10, share // 2)),
-        last=min(_ONE_FILE.last, max(8 << 10, share // 2)),
+        head=min(_ONE_FILE.head, max(256, share // 8)),
+        tail=min(_ONE_FILE.tail, max(1 << 10, share // 4)),
+        first=min(_ONE_FILE.first, max(1 << 10, share // 2)),
+        last=min(_ONE_FILE.last, max(1 << 10, share // 2)),
+        before=min(_ONE_FILE.before, max(512, share // 2)),
+        after=min(_ONE_FILE.after, max(512, share // 4)),
+        new=min(_ONE_FILE.new, share // 8),
+        shaped=max(1 << 20, 2 * _ONE_FILE.shaped // files),
+        again=min(_ONE_FILE.again, max(4, share >> 13)),
+        samples=min(_ONE_FILE.samples, max(4, share >> 13)),
     )
 
 

@@ -58,7 +58,9 @@ _FILE_RANK = Pattern(
 )
 _SCRAMBLED = Pattern("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
 _LONGEST = 6000
-_WRAPPED = (b'{"log":', b'{"log" :')
+_MOST_PREFIXES = 2
+_WRAPPED_TEXT = ('{"log":', '{"log" :')
+_WRAPPED = tuple(text.encode() for text in _WRAPPED_TEXT)
 
 
 def rank_of_file(name: str) -> int | None:
@@ -97,18 +99,24 @@ def to_lines(
 
 
 def without_shared_prefix(files: Sequence[list[Line]]) -> list[list[Line]]:
-    """The files of one log without what stands before nearly all lines of it, which is not the program's."""
-    beginning = [list(_beginning(lines)) for lines in files]
-    shared = find_shared_prefix([line.text for lines in beginning for line in lines])
-    if shared is None:
-        return list(files)
-    for line in (line for lines in beginning for line in lines):
-        prefix, level, text = shared.split(line.text)
-        if prefix:
-            rank, text = _without_prefix(_without_walls(text))
-            line.take_off(prefix, level, text)
-            line.rank = line.rank if rank is None else rank
-    return [[line for line in lines if line.text] for lines in files]
+    """The files of one log without what stands before nearly all lines of it, which is not the program's.
+
+    Whoever carried the log may have put another before that.
+    """
+    found = list(files)
+    for _ in range(_MOST_PREFIXES):
+        beginning = [list(_beginning(lines)) for lines in found]
+        shared = find_shared_prefix([line.text for lines in beginning for line in lines])
+        if shared is None:
+            break
+        for line in (line for lines in beginning for line in lines):
+            prefix, level, text = shared.split(line.text)
+            if prefix:
+                rank, text = _without_prefix(_carried(text))
+                line.take_off(line.prefix + prefix, level or line.level, text)
+                line.rank = line.rank if rank is None else rank
+        found = [[line for line in lines if line.text] for lines in found]
+    return found
 
 
 def _beginning(lines: Iterable[Line]) -> Iterator[Line]:
@@ -187,6 +195,13 @@ def _without_walls(text: str) -> str:
     return text
 
 
+def _carried(text: str) -> str:
+    """What stands behind a prefix, without its walls or the entry of docker around it; of a bar what was written last."""
+    if text.startswith(_WRAPPED_TEXT) and (unwrapped := _unwrapped(text.encode("utf-8", "replace"))) is not None:
+        return next((part for piece in reversed(unwrapped) if (part := cleaned(piece))), "")
+    return _without_walls(text)
+
+
 def _without_prefix(text: str) -> tuple[int | None, str]:
     rank: int | None = None
     if text[:1] in "[(0123456789 abcdefghijklmnopqrstuvwxyz":
@@ -198,7 +213,7 @@ def _without_prefix(text: str) -> tuple[int | None, str]:
             if match["d"] and text[match.end() :][:1].isdigit():
                 break
             rank = to_int(told, rank)
-            text = text[match.end() :]
+            text = _carried(text[match.end() :])
     if (rank is None and "ank" in text[:200]) or "NCCL" in text[:200] or "RANK" in text[:200]:
         inside = _RANK_INSIDE.search(text[:200])
         if inside:

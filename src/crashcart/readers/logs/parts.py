@@ -61,14 +61,11 @@ class Series:
 
 def without_copies(parts: Sequence[Part]) -> list[Part]:
     """Each log once, whatever its names; the logs of two ranks may be alike."""
-    found: dict[tuple[int, int | None], list[Part]] = {}
-    kept = []
+    found: dict[object, Part] = {}
     for part in parts:
-        alike = found.setdefault((part.kept.size, part.rank), [])
-        if not any(other.kept.windows == part.kept.windows for other in alike):
-            alike.append(part)
-            kept.append(part)
-    return kept
+        content = tuple((window.start, window.data) for window in part.kept.windows)
+        found.setdefault((part.kept.size, part.rank, content), part)
+    return list(found.values())
 
 
 def in_order(parts: Sequence[Part]) -> list[Series]:

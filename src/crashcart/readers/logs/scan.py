@@ -9,7 +9,9 @@ texts has each of its lines tested exactly.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from importlib import import_module
+from itertools import accumulate
 from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,10 @@ STRUCTURE = (
 _DROPPED = bytes(range(0x30, 0x3A)) + b" \t.,:;|/%#=+-_*<>[](){}'\"eE\xe2\x96\x97\x88\x89\x8a\x8b\x8c\x8d\x8e\x8f"
 _LOWER = bytes.maketrans(bytes(range(0x41, 0x5B)), bytes(range(0x61, 0x7B)))
 _LOWER_LINES = bytes.maketrans(bytes(range(0x41, 0x5B)) + b"\r", bytes(range(0x61, 0x7B)) + b"\n")
+_STRUCTURE_WORDS = (
+    b"traceback (most", b"error", b"exception", b"interrupt", b"stopiteration", b"systemexit", b'", line ', b"critical", b"fatal",
+    b"overflow", b"nan", b"inf",
+)  # fmt: skip
 _LONG = 4096
 _SHORTEST = 4
 _GRAM = 8
@@ -75,11 +81,11 @@ class Scanner:
             self._texts: dict[bytes, list[bytes]] = {}
             for text in texts:
                 self._texts.setdefault(squeezed(text), []).append(text.lower())
-            self._short = [text for text in self._texts if len(text) < _GRAM]
             self._by_gram: dict[int, list[bytes]] = {}
+            self._by_short_gram: dict[int, list[bytes]] = {}
             for text in self._texts:
-                if len(text) >= _GRAM:
-                    self._by_gram.setdefault(int.from_bytes(text[:_GRAM], byteorder), []).append(text)
+                grams, size = (self._by_gram, _GRAM) if len(text) >= _GRAM else (self._by_short_gram, _SHORTEST)
+                grams.setdefault(int.from_bytes(text[:size], byteorder), []).append(text)
             self._shapes: dict[bytes, tuple[bytes, ...] | None] = {}
 
     def lines(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -141,42 +147,62 @@ class Scanner:
             position = max(last, match.end())
 
     def _by_shapes(self, buffer: bytearray | bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-        text = bytes(memoryview(buffer)[start:end])
+        text = bytes(memoryview(buffer)[start:end]).replace(b"\r", b"\n")
         shapes = shapes_of(text)
         known = self._shapes
         distinct = set(shapes)
-        if distinct.issubset(known) and not any(known[shape] is not None for shape in distinct):
-            return
-        possible = self._possible(distinct.difference(known))
-        position = start
-        for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=False):
-            if shape not in known:
-                known[shape] = self._candidates(shape, line, possible)
-            texts = known[shape]
-            if texts is not None and (not texts or _holds(line, texts)):
-                yield self._clipped(line, position, texts)
-            position += len(line) + 1
+        new = distinct.difference(known)
+        lines = text.split(b"\n") if new else []
+        if new:
+            of_shapes = dict(zip(shapes, lines, strict=True))
+            self._learn({shape: of_shapes[shape] for shape in new})
+        if any(known[shape] is not None for shape in distinct):
+            position = start
+            for shape, line in zip(shapes, lines or text.split(b"\n"), strict=True):
+                texts = known[shape]
+                if texts is not None and (not texts or _holds(line, texts)):
+                    yield self._clipped(line, position, texts)
+                position += len(line) + 1
         if len(known) > _MOST_SHAPES:
             known.clear()
 
-    def _possible(self, shapes: set[bytes]) -> list[bytes]:
-        """The texts that any of the shapes can hold: those whose first eight bytes stand in one of them."""
-        joined = b"\n".join(shapes)
-        together = memoryview(joined)
-        found: set[int] = set()
-        for offset in range(_GRAM):
-            whole = max(0, len(joined) - offset) // _GRAM * _GRAM
-            found.update(self._by_gram.keys() & together[offset : offset + whole].cast("Q"))
-        return [text for gram in sorted(found) for text in self._by_gram[gram]] + [
-            text for text in self._short if text in joined
-        ]
+    def _learn(self, new: dict[bytes, bytes]) -> None:
+        """What lines of new shapes can hold, by a line of each: texts; none at all where the shape alone tells; None for nothing.
 
-    def _candidates(self, shape: bytes, line: bytes, possible: list[bytes]) -> tuple[bytes, ...] | None:
-        """The texts that lines of this shape can hold; none at all where the shape alone tells; None where it holds nothing."""
-        if self._structure.search(line):
-            return ()
-        found = tuple(text for short in filter(shape.__contains__, possible) for text in self._texts[short])
-        return found or None
+        All are looked through at once: in a log whose lines never repeat every shape is new.
+        """
+        known = self._shapes
+        known.update(dict.fromkeys(new))
+        shapes = list(new)
+        joined = b"\n".join(shapes)
+        for short in self._possible(joined):
+            for place in _lines_with(joined, short):
+                known[shapes[place]] = (*(known[shapes[place]] or ()), *self._texts[short])
+        text = b"\n".join(new.values())
+        hits = self._structured(text)
+        starts = _line_starts(text) if hits else []
+        for hit in hits:
+            known[shapes[bisect_right(starts, hit) - 1]] = ()
+
+    def _structured(self, text: bytes) -> list[int]:
+        """Where the structural patterns match; they are asked only where a word of theirs stands."""
+        lowered = text.lower()
+        if not any(word in lowered for word in _STRUCTURE_WORDS):
+            return []
+        return [match.start() for match in self._structure.finditer(text)]
+
+    def _possible(self, joined: bytes) -> list[bytes]:
+        """The texts that any of the shapes can hold: those whose first eight (or four) bytes stand in one of them."""
+        together = memoryview(joined)
+        found: list[bytes] = []
+        for grams, size in ((self._by_gram, _GRAM), (self._by_short_gram, _SHORTEST)):
+            seen: set[int] = set()
+            for offset in range(size):
+                whole = max(0, len(joined) - offset) // size * size
+                piece = together[offset : offset + whole]
+                seen.update(grams.keys() & (piece.cast("Q") if size == _GRAM else piece.cast("I")))
+            found += [text for gram in sorted(seen) for text in grams[gram]]
+        return found
 
     def _clipped(self, line: bytes, position: int, texts: tuple[bytes, ...]) -> tuple[int, int]:
         if len(line) <= 2 * _LONG:
@@ -186,6 +212,23 @@ class Scanner:
         hits = [found for text in texts if (found := lowered.find(text)) >= 0]
         hit = min(hits + ([match.start()] if match else []), default=0)
         return position + max(0, hit - _LONG), position + min(len(line), hit + _LONG)
+
+
+def _line_starts(text: bytes) -> list[int]:
+    return list(accumulate((len(line) + 1 for line in text.split(b"\n")), initial=0))[:-1]
+
+
+def _lines_with(joined: bytes, text: bytes) -> Iterator[int]:
+    """The numbers of the lines that hold a text."""
+    number = counted = 0
+    found = joined.find(text)
+    while found >= 0:
+        number += joined.count(b"\n", counted, found)
+        yield number
+        counted = joined.find(b"\n", found)
+        if counted < 0:
+            return
+        found = joined.find(text, counted)
 
 
 def _line_end(buffer: bytearray | bytes, start: int, wanted: int, end: int) -> int:

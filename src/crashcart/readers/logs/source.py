@@ -23,6 +23,8 @@ __all__ = ["Source", "open_source"]
 _SNIFF = 4096
 _AHEAD = 4
 _PATIENCE = 1.0
+_MOSTLY = 0.95
+_CONTROLS = bytes([*range(8), *range(14, 27), *range(28, 32), 127])  # not those of blanks, colours and bars
 _ARCHIVES = (b"PK\x03\x04", b"\x80\x02", b"\x80\x04", b"\x89HDF", b"7z\xbc\xaf", b"\x7fELF", b"PAR1")
 
 
@@ -156,8 +158,11 @@ class _Resumed:
         self._stream.close()
 
 
-def open_source(path: str, *, no_links_below: str | None = None) -> Source:
-    """Open a log by path, or standard input for ``-``; raises ``CommandError`` with a sentence where that is impossible."""
+def open_source(path: str, *, no_links_below: str | None = None, text_only: bool = False) -> Source:
+    """Open a log by path, or standard input for ``-``; raises ``CommandError`` with a sentence where that is impossible.
+
+    With ``text_only`` that is also raised for a file that does not begin with text.
+    """
     if path == "-":
         if sys.stdin is None:
             raise CommandError("Standard input is closed.")
@@ -169,10 +174,14 @@ def open_source(path: str, *, no_links_below: str | None = None) -> Source:
             raise CommandError(f"{path}: {problem.strerror or problem}.") from None
         how = " Pipe its text into `crashcart why -` instead." if problem.reason.endswith("not a file") else ""
         raise CommandError(f"{problem}.{how}") from None
-    return _wrapped(path, stream, size)
+    try:
+        return _wrapped(path, stream, size, text_only=text_only)
+    except CommandError:
+        stream.close()
+        raise
 
 
-def _wrapped(name: str, raw: Any, size: int | None) -> Source:  # noqa: ANN401 - FileIO or BufferedReader
+def _wrapped(name: str, raw: Any, size: int | None, *, text_only: bool = False) -> Source:  # noqa: ANN401 - FileIO or BufferedReader
     try:
         first = raw.read(_SNIFF) or b""
     except OSError as problem:
@@ -193,6 +202,8 @@ def _wrapped(name: str, raw: Any, size: int | None) -> Source:  # noqa: ANN401 -
     else:
         note = ""
     encoding = _wide_encoding(first)
+    if text_only and encoding is None and not _is_text(first):
+        raise CommandError(f"{name} does not hold text.")
     if encoding is not None:
         stream = _Transcoded(stream, encoding, b"")
         size = None
@@ -214,6 +225,11 @@ class _Readable:
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _is_text(first: bytes) -> bool:
+    """Whether there are next to no control characters, as in text of any encoding; a tenth of random bytes are."""
+    return len(first.translate(None, _CONTROLS)) >= _MOSTLY * len(first)
 
 
 def _wide_encoding(first: bytes) -> str | None:

@@ -24,18 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Kept", "Window", "keep"]
 
 _BUFFER = 1 << 20
-_BEFORE = 6 << 10
-_AFTER = 4 << 10
 _SMALL = 512
 _PIECE = 64 << 10  # windows that touch become one up to here, so that the oldest can be given up in pieces
 _FULL_WINDOWS_PER_SHAPE = 2
 _MOST_SHAPES = 20_000
-_MOST_AGAIN = 400
-_MOST_SAMPLES = 200
 _SHAPE = 160
-_SHAPED = 48 << 20  # bytes of a log in which new shapes are looked for: it costs more than all our texts
 _NEW_PER_LOOK = 150  # more than that are samples or tables, whose lines never repeat
-_NEW_BUDGET = 192 << 10
 _MOST_NEW = 200_000
 _LINE_BYTES = 48  # what a line is charged at least: each costs the causes some time, be it as short as it may
 _FLOOD_HITS = 1000  # lines of interest in a block, beyond which it is time to learn what they share
@@ -65,12 +59,21 @@ class Window:
 
 @record(frozen=True)
 class Budget:
-    """How many bytes of one log are kept."""
+    """How much of one log is kept: in bytes, but ``again`` (last lines of a shape) and ``samples`` are counted in windows.
+
+    New shapes are looked for in the first ``shaped`` bytes: that costs more than all our texts.
+    """
 
     head: int = 32 << 10
     tail: int = 48 << 10
     first: int = 640 << 10
     last: int = 384 << 10
+    before: int = 6 << 10
+    after: int = 4 << 10
+    new: int = 192 << 10
+    shaped: int = 48 << 20
+    again: int = 400
+    samples: int = 200
 
 
 @record
@@ -85,6 +88,11 @@ class Kept:
     size: int
     flooded_by: tuple[bytes, ...] = ()
     sampled_bytes: int = 0
+
+    @property
+    def cost(self) -> int:
+        """The bytes that are kept, where a short line counts as a longer one."""
+        return sum(_cost(window.data) for window in self.windows)
 
 
 class _Collector:
@@ -132,7 +140,7 @@ def _rest(window: Window, start: int) -> Window:
 
 def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: Callable[[int], None] | None = None) -> Kept:
     """Read a source to its end and keep what matters; one that is small is kept whole and needs no scanner."""
-    buffer = bytearray(_BUFFER + 2 * max(_BEFORE + _AFTER, budget.tail))
+    buffer = bytearray(_BUFFER + 2 * max(budget.before + budget.after, budget.tail))
     view = memoryview(buffer)
     filled, at_end = _fill(source, view, 0, budget.head + budget.tail, progress)
     if at_end:
@@ -141,11 +149,11 @@ def keep(source: Source, scan: Callable[[], Scanner], budget: Budget, progress: 
     walk.collector.add(Window(0, 1, bytes(view[: budget.head])))
     while True:
         filled, at_end = _fill(source, view, filled, len(view), progress)
-        limit = filled if at_end else _last_line_end(buffer, walk.scanned, filled - _AFTER)
+        limit = filled if at_end else _last_line_end(buffer, walk.scanned, filled - budget.after)
         walk.look(limit, filled)
         if at_end:
             break
-        filled = walk.drop(max(0, walk.scanned - max(_BEFORE, budget.tail)), filled)
+        filled = walk.drop(max(0, walk.scanned - max(budget.before, budget.tail)), filled)
     tail = max(0, filled - budget.tail)
     walk.collector.add(Window(walk.base + tail, walk.number(tail), bytes(view[tail:filled])))
     return Kept(_joined(walk), walk.base + filled, tuple(sorted(walk.floods.unlike)), walk.sampled_bytes)
@@ -194,10 +202,11 @@ class _Walk:
         self.buffer = buffer
         self.scanner = scanner
         self.collector = collector
+        self.budget = collector.budget
         self.seen: dict[bytes, int] = {}
         self.again: dict[bytes, Window] = {}
         self.samples: list[Window] = []
-        self.fresh = _Collector(Budget(first=_NEW_BUDGET, last=_NEW_BUDGET))
+        self.fresh = _Collector(Budget(first=self.budget.new, last=self.budget.new))
         self.floods = Floods(scanner)
         self.sampled_bytes = 0
         self._patience = _FLOOD_HITS
@@ -221,7 +230,7 @@ class _Walk:
         if limit <= self.scanned:
             return
         self._sample(limit)
-        if self.base + self.scanned < _SHAPED:
+        if self.base + self.scanned < self.budget.shaped:
             self._keep_new_shapes(limit, filled)
         extents: list[tuple[int, int]] = []
         again: dict[bytes, tuple[int, int]] = {}
@@ -229,8 +238,8 @@ class _Walk:
             shape = squeezed(bytes(self.buffer[first : min(last, first + _SHAPE)]))
             times = self.seen.get(shape, 0)
             if times < _FULL_WINDOWS_PER_SHAPE:
-                extents.append(self._extent(first, last, filled, _BEFORE, _AFTER))
-            elif shape in self.again or len(self.again) + len(again) < _MOST_AGAIN:
+                extents.append(self._extent(first, last, filled, self.budget.before, self.budget.after))
+            elif shape in self.again or len(self.again) + len(again) < self.budget.again:
                 again[shape] = (first, last)
             if times or len(self.seen) < _MOST_SHAPES:
                 self.seen[shape] = times + 1
@@ -296,7 +305,7 @@ class _Walk:
             end = self.buffer.find(b"\n", min(limit, start + _SMALL), limit)
             if start > self.scanned and end > 0:
                 self.samples.append(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
-            if len(self.samples) > _MOST_SAMPLES:
+            if len(self.samples) > self.budget.samples:
                 self.samples = self.samples[::2]
                 self._stride *= 2
         self._looks += 1
@@ -315,7 +324,9 @@ class _Walk:
         for shape, line in zip(shapes, text.replace(b"\r", b"\n").split(b"\n"), strict=True):
             if shape in new:
                 new.discard(shape)
-                start, end = self._extent(position, position + min(len(line), _AFTER), filled, _SMALL, _AFTER)
+                start, end = self._extent(
+                    position, position + min(len(line), self.budget.after), filled, _SMALL, self.budget.after
+                )
                 self.fresh.add(Window(self.base + start, self.number(start), bytes(self.buffer[start:end])))
             position += len(line) + 1
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 import os
 import re
+import time
 from collections import deque
 
 from crashcart.model import NotLooked
@@ -30,6 +31,7 @@ __all__ = ["Found", "Survivor", "mlrun_status", "sacct", "survivors", "tfevents_
 MAX_DEPTH = 8
 MAX_ENTRIES = 100_000
 MAX_IN_FOLDER = 10_000
+MAX_SECONDS = 0.6  # of processor time
 MAX_OF_A_KIND = 2000
 MAX_CONFIG_BYTES = 1 << 20
 MAX_NOT_LOOKED = 20
@@ -120,10 +122,12 @@ class _Walk:
     def go(self) -> None:
         """Breadth first, links last, so that a folder is met under its own name before it is met through a link."""
         folders, links = deque([(self.top, 0)]), deque[tuple[str, int]]()
+        until = time.thread_time() + MAX_SECONDS
         while folders or links:
             path, depth = folders.popleft() if folders else links.popleft()
-            if self._entries >= MAX_ENTRIES:
-                self._refuse(path, f"stopped after {MAX_ENTRIES} entries", "name a smaller folder")
+            if self._entries >= MAX_ENTRIES or time.thread_time() > until:
+                left = f"{path} and {len(folders) + len(links)} more folders" if folders or links else path
+                self._stop(left, f"there is too much below {self.top}: stopped after {self._entries} entries")
                 return
             if depth > MAX_DEPTH:
                 self._refuse(path, f"deeper than {MAX_DEPTH} folders", "name this folder itself")
@@ -189,6 +193,10 @@ class _Walk:
     def _checkpoints(self, folder: str, size: int, modified: float) -> None:
         before = self._roots.get(folder, Survivor("checkpoints", folder, 0, modified))
         self._roots[folder] = Survivor("checkpoints", folder, size + before.size, max(modified, before.modified))
+
+    def _stop(self, path: str, why: str) -> None:
+        """Told before all else, and also where much was refused."""
+        self.not_looked.insert(0, NotLooked(path, why, "name a smaller folder"))
 
     def _refuse(self, path: str, why: str, how: str = "") -> None:
         self._refused += 1
