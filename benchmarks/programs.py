@@ -2,7 +2,7 @@
 
     python benchmarks/programs.py FOLDER [--only NAME ...] [--keep FOLDER] [--no-repair]
 
-FOLDER holds one folder for each program: its files, `launch` (the command line; `bash train.sh` where there is none), `truth.json`
+FOLDER holds one folder for each program: its files, `launch` (the command line, as one types it; `bash train.sh` where there is none), `truth.json`
 (`cause`, `also_accept`, `lines` of which one has to be changed, `hang`) and `repaired/` with the files after the repair. Each program
 runs under `crashcart run`; a program that hangs is stopped. Four figures come out:
 
@@ -107,7 +107,8 @@ def copy(program: Path, folder: Path) -> None:
 def launch_of(program: Path) -> list[str]:
     """The command line of a program."""
     path = program / "launch"
-    return shlex.split(path.read_text(encoding="utf-8")) if path.exists() else ["bash", "train.sh"]
+    line = path.read_text(encoding="utf-8").strip() if path.exists() else "bash train.sh"
+    return ["bash", "-c", line] if {"&&", "||", ";", "|"} & set(line.split()) else shlex.split(line)
 
 
 def answer_of(folder: Path, command: list[str]) -> dict[str, Any]:
