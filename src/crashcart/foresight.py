@@ -29,6 +29,7 @@ __all__ = ["LEVELS", "foresee", "merged", "news"]
 PARTS = ("in_config", "in_code", "in_data", "in_machine")
 LEVELS: dict[Strength, Level] = {"decisive": "will", "strong": "can", "weak": "note"}
 _FAR = 1 << 30
+_MOST_SIGNS = 40  # of one cause and level; a hundred missing files are told by the first of them
 ORDER: tuple[Level, ...] = ("will", "can", "note")
 
 
@@ -143,7 +144,7 @@ def _findings(cause: Cause, signs: Iterable[Sign], case: Case, resolve: Callable
             level=level,
             strength=strength,
             score=WEIGHT[strength],
-            signs=(*by_level[strength], *opposed),
+            signs=(*by_level[strength][:_MOST_SIGNS], *opposed),
             fixes=tuple(fix for fix in fixes if strength == _strength_of(fix, claimed, strength)),
             experiment=cause.experiment,
         )

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 from typing import TYPE_CHECKING
 
+from crashcart.escapes import one_line
+from crashcart.model import HARMLESS
 from crashcart.patch import apply, difference
 from crashcart.readers.encoding import encoding_of_file
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record
+from crashcart.redact import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from crashcart.model import Edit, Finding
 
-__all__ = ["Repair", "repairs", "write"]
+__all__ = ["Repair", "repairs", "show_and_write", "write"]
 
 
 @record
@@ -44,6 +48,32 @@ def repairs(findings: Iterable[Finding], safeties: frozenset[str]) -> Repair:
     repair.diff = difference(repair.edits) if repair.edits else ""
     repair.before = {path: text_of(path) for path in {edit.span.file for edit in repair.edits}}
     return repair
+
+
+def show_and_write(findings: Sequence[Finding], *, everything: bool, says_nothing: bool = False) -> bool:
+    """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone.
+
+    ``everything`` also takes the patches that change the training; ``says_nothing`` is for a second round.
+    """
+    repair = repairs(findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
+    if not repair.edits:
+        if not says_nothing:
+            more = not everything and repairs(findings, frozenset({"changes-training"})).edits
+            reason = (
+                "what can be patched here changes the training: --fix-all does that"
+                if more
+                else "nothing here can be patched without a person"
+            )
+            sys.stderr.write(f"crashcart: {reason}.\n")
+        return False
+    sys.stderr.write(hide(repair.diff))
+    done, left = write(repair)
+    for title in repair.titles:
+        sys.stderr.write(f"crashcart: {title}\n")
+    for path in left:
+        sys.stderr.write(f"crashcart: {one_line(os.path.normpath(path))} changed meanwhile and was left alone.\n")
+    sys.stderr.write(f"crashcart: wrote {', '.join(one_line(os.path.normpath(path)) for path in done) or 'nothing'}.\n\n")
+    return bool(done)
 
 
 def write(repair: Repair) -> tuple[list[str], list[str]]:

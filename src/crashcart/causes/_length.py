@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.cause import compiled
-from crashcart.causes._joined import launched_with, ranks, setting
+from crashcart.causes._joined import launched_with, ranks
 from crashcart.causes._loaders import loaders
 from crashcart.numbers import to_int
 from crashcart.record import record
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Length", "batches", "epoch_steps", "lengths", "share"]
 
 WHOLE = {"", "RandomSampler", "SequentialSampler"}
-FILES = r"(?i)episode|file|path|demo|traj"
 
 
 @record(frozen=True)
@@ -39,11 +37,9 @@ class Length:
 
 def lengths(case: Case, loader: Loader) -> Iterator[Length]:
     """What is known of the length of a loader's data, the surest first."""
-    given = loader.fact.value.get("length") or {}
-    named = setting(case, given["key"]) if given.get("key") else None
-    count = named.value if named is not None else given.get("value")
+    count = loader.fact.value["length"]
     if type(count) is int and count >= 0:
-        yield Length(count, "samples", "", (named.evidence,) if named is not None else ())
+        yield Length(count, "samples", "", tuple(loader.fact.value["length_evidence"]))
         return
     held = [fact for fact in case.all("data.held") if fact.value["complete"]]
     rows = case.all("data.rows")
@@ -52,7 +48,7 @@ def lengths(case: Case, loader: Loader) -> Iterator[Length]:
     elif len(held) == 1 and case.all("code.folder_classes") and held[0].value["kinds"].get("image"):
         yield Length(held[0].value["kinds"]["image"], "images", "all of them are for training", (held[0].evidence,))
     files = [fact for fact in held if fact.value["kinds"].get("hdf5")]
-    if not rows and len(files) == 1 and compiled(FILES).search(str(given.get("counted", ""))):
+    if not rows and len(files) == 1 and loader.fact.value["counts_files"]:
         there, promised = files[0].value["kinds"]["hdf5"], files[0].value["promised"]
         yield Length(min(there, promised or there), "episodes", "each of them is one sample", (files[0].evidence,))
     most = case.facts.get("data.samples")
@@ -69,7 +65,7 @@ def share(case: Case, loader: Loader, count: int) -> int | None:
         return None
     if _dealt_by_accelerate(case):
         return count // several if several else None
-    if case.all("code.devices"):
+    if any("ightning" in str(fact.value["call"]) for fact in case.all("code.starts_ranks")):
         return -(-count // several) if several else None  # Lightning puts a DistributedSampler in its place
     return count
 

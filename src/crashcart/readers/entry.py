@@ -7,6 +7,7 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from crashcart.readers.job.installed import installed_commands
 from crashcart.readers.project import found_in
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
 
-__all__ = ["entry_of", "nearest", "python_path"]
+__all__ = ["console_script", "entry_of", "nearest", "python_path"]
 
 HERE = re.compile(r"^(?:\$\{?PWD\}?|\$\(pwd\)|`pwd`)(?:/|$)")
 
@@ -54,4 +55,17 @@ def entry_of(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
             for one in tries if name.endswith(".py") else [*tries, *(f"src/{one}" for one in tries)]:
                 if path := found_in(places, one):
                     return path
+            if (script := console_script(name, places)) is not None:
+                return script[0]
+    return None
+
+
+def console_script(name: str, places: Sequence[str]) -> tuple[str, str] | None:
+    """The file and the function of a command that the project installs: ``train = "package.cli:main"``."""
+    for place in places:
+        module, function = installed_commands(place).get(name, ("", ""))
+        path = module.replace(".", "/")
+        for tried in (f"{path}.py", f"{path}/__init__.py", f"src/{path}.py", f"src/{path}/__init__.py") if path else ():
+            if source := found_in([place], tried):
+                return source, function
     return None

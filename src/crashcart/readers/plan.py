@@ -12,26 +12,29 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case
-from crashcart.deadline import TookTooLongError, guarded
+from crashcart.deadline import TookTooLongError, guarded, spent
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
 from crashcart.readers.code import facts_of, rules_allowance
 from crashcart.readers.code.program import Program, read_program, reading_allowance
 from crashcart.readers.data import Looking, data_facts
-from crashcart.readers.entry import entry_of, nearest, python_path
+from crashcart.readers.effective_settings import settle
+from crashcart.readers.entry import console_script, entry_of, nearest, python_path
+from crashcart.readers.interpreter import follow
+from crashcart.readers.interpreter.execution import Execution
+from crashcart.readers.interpreter.launch import Launch, launch_of
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import Read, read_configs
-from crashcart.readers.job.environment import taken
+from crashcart.readers.job.environment import PREFIX
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing
 from crashcart.readers.job.scripts import read_launch, starts, training_targets
-from crashcart.readers.job.started import count_ranks
+from crashcart.readers.job.started import ENTRY_MISSING, count_ranks
 from crashcart.readers.job.syntax import GrammarMissingError
-from crashcart.readers.job.targets import targets
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
@@ -45,15 +48,21 @@ from crashcart.readers.project import (
     root_of,
 )
 from crashcart.readers.remarks import Remarks
-from crashcart.record import field, record
+from crashcart.readers.rules import facts_of as facts_of_execution
+from crashcart.record import field, record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from crashcart.readers.code.source import Source
 
 __all__ = ["Asked", "Plan", "plans"]
 
 _MOST_JOBS = 200
+_MOST_STAGES = 6
 _PART_SECONDS = 1.5
+_FOLLOW_SECONDS = 3.0
+_FOLDER_SECONDS = 1.2  # for the launch scripts of a folder, and again for its configs
 
 
 @record(frozen=True)
@@ -71,6 +80,19 @@ class Plan:
     name: str
     case: Case
     program: Program = field(default_factory=Program)
+    trains: bool | None = None  # whether its program steps an optimizer; None where it was not followed
+    execution: Execution | None = None  # its program, followed with the words of its launch
+
+    @property
+    def files(self) -> set[str]:
+        """The files that were read for it."""
+        named = {
+            path for path in _files(self.case) if os.path.isfile(path) and not path.startswith(("/proc/", "/sys/", "/dev/"))
+        }
+        followed = self.execution.interpreter.modules.sources if self.execution is not None else {}
+        return (
+            named | {source.path for source in self.program.sources} | {path for path, source in followed.items() if source}
+        )
 
     @property
     def counted(self) -> dict[str, int]:
@@ -99,7 +121,7 @@ class _Planning:
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
             self.settle(".")
-            return [_here(self.command(asked.command))]
+            return [_here(plan) for plan in self.command(asked.command)]
         found: list[Plan] = []
         for path in asked.paths or ["."]:
             if not os.path.exists(path):
@@ -114,15 +136,15 @@ class _Planning:
         self.own = own_settings(self.root)
         learn(self.own.names)
 
-    def command(self, words: Sequence[str]) -> Plan:
-        """A command; where it is a shell script (``bash train.sh``), that script."""
+    def command(self, words: Sequence[str]) -> list[Plan]:
+        """A command; where it is a shell script (``bash train.sh``), the trainings of that script."""
         script = next((word for word in words if word.endswith(SCRIPTS) and os.path.isfile(word)), None)
         if script is not None and starts(words, script):
-            return self.script(" ".join(words), script, words)
+            return self.stages(" ".join(words), script, words)
         if (made := made_by(words)) is not None:
             facts = read_launch(made.file, words)
-            return self.job(" ".join(words), facts, os.path.dirname(made.file) or ".", named=[made.file])
-        return self.job(" ".join(words), read_command(list(words)), ".")
+            return [self.job(" ".join(words), facts, os.path.dirname(made.file) or ".", named=[made.file])]
+        return [self.job(" ".join(words), read_command(list(words)), ".")]
 
     def files(self, path: str) -> list[Plan]:
         """The job of a file; of a Makefile those of its targets."""
@@ -130,7 +152,7 @@ class _Planning:
         folder = os.path.dirname(path) or "."
         return [
             self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path]) for target in targets
-        ] or [self.file(path)]
+        ] or self.file(path)
 
     def launched(self, path: str, problems: list[tuple[str, str]]) -> list[Plan]:
         """The jobs that a script or Makefile of a folder starts, if any."""
@@ -140,23 +162,40 @@ class _Planning:
             problems.append((path, str(problem)))
             return []
 
-    def file(self, path: str) -> Plan:
+    def file(self, path: str) -> list[Plan]:
         if path.endswith(CONFIGS):
-            return self.config(path)
+            return [self.config(path)]
         if path.endswith(".py") and not list(entries_of([path])):
             plan = self.config(path)  # settings in Python
             if plan.program.entry:
-                return plan
+                return [plan]
         if path.endswith(".py"):
             named = [fact for fact in read_command(["python", path]) if fact.name != "launch.arguments"]  # nobody gave any
-            return self.job(path, named, os.path.dirname(path) or ".")
-        return self.script(path, path, ())
+            return [self.job(path, named, os.path.dirname(path) or ".")]
+        return self.stages(path, path, ())
 
-    def script(self, name: str, path: str, words: Sequence[str]) -> Plan:
+    def stages(self, name: str, path: str, words: Sequence[str]) -> list[Plan]:
+        """The trainings of a script: the programs in it that step an optimizer; where none is known to, the likeliest."""
+        found: list[Plan] = []
+        skip: set[str] = set()
+        while len(found) < _MOST_STAGES:
+            plan = self.script(name, path, words, skip)
+            program = plan.case.facts.get("launch.program_key")
+            if found and program is None:
+                break
+            found.append(plan)
+            if program is None or str(program.value) in skip:
+                break
+            skip.add(str(program.value))
+            if plan.trains is None and len(found) == 1:
+                break
+        return [plan for plan in found if plan.trains] or found[:1]
+
+    def script(self, name: str, path: str, words: Sequence[str], skip: Collection[str]) -> Plan:
         """The job of a script; without the grammar of the shell it is not checked, and the answer says so."""
         folder, named = os.path.dirname(path) or ".", [path] if words else []
         try:
-            return self.job(name, read_launch(path, words), folder, named=named)
+            return self.job(name, read_launch(path, words, skip=skip), folder, named=named)
         except GrammarMissingError as problem:
             plan = self.job(name, [], folder, named=named)
             plan.case.could_not_look(path, str(problem))
@@ -171,24 +210,31 @@ class _Planning:
         """All jobs of a folder; where there is no script and no config, its entry files."""
         problems: list[tuple[str, str]] = []
         files = list(files_of(path, self.own.exclude, problems))
-        scripts = [
-            plan for file in files if file.endswith(SCRIPTS) or is_makefile(file) for plan in self.launched(file, problems)
-        ][:_MOST_JOBS]
+        launchers = [file for file in files if file.endswith(SCRIPTS) or is_makefile(file)]
+        scripts = _some("launch scripts", launchers, lambda file: self.launched(file, problems), problems)
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
-        entries = list(entries_of(files))
-        configs = [
-            self.job(file, [], os.path.dirname(file) or ".", configs=[file], entries=nearest(file, entries), found=True)
+        entries = list(entries_of(files, problems))
+        unnamed = [
+            file
             for file in files
             if file.endswith((".yaml", ".yml")) and os.path.realpath(file) not in named and not NO_TRAINING.search(file)
-        ][:_MOST_JOBS]
+        ]
+        configs = _some("configs", unnamed, lambda file: [self.found_config(file, nearest(file, entries))], problems)
         started = {os.path.realpath(plan.program.entry) for plan in scripts if plan.program.entry}
         left = [entry for entry in entries if os.path.realpath(entry) not in started]
         rest = [self.job(path, [], path, entries=left)] if left and not configs else []
         if not (scripts or configs or rest):
-            raise CommandError(f"{path} holds no launch script, no config and no training program that could be checked.")
+            left_out = f" Not checked: {problems[0][0]} ({problems[0][1]})." if problems else ""
+            raise CommandError(
+                f"{path} holds no launch script, no config and no training program that could be checked.{left_out}"
+            )
         every = [*scripts, *configs, *rest]
         every[0].case.not_looked += [NotLooked(where, why) for where, why in problems]
         return every
+
+    def found_config(self, path: str, entries: Sequence[str]) -> Plan:
+        """A config of a folder that no script names."""
+        return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries, found=True)
 
     def job(  # noqa: PLR0913 - what a job is told by
         self,
@@ -200,7 +246,6 @@ class _Planning:
         *,
         named: Sequence[str] = (),
         found: bool = False,
-        modules: tuple[str, ...] = (),
     ) -> Plan:
         """One job from the facts of its launch; ``found`` says that nobody named its config, it only lay there."""
         self.progress(name)
@@ -210,51 +255,78 @@ class _Planning:
         places = list(dict.fromkeys([*inner, ".", folder, root]))
         more = python_path(facts, inner or [folder])
         entry = entry_of(facts, [*places, *more])
-        program, seen = self.code([entry] if entry else entries, root, more, modules)
-        launched = facts
-        facts, given = taken(facts, seen.get("code.from_environment", []))
+        program, seen = self.code([entry] if entry else entries, root, more)
+        started = launch_of(facts, places)
+        started.config = "".join(configs[:1]) if started.arguments is None else ""
+        execution = self.follow([entry] if entry else entries, started, [*more, ".", root], case, program.sources)
+        if execution is not None:
+            seen |= _shown_by(execution, case)
+        facts = [fact for fact in facts if not fact.name.startswith(PREFIX)]
         case.not_looked += [*self.own.not_looked, *program.not_looked]
         if entry is None and not entries:
-            case.not_looked.append(
-                NotLooked("the program's code", "its entry file was not found", "run this in the job's folder")
-            )
+            case.not_looked.append(NotLooked("the program's code", ENTRY_MISSING, "run this in the job's folder"))
         case.seen = {key: list(group) for key, group in seen.items()}
         facts = list(as_read(case, facts))
-        defaults = [*_defaults(seen, alone=bool(entry) or len(entries) == 1), *given]
+        defaults = [
+            replace(fact, name=name.removeprefix("default."))
+            for name, group in seen.items()
+            if name.startswith("default.")
+            for fact in group[:1]
+        ]
         launch = launch_facts(facts, places)
         read = Read()
         with our_errors("config files", case.could_not_look):
             read = read_configs(case, facts, defaults, configs, places, given=not found)
-        if not modules and (wanted := targets(read.facts, program, places)):
-            return self.job(name, launched, folder, configs, entries, named=named, found=found, modules=wanted)
         sure = bool(entry) and not _is_lost(facts)
         seen_in_launch: list[Fact] = []
         tasks: dict[str, Callable[[], Iterable[Fact]]] = {
             "flags that the program refuses": lambda: refusals(case, facts),
-            "paths that are not there": lambda: missing([*read.facts, *launch, *facts], places, sure=sure),
+            "paths that are not there": lambda: missing(
+                [*read.facts, *launch, *facts], places, sure=sure, unread=_unread(execution)
+            ),
         }
         for what, task in tasks.items():
             guarded(what, case.could_not_look, lambda task=task: seen_in_launch.extend(task()), _PART_SECONDS, None)  # type: ignore[misc]
         for fact in [*launch, *facts, *read.facts, *seen_in_launch]:
             case.seen.setdefault(fact.name, []).append(fact)
         case.facts = {fact.name: fact for fact in [*defaults, *read.facts, *launch, *facts]}
+        settle(case, seen, execution)
         if found:
             case.seen["config.unnamed"] = [Fact("config.unnamed", name, Evidence("config", name, name), "file")]
-        guarded("the number of ranks", case.could_not_look, lambda: count_ranks(case, program), _PART_SECONDS, None)
+        guarded("the number of ranks", case.could_not_look, lambda: count_ranks(case), _PART_SECONDS, None)
         looked = partial(data_facts, case, program, places, self.looking)
         guarded("the data", case.could_not_look, looked, _PART_SECONDS, None)
-        remarked = [*(source.path for source in program.sources), *read.files, name, *named]
+        followed = list(execution.interpreter.modules.sources) if execution is not None else []
+        remarked = list(dict.fromkeys([*(source.path for source in program.sources), *followed, *read.files, name, *named]))
         case.ignored = self.remarks.silenced(remarked)
         case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]
         case.ignored["*"] = self.own.ignore
-        return Plan(name, case, program)
+        trains = bool(case.all("code.trains")[0].value) if case.all("code.trains") else None
+        return Plan(name, case, program, trains, execution)
 
-    def code(
-        self, entries: Sequence[str], root: str, more: Sequence[str], modules: Sequence[str]
-    ) -> tuple[Program, dict[str, list[Fact]]]:
-        key = (root, *more, "", *entries, "", *modules)
+    def follow(
+        self, entries: Sequence[str], launch: Launch, roots: Sequence[str], case: Case, known: Iterable[Source]
+    ) -> Execution | None:
+        """The program, followed with the words of its launch; of several programs none speaks for the job."""
+        if len(entries) != 1:
+            return None
+        execution: Execution | None = None
+
+        def run() -> None:
+            nonlocal execution
+            script = console_script(str(launch.program.value), roots) if launch.program is not None else None
+            interpreter = follow(entries[0], roots, launch, _FOLLOW_SECONDS, script[1] if script is not None else "", known)
+            execution = Execution(interpreter) if interpreter is not None else None
+            if interpreter is not None and interpreter.exhausted:
+                case.could_not_look("all of the program's code", "it is too large to be followed to its end", "")
+
+        guarded("the program's code", case.could_not_look, run, 2 * _FOLLOW_SECONDS, None)
+        return execution
+
+    def code(self, entries: Sequence[str], root: str, more: Sequence[str]) -> tuple[Program, dict[str, list[Fact]]]:
+        key = (root, *more, "", *entries)
         if key not in self.programs:
-            program = read_program(entries, [*more, ".", root], modules, self.reading)
+            program = read_program(entries, [*more, ".", root], allowance=self.reading)
             left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
             program.sources = (
                 [source for source in program.sources if not source.path.startswith(left_out)]
@@ -263,6 +335,38 @@ class _Planning:
             )
             self.programs[key] = program, facts_of(program, self.rules)
         return self.programs[key]
+
+
+def _unread(execution: Execution | None) -> frozenset[str]:
+    """Settings that only DeepSpeed reads, where the program that was followed does not surely start it."""
+    if execution is None or not execution.steps or execution.library_trainers:
+        return frozenset()
+    starts = any(call.region.is_certain() for call in execution.trace.named("deepspeed.initialize"))
+    return frozenset() if starts else frozenset({"distributed.config_path"})
+
+
+def _shown_by(execution: Execution, case: Case) -> dict[str, list[Fact]]:
+    """What the rules see in a program that was followed."""
+    facts = facts_of_execution(execution)
+    named = {gap.what for gap in case.not_looked}
+    case.not_looked += [gap for gap in execution.not_looked if gap.what not in named]
+    return facts
+
+
+def _some(
+    what: str, files: Sequence[str], read: Callable[[str], Iterable[Plan]], problems: list[tuple[str, str]]
+) -> list[Plan]:
+    """The jobs of a folder's files, as many as there is room and time for; of how many nothing is known is put in ``problems``."""
+    found: list[Plan] = []
+    until = spent() + _FOLDER_SECONDS
+    for place, file in enumerate(files):
+        if len(found) >= _MOST_JOBS or spent() > until:
+            problems.append(
+                (f"{len(files) - place} of {len(files)} {what}", "there are too many: name one, or a smaller folder")
+            )
+            break
+        found += read(file)
+    return found[:_MOST_JOBS]
 
 
 def _here(plan: Plan) -> Plan:
@@ -279,12 +383,3 @@ def _is_lost(facts: Sequence[Fact]) -> bool:
 def _files(case: Case) -> set[str]:
     """The files from which a case's facts come."""
     return {fact.evidence.where.rsplit(":", 1)[0] for group in case.seen.values() for fact in group}
-
-
-def _defaults(seen: dict[str, list[Fact]], *, alone: bool) -> list[Fact]:
-    """What the code gives where the user says nothing; of several programs none speaks for the job.
-
-    The entry file is read first and its word counts, so it comes last here.
-    """
-    found = [fact for group in seen.values() for fact in group if fact.origin == "default"] if alone else []
-    return list(reversed(found))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
+import time
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import TookTooLongError, limited
+from crashcart.deadline import Allowance, TookTooLongError, limited
 from crashcart.errors import CommandError
 from crashcart.readers.job.command import read_script
 from crashcart.readers.job.makefile import is_makefile
@@ -37,7 +39,8 @@ SKIPPED = {".git", "__pycache__", "node_modules", "crashcart_runs", "wandb", "ml
 NO_TRAINING = re.compile(r"(?:^|/)(?:tests?|docs?|\.?venv|env|site-packages|third_?party|\.[^/]+)(?:/|$)")
 # A program is started by its last lines, or it is a script that trains from top to bottom.
 MAIN = re.compile(
-    r"^if __name__ ==|^(?:for|while) |^(?:main|train\w*|\w+\.fit)\(|^(?:args|opt\w*|trainer|model) = ", re.MULTILINE
+    r"^if __name__ ==|^(?:for|while) |^(?:main|train\w*|\w+\.fit)\(|^(?:args|opt\w*|trainer|model)(?:: [^=\n]{1,80})? = ",
+    re.MULTILINE,
 )
 STARTED = re.compile(r"^if __name__ ==", re.MULTILINE)
 _MOST_STARTED = 20
@@ -48,8 +51,9 @@ LOADS = re.compile(
 )
 MOST_FILES = 20_000
 MOST_ENTRIES = 200_000
-_SCRIPT_SECONDS = 1.5
+_SCRIPT_SECONDS, _ENTRIES_SECONDS = 1.5, 1.0
 MOST_STARTED = 12
+_MANY_LINES = 20_000
 
 
 def root_of(folder: str) -> str:
@@ -111,33 +115,43 @@ def _is_wanted(name: str, path: str, folder: str, excluded: Collection[str]) -> 
     return name not in excluded and os.path.relpath(path, folder) not in excluded
 
 
-def entries_of(files: Iterable[str]) -> Iterator[str]:
-    """Python files that are started and train; where none does so itself, those that do in a module of their own."""
+def entries_of(files: Iterable[str], problems: list[tuple[str, str]] | None = None) -> Iterator[str]:
+    """Python files that are started and train; where none does so itself, those that do in a module of their own.
+
+    They are looked for as long as there is time; where it was not enough, that is put in ``problems``.
+    """
     started: list[str] = []
     own = False
+    left = _ENTRIES_SECONDS
     for path in files:
         if path.endswith(".py") and not NO_TRAINING.search(path):
+            if left <= 0:
+                if problems is not None:
+                    problems.append((path, "there are too many programs: this one and those behind it were not looked at"))
+                break
+            start = time.thread_time()
             text = read_text(path)
+            left -= time.thread_time() - start
             if os.path.basename(path) == "__main__.py" or MAIN.search(text):
                 if TRAINS.search(text):
                     own = True
                     yield path
                 else:
                     started.append(path)
+    allowance = Allowance(_ENTRIES_SECONDS, _ENTRIES_SECONDS)
     for path in started[:MOST_STARTED] if not own else ():
         above = os.path.dirname(os.path.dirname(path)) or "."
-        if _below(path, [".", above], TRAINS):
+        if _below(path, [".", above], TRAINS, allowance):
             yield path
 
 
 def _entries_below(files: Iterable[str], roots: Sequence[str]) -> Iterator[str]:
     """Python files that are started and whose modules train, where no file does both itself."""
-    from crashcart.readers.code.program import read_program
-
     started = [path for path in files if path.endswith(".py") and not NO_TRAINING.search(path)]
     started = [path for path in started if STARTED.search(read_text(path))]
+    allowance = Allowance(_ENTRIES_SECONDS, _ENTRIES_SECONDS)
     for path in started[:_MOST_STARTED]:
-        if any(TRAINS.search(source.text) for source in read_program([path], list(roots)).sources):
+        if _below(path, roots, TRAINS, allowance):
             yield path
 
 
@@ -152,14 +166,20 @@ def readers_of(config: str, files: Sequence[str], roots: Sequence[str]) -> list[
     named = re.compile(rf"{re.escape(name)}\b|[\"']{re.escape(os.path.splitext(name)[0])}[\"']")
     naming = [entry for entry, text in texts.items() if named.search(text) and LOADS.search(text)]
     loading = naming or [entry for entry, text in texts.items() if LOADS.search(text) or name in text]
-    return loading or [entry for entry in texts if len(texts) == 1 or _below(entry, roots, LOADS)]
+    allowance = Allowance(_ENTRIES_SECONDS, _ENTRIES_SECONDS)
+    return loading or [entry for entry in texts if len(texts) == 1 or _below(entry, roots, LOADS, allowance)]
 
 
-def _below(entry: str, roots: Sequence[str], what: re.Pattern[str]) -> bool:
+def _below(entry: str, roots: Sequence[str], what: re.Pattern[str], allowance: Allowance) -> bool:
     """Whether a program does something in any of its own files."""
     from crashcart.readers.code.program import read_program
 
-    return any(what.search(source.text) for source in read_program([entry], list(roots)).sources)
+    program = read_program([entry], list(roots), allowance=allowance)
+    found = any(what.search(source.text) for source in program.sources)
+    if program.lines > _MANY_LINES:  # its trees are full of circles, and collecting may be off
+        del program
+        gc.collect()
+    return found
 
 
 def launches(path: str) -> bool:

@@ -110,8 +110,12 @@ def _shown(value: object, label: str) -> str:
 
 def _rows(case: Case, counted: dict[str, int]) -> Iterator[tuple[str, list[tuple[str, tuple[Any, str] | None]]]]:
     built = loaders(case)
+    followed = {"workers of a loader"} if case.all("used.loader.workers") else set()
     for heading, part in TABLE:
-        rows = [(label, _of_loaders(built, label, _known(case, names))) for label, names in part]
+        rows = [
+            (label, known if label in followed else _of_loaders(built, label, known))
+            for label, known in ((label, _known(case, names)) for label, names in part)
+        ]
         rows = [(label, row) for label, row in rows if row is not None or label not in SOME]
         yield heading, [*_calculated(case, heading, rows), *_counted(case, heading, counted, built)]
 
@@ -120,11 +124,13 @@ def _of_loaders(built: list[Loader], label: str, told: tuple[Any, str] | None) -
     """What the loaders of the program are given, where that is known of all: it counts more than a setting beside them."""
     name, kind = OF_LOADERS.get(label, ("", ""))
     asked = [one for one in built if kind in {"", one.fact.value["for"]}]
+    if name == "workers" and not kind:  # those that feed the training, where that is known
+        asked = [one for one in built if one.fact.value["for"] == "train"] or built
     values = [getattr(one, name) for one in asked] if name else []
     different = list(dict.fromkeys(values))
     if not values or None in values or (told is not None and different == [told[0]]):
         return told
-    places = dict.fromkeys(item.where for one in asked for item in one.origins.get(name, one.evidence[:1]))
+    places = dict.fromkeys(item.where for one in asked for item in one.evidence[:1])
     value = different[0] if len(different) == 1 else tuple(different)
     return value, f"as the loaders get it, {', '.join(places)}"
 
@@ -163,7 +169,7 @@ def _calculated(
                 case.number("launch.processes"),
                 case.number("train.accumulation"),
             )
-            if each and ranks:
+            if each and ranks and (times or not case.all("unsure.train.accumulation")):
                 said = "" if times else " (accumulation taken as 1)"
                 yield label, (to_int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
                 continue

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import note_memory
 from crashcart.engine import causes_allowance
 from crashcart.errors import CommandError
-from crashcart.escapes import one_line
 from crashcart.foresight import foresee, merged, news
 from crashcart.model import Evidence
 from crashcart.numbers import to_count
@@ -31,7 +32,7 @@ __all__ = ["check", "run"]
 KILLED, FIT = 1, 0
 # A program that takes one of these takes what the Hugging Face trainer takes.
 HF_TRAINER = frozenset({"per_device_train_batch_size", "num_train_epochs", "logging_steps", "save_steps", "save_strategy"})
-_LINES_ABOVE = 9
+_LINES_ABOVE, _LONGEST_LINE = 9, 2000
 _ROUNDS = 4  # a command that is whole again shows flags that were never read before
 
 
@@ -40,6 +41,7 @@ def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), again
 
     ``against`` names another version of it, a folder or a git revision; then only what is new against that is told.
     """
+    note_memory()
     asked = Asked(command, [paths] if isinstance(paths, str) else list(paths))
     return clean_all(_compared(asked, _foreseen(plans(asked), asked), against)[0], _quoted_lines())
 
@@ -57,7 +59,8 @@ def _quoted_lines() -> Callable[[object], list[str]]:
     def lines_to(quoted: object) -> list[str]:
         path, _, digits = quoted.where.rpartition(":") if isinstance(quoted, Evidence) else ("", "", "")
         number = to_count(digits) or 0
-        return lines_of(path)[max(0, number - _LINES_ABOVE) : number] if path and number else []
+        near = lines_of(path)[max(0, number - _LINES_ABOVE) : number] if path and number else []
+        return [line[:_LONGEST_LINE] for line in near]
 
     return lines_to
 
@@ -65,7 +68,15 @@ def _quoted_lines() -> Callable[[object], list[str]]:
 def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
     allowance = causes_allowance(jobs=len(found))
     told = [foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case), allowance=allowance) for plan in found]
-    return merged(told, " ".join(asked.command or asked.paths) or ".")
+    answer = merged(told, " ".join(asked.command or asked.paths) or ".")
+    files = {os.path.normpath(path) for plan in found for path in plan.files}
+    untrained = [plan for plan in found if plan.trains is False]
+    says = (
+        "No training found: nothing that this job starts steps an optimizer, as far as it was read."
+        if len(untrained) == len(found)
+        else ""
+    )
+    return replace(answer, files_read=len(files), says=says)
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
@@ -113,11 +124,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _told(options: argparse.Namespace) -> int:
+    from crashcart.repair import show_and_write
+
+    note_memory()
     asked = Asked(options.command, options.paths)
     found = plans(asked)
     diagnosis, gone = _compared(asked, _foreseen(found, asked), options.against)
     for number in range(_ROUNDS if options.fix or options.fix_all else 0):
-        if not _repaired(diagnosis, everything=options.fix_all, first=not number):
+        if not show_and_write(diagnosis.findings, everything=options.fix_all, says_nothing=bool(number)):
             break
         found = plans(asked)
         diagnosis = _foreseen(found, asked)
@@ -135,31 +149,6 @@ def _told(options: argparse.Namespace) -> int:
 
         if jobs:
             write_jobs(jobs)
-        write(told, against=options.against, gone=clean_all(gone))
+        write(told, notes=options.notes, against=options.against, gone=clean_all(gone))
     fatal = {"will", "can"} if options.strict else {"will"}
     return KILLED if any(finding.level in fatal for finding in diagnosis.findings) else FIT
-
-
-def _repaired(diagnosis: Diagnosis, *, everything: bool, first: bool) -> bool:
-    """Show the diff, then carry it out; what we say goes to standard error, so that JSON stays alone."""
-    from crashcart.model import HARMLESS
-    from crashcart.repair import repairs, write
-
-    repair = repairs(diagnosis.findings, HARMLESS | {"changes-training"} if everything else HARMLESS)
-    if not repair.edits:
-        more = not everything and repairs(diagnosis.findings, frozenset({"changes-training"})).edits
-        why = (
-            "what can be patched here changes the training: --fix-all does that"
-            if more
-            else "nothing here can be patched without a person"
-        )
-        sys.stderr.write(f"crashcart: {why}.\n" if first else "")
-        return False
-    sys.stderr.write(repair.diff)
-    done, left = write(repair)
-    for title in repair.titles:
-        sys.stderr.write(f"crashcart: {title}\n")
-    for path in left:
-        sys.stderr.write(f"crashcart: {one_line(path)} changed meanwhile and was left alone.\n")
-    sys.stderr.write(f"crashcart: wrote {', '.join(map(one_line, done)) or 'nothing'}.\n\n")
-    return bool(done)

@@ -113,10 +113,14 @@ def in_code(case: Case) -> Iterator[Sign]:
     """A checkpoint that is written over the one that a resume would read."""
     for fact in case.all("code.saved_in_place"):
         many = fact.value["everyone"] and (ranks(case) or 1) > 1
-        told = f"{fact.value['name']} is written in place, and a resume reads the same file: "
+        told = f"{fact.value['name']} is written in place, "
+        told += (
+            "and a resume reads the same file: " if fact.value["read"] is not None else "over the only copy of the state: "
+        )
         told += f"{ranks(case)} ranks write it at once, and " if many else ""
         told += "when the job is killed while it saves, neither the new nor the old checkpoint is left"
-        items = (fact.evidence, fact.value["read"], *(launched_with(case) if many else ()))
+        read = (fact.value["read"],) if fact.value["read"] is not None else ()
+        items = (fact.evidence, *read, *(launched_with(case) if many else ()))
         yield Sign("strong", told, items)
 
 

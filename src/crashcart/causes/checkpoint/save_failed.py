@@ -146,13 +146,16 @@ def in_machine(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """A save into a folder that nothing makes."""
     for fact in case.all("code.folder_not_made"):
-        told = f"the checkpoint goes into {fact.value['folder']}, which the program does not make: "
+        if case.before and not fact.value["is_save"]:
+            continue
+        what = "the checkpoint" if fact.value["is_save"] else "a file"
+        told = f"{what} goes into {fact.value['folder']}, which the program does not make: "
         yield Sign("strong", f"{told}the first save fails when the folder is not there", (fact.evidence,))
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """Make the folder; then the general remedies."""
-    edits = edits_of(case.all("code.folder_not_made"))
+    edits = edits_of([fact for fact in case.all("code.folder_not_made") if fact.value["is_save"] or not case.before])
     if edits:
         yield Fix("Make the folder before the save", "exact", "nothing happens where it is there already", edits=edits)
     yield from fixes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Evidence, Fact
 
-__all__ = ["IDENTITY", "Numbers", "checked", "deepspeed", "framework", "sizes"]
+__all__ = ["IDENTITY", "Numbers", "deepspeed", "framework"]
 
 MOST = 1 << 40
 IDENTITY = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -112,23 +112,6 @@ def _compared(kind: str, given: list[float]) -> float | None:
         "abs": abs,
     }
     return single[kind](given[0]) if kind in single and len(given) == 1 else None
-
-
-def sizes(case: Case) -> Iterator[tuple[Fact, Numbers]]:
-    """The program's own sizes that come out as zero with this job's numbers."""
-    for fact in case.all("code.size"):
-        numbers = Numbers(case)
-        if numbers.value(fact.value["tree"]) == 0 and numbers.used:
-            yield fact, numbers
-
-
-def checked(case: Case) -> Iterator[tuple[Fact, Numbers]]:
-    """The program's own checks that fail with this job's numbers."""
-    for fact in case.all("code.size_check"):
-        numbers = Numbers(case)
-        held = numbers.value(fact.value["tree"])
-        if held is not None and not held and numbers.used:
-            yield fact, numbers
 
 
 def deepspeed(case: Case) -> Iterator[Fact]:

@@ -75,18 +75,17 @@ def _halves(case: Case) -> Iterator[Sign]:
 
 
 def _loader(case: Case) -> Iterator[Sign]:
-    """What DataLoader refuses without workers, where the program hands it both settings."""
+    """What DataLoader refuses without workers: seen in the program, or in settings of a program that was not followed."""
+    for fact in case.all("code.loader_refuses"):
+        told = f"{fact.value['name']} needs workers, and num_workers is 0: DataLoader refuses it"
+        yield Sign("decisive", told, (*fact.value["places"], fact.evidence))
     workers = case.facts.get("loader.workers")
-    if workers is None or workers.value != 0 or isinstance(workers.value, bool):
+    if workers is None or workers.value != 0 or isinstance(workers.value, bool) or case.all("code.followed"):
         return
     prefetch, persistent = case.facts.get("loader.prefetch"), case.facts.get("loader.persistent")
     wrong = [prefetch] if prefetch is not None and type(prefetch.value) is int and prefetch.value > 0 else []
     wrong += [persistent] if persistent is not None and persistent.value is True else []
     for fact in wrong:
-        name = fact.spelling.lstrip("-").rpartition(".")[2].replace("-", "_")
-        given = [one for one in case.all("code.loader_setting") if one.value == name]
-        told = f"{fact.spelling} needs workers, and {workers.spelling} is 0"
-        if given:
-            yield Sign("decisive", f"{told}: DataLoader refuses it", (*_places(fact, workers), given[0].evidence))
-        elif fact.origin != "default" and workers.origin != "default":
-            yield Sign("strong", f"{told}, when both reach the same loader", _places(fact, workers))
+        if fact.origin != "default" and workers.origin != "default" and not case.all("code.loader_refuses"):
+            told = f"{fact.spelling} needs workers, and {workers.spelling} is 0, when both reach the same loader"
+            yield Sign("strong", told, _places(fact, workers))

@@ -46,6 +46,13 @@ def mended(case: Case) -> Iterator[Fix]:
         yield Fix(
             "Write the flag as the program knows it", "same-recipe", "nothing else of the command changes", edits=edits
         )
+    for fact in case.all("path.missing"):
+        if fact.value.get("maker"):
+            name, maker = fact.value["path"].rpartition("/")[2], fact.value["maker"]
+            yield Fix(f"Run {maker} first", "by-hand", f"it lies where {name} should be, and names it")
+        elif fact.value.get("placeholder"):
+            place = f" at {fact.evidence.where}" if fact.evidence.where else ""
+            yield Fix(f"Write the path of your own files{place}", "by-hand", "what stands there is an example")
 
 
 def _files(case: Case) -> Iterator[Sign]:
@@ -68,15 +75,18 @@ def _files(case: Case) -> Iterator[Sign]:
 
 
 def _missing(case: Case, fact: Fact) -> Sign:
-    """A path that is not there: certain for what is read at the start from here, a condition for data."""
+    """A path that is not there: certain for what is read at the start and belongs here, a condition for other data."""
     kind, path = fact.value["kind"], fact.value["path"]
-    told = f"the {'data path' if kind == 'data' else kind} {path} is not there"
+    places = tuple(dict.fromkeys([fact.evidence, *([fact.value["read_at"]] if "read_at" in fact.value else [])]))
+    if fact.value.get("placeholder"):
+        return Sign("decisive", f"{path} stands for a path that was to be filled in, and the program reads it", places)
+    says = f"the {'data path' if kind == 'data' else kind} {path} is not there"
     key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
-    looked = any(squeezed(one.value) == key for one in case.all("code.path_checked"))
-    if fact.value["elsewhere"] or looked or fact.origin == "default":
-        return Sign("weak", f"{told}; it may be on the machine that will run the job", (fact.evidence,), fatal=False)
+    looked = any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
+    if fact.value["elsewhere"] or looked or (fact.origin == "default" and not fact.value.get("folder_here")):
+        return Sign("weak", f"{says}; it may be on the machine that will run the job", places, fatal=False)
     if key == "restorefile":
-        return Sign("weak", f"{told}: fairseq then begins anew, and only its log says so", (fact.evidence,), fatal=False)
-    if kind == "data" or not fact.value["sure"]:
-        return Sign("strong", f"{told}, when the job runs from here", (fact.evidence,))
-    return Sign("decisive", told, (fact.evidence,))
+        return Sign("weak", f"{says}: fairseq then begins anew, and only its log says so", places, fatal=False)
+    if fact.value["sure"] and (kind != "data" or fact.value.get("folder_here")):
+        return Sign("decisive", says, places)
+    return Sign("strong", f"{says}, when the job runs from here", places)

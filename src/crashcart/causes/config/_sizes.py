@@ -6,53 +6,42 @@ one; accumulation first, since it leaves the batch of a device and the memory as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crashcart.causes._joined import number_of
-from crashcart.causes.config._arithmetic import IDENTITY, checked, deepspeed, sizes
+from crashcart.causes.config._arithmetic import IDENTITY, deepspeed
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix
 from crashcart.numbers import to_int
-from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.causes.config._arithmetic import Numbers
     from crashcart.model import Fact
 
-__all__ = ["batch_sizes", "drawn_images", "repaired"]
+__all__ = ["batch_sizes", "repaired"]
 
-FARTHEST = 4096
 BOUNDS = {"minbatchsize", "batchsizemin", "smallestbatchsize"}
 BUCKETS = {"bucketbatchsizes", "bucketbatchsize", "batchsizebuckets", "batchsizeperbucket", "bucketsbatchsize", "batchsizes"}
 
 
 def repaired(case: Case) -> Iterator[Fix]:
     """One fix for each expression that can be mended by one number."""
-    for fact, numbers in sizes(case):
-        yield from _changed(fact.value["tree"], numbers, lambda value: bool(value) and value >= 1)
-    for fact, numbers in checked(case):
-        yield from _changed(fact.value["tree"], numbers, bool)
+    for fact in case.all("code.failed_arithmetic"):
+        if fact.value["change"] is not None:
+            setting, value = fact.value["change"]
+            title = f"Set {setting.spelling} to {value} (it is {setting.value})"
+            why = "the nearest number with which the program passes; it changes the batch or the accumulation"
+            edits = (Edit(setting.span, str(value)),) if setting.span is not None else ()
+            yield Fix(title, "changes-training", why, edits=edits)
     yield from _identity(case)
-    yield from _room_for_a_sequence(case)
 
 
 def drawn(case: Case) -> Fact | None:
     """How many images a sequence of training has, where a validation set says another number."""
     told = [fact for fact in case.all("data.images_per_sequence") if "train" in fact.spelling.lower()]
     return told[-1] if told else case.facts.get("data.images_per_sequence")
-
-
-def drawn_images(case: Case) -> tuple[Fact, Fact, int, int] | None:
-    """Images for a device, images of a sequence, and the fewest and most of these; None where one is not known."""
-    images, sequence = case.facts.get("train.images_per_device"), drawn(case)
-    if images is None or sequence is None or type(images.value) is not int:
-        return None
-    values = sequence.value if isinstance(sequence.value, list) else [sequence.value]
-    counts = [one for one in values if type(one) is int]
-    return (images, sequence, min(counts), max(counts)) if counts else None
 
 
 def batch_sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
@@ -85,22 +74,6 @@ def _positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
-def _room_for_a_sequence(case: Case) -> Iterator[Fix]:
-    """Images for one sequence of the longest kind in each part that the code cuts a batch into."""
-    found = drawn_images(case)
-    if found is None or any(True for _ in sizes(case)):
-        return
-    images, _, _, most = found
-    if images.value >= most or images.span is None:
-        return
-    parts = max(
-        (one for fact in case.all("code.chunks") if type(one := number_of(case, fact.value["parts"])) is int), default=1
-    )
-    title = f"Set {images.spelling} to {most * parts} (it is {images.value})"
-    why = f"a batch of {parts} x {most} images: in each step one sequence of the longest kind, as few as can be"
-    yield Fix(title, "changes-training", why, edits=(Edit(images.span, str(most * parts)),))
-
-
 def _identity(case: Case) -> Iterator[Fix]:
     """DeepSpeed's identity by the accumulation alone: the global batch is the recipe and stays."""
     file = {fact.spelling: fact for fact in deepspeed(case)}
@@ -113,50 +86,3 @@ def _identity(case: Case) -> Iterator[Fix]:
         title = f"Set gradient_accumulation_steps to {right:g}: {micro.value:g} x {right:g} x {ranks:g} is {batch.value:g}"
         why = "the global batch, which is the recipe, stays as it is"
         yield Fix(title, "same-recipe", why, edits=(Edit(times.span, str(to_int(right))),))
-
-
-def _changed(tree: Any, numbers: Numbers, holds: Any) -> Iterator[Fix]:  # noqa: ANN401 - a tree of tuples, a test
-    candidates = [
-        (name, fact)
-        for name, fact in numbers.used.items()
-        if fact.span is not None and isinstance(fact.value, int) and name != "ranks"
-    ]
-    found = [
-        (distance, name, fact, value)
-        for name, fact in candidates
-        for distance, value in [_nearest(tree, numbers, fact, holds)]
-        if value
-    ]
-    for _, name, fact, value in sorted(found, key=lambda one: (_weight(one[2]), one[0]))[:1]:
-        title = f"Set {fact.spelling or name} to {value} (it is {fact.value})"
-        edits = (Edit(fact.span, str(value)),) if fact.span else ()
-        why = "the nearest number with which the program's own arithmetic holds; it changes the batch or the accumulation"
-        yield Fix(title, "changes-training", why, edits=edits)
-
-
-def _weight(fact: Fact) -> int:
-    """What is changed first: accumulation, then a size of a device, then the rest."""
-    order = [
-        "train.accumulation",
-        "data.images_per_sequence",
-        "train.images_per_device",
-        "train.batch_size",
-        "eval.batch_size",
-    ]
-    return order.index(fact.name) if fact.name in order else len(order)
-
-
-def _nearest(tree: Any, numbers: Numbers, fact: Fact, holds: Any) -> tuple[int, int]:  # noqa: ANN401 - a tree of tuples, a test
-    """The value nearest to the old one with which it holds, and how far it is; (0, 0) where there is none."""
-    key = next((key for key, one in numbers.known.items() if one is fact), squeezed(fact.spelling))
-    try:
-        for distance in range(1, min(FARTHEST, 4 * abs(to_int(fact.value, 0)) + 64)):
-            for value in (fact.value + distance, fact.value - distance):
-                if value >= 1:
-                    numbers.known[key] = replace(fact, value=value)
-                    if holds(numbers.value(tree)):
-                        return distance, value
-    finally:
-        numbers.known[key] = fact
-        numbers.value(tree)
-    return 0, 0

@@ -1,7 +1,7 @@
 """Settings that are not what they look like once their loader has read them: text for a number, 8 for 010, true for None.
 
-The same line is deadly under PyYAML with a plain dict and harmless under OmegaConf, so the loader that the program uses, its
-typed layers and its own conversions decide; and so does whether the program calculates with the value.
+The same line is deadly under PyYAML and harmless under OmegaConf. Where the program was followed, what it does with the value
+decides. Where it was not, or does not read the file, what the value looks like is told with its condition.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled
-from crashcart.causes.config._sections import key_of, meets, same_section, section_of, squeezed
 from crashcart.causes.config._spelling import ODD, as_number, as_plain
-from crashcart.causes.config._words import as_word
 from crashcart.numbers import to_int
 from crashcart.record import record
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Fact, Strength
+    from crashcart.model import Edit, Evidence, Fact, Strength
 
 __all__ = ["Misread", "as_number", "misread"]
 
@@ -33,60 +31,153 @@ NUMERIC = frozenset({
     "data.chunk",
 })  # fmt: skip
 WORDS = frozenset({"train.precision", "save.strategy", "eval.strategy", "distributed.kind", "tracker.mode"})
+NOTHING = frozenset({*NUMERIC, "train.clip", "loader.context", "distributed.config_path"})  # where no value is a value
 TEXT_LOADERS = frozenset({"pyyaml", "huggingface", "strictyaml", "mmengine", "json"})
 INFINITE = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
 
 
 @record(frozen=True)
 class Misread:
-    """One setting, how sure it is that it kills the job, what it is for the program, where that matters, and the right text."""
+    """One setting, how sure it is that it kills the job, what it is for the program, and what to write or to change instead."""
 
-    fact: Fact
+    fact: Fact | None
     strength: Strength
     says: str
-    use: Fact | None = None
+    places: tuple[Evidence, ...] = ()
     instead: str | None = None
+    edits: tuple[Edit, ...] = ()  # of the code, where the value comes from outside
 
 
 def misread(case: Case) -> Iterator[Misread]:
-    """Every setting of the job's YAML files that the program will not get as it was meant."""
-    used = case.facts["config.loader"].value if "config.loader" in case.facts else ""
+    """Every setting of the job that the program will not get as it was meant."""
+    used = str(case.facts["config.loader"].value) if "config.loader" in case.facts else ""
+    claimed: set[tuple[str, str]] = set()
+    for found in (*_failing(case), *_as_words(case)):
+        if found.fact is not None:
+            claimed.add((found.fact.evidence.where, found.fact.spelling))
+        yield found
     if not used and "launch.kind" in case.facts and case.facts["launch.kind"].value == "program":
         return  # an installed program (llamafactory-cli, tune) knows how to read its own configs
     for fact in _written(case):
         is_yaml = fact.span is not None and fact.span.file.endswith((".yaml", ".yml"))
-        loader = str(used) if is_yaml else "json"
-        if (word := as_word(case, fact, loader, known=fact.name in NUMERIC)) is not None:
-            found: Misread | None = Misread(fact, *word)
-        elif isinstance(fact.value, bool):
-            found = _switch(fact, loader)
-        elif isinstance(fact.value, str):
-            found = _text(case, fact, loader)
-        else:
-            found = _odd_number(case, fact)
-        if found is not None:
-            yield found
+        if (fact.evidence.where, fact.spelling) not in claimed:
+            yield from _by_looks(case, fact, used if is_yaml else "json")
+
+
+def _failing(case: Case) -> Iterator[Misread]:
+    """Settings with which the program raises, as it was followed."""
+    for fact in case.all("code.setting_fails"):
+        setting: Fact | None = fact.value["setting"]
+        says, edits = fact.value["says"], tuple(fact.value["edits"])
+        if setting is None:
+            told = f"the variable {fact.value['name']} is text for the program, and {says}, when it is set"
+            yield Misread(None, "strong", told, (fact.evidence,), None, edits)
+            continue
+        text, kind = fact.value["text"], type(fact.value["text"]).__name__.replace("str", "text")
+        told = f"{setting.spelling} is the {kind} {text!r} for the program, and {says}"
+        declared = fact.value.get("declared")
+        places = (fact.evidence, *((declared,) if declared is not None else ()))
+        strength: Strength = "decisive" if fact.value["certain"] else "strong"
+        yield Misread(setting, strength, told, places, None if edits else _instead(setting, text), edits)
+
+
+def _as_words(case: Case) -> Iterator[Misread]:
+    """Words that are true, or a file, for the program; switches that are no word."""
+    for fact in case.all("code.setting_misread"):
+        setting: Fact = fact.value["setting"]
+        is_text = isinstance(fact.value["text"], str)
+        told = f"{setting.spelling} is {'the text ' if is_text else ''}{fact.value['text']!r} for the program, {fact.value['says']}"
+        strength: Strength = "decisive" if fact.value["certain"] else "strong"
+        yield Misread(setting, strength, told, (fact.evidence,), fact.value["instead"])
+
+
+def _instead(setting: Fact, text: object) -> str | None:
+    """The value as the program can use it: a number for a text, a whole number for a float, a text for a time."""
+    if isinstance(text, float):
+        return str(to_int(text)) if abs(text) < 1e15 and text == to_int(text) else None
+    if not isinstance(text, str):
+        written = compiled(r":\s{0,20}(?P<text>[^\s#]{1,200})\s{0,20}(?:#.{0,200})?$").search(setting.evidence.quote)
+        return f'"{written["text"]}"' if written is not None else None
+    written_text = setting.value if isinstance(setting.value, str) else text
+    return _number(written_text) or (as_plain(written_text) if compiled(ODD).fullmatch(written_text) else None)
+
+
+def _number(text: str) -> str | None:
+    """A text that looks like a number, as one; also where a comment stands right behind it."""
+    lower = text.lower()
+    if lower in INFINITE:
+        return INFINITE[lower]
+    if compiled(NUMBER).fullmatch(lower):
+        return as_number(text) if lower not in {"", "."} else None
+    glued = compiled(GLUED).fullmatch(lower)
+    if glued is None or glued["number"] in {"", "."}:
+        return None
+    number, rest = as_number(text.removesuffix(glued["rest"])), glued["rest"]
+    return f"{number} {rest}" if rest.startswith("#") else number
+
+
+def _by_looks(case: Case, fact: Fact, loader: str) -> Iterator[Misread]:
+    """What a value looks like, of which it was not seen what the program does with it."""
+    file = fact.evidence.where.rsplit(":", 1)[0]
+    is_read = bool(case.all("code.followed")) and any(one.value["path"] == file for one in case.all("code.config_read"))
+    if isinstance(fact.value, str):
+        if fact.value in {"None", "none"}:
+            yield from _nothing(fact, is_read=is_read)
+        elif (number := _number(fact.value)) is not None:
+            yield from _text(case, fact, loader, number, is_read=is_read)
+    elif isinstance(fact.value, bool):
+        written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
+        if written is not None and fact.name in WORDS and loader != "ruamel":
+            told = f"{fact.spelling} is {fact.value} for the program, not the word {written['word']!r}"
+            yield Misread(fact, "weak", told, (), f'"{written["word"]}"')
+    elif isinstance(fact.value, int) and fact.name in NUMERIC:
+        written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d){1,20})\s*(?:#.{0,200})?$").search(fact.evidence.quote)
+        if written is not None and written["text"] != str(fact.value):
+            told = f"{fact.spelling} is {fact.value} for the program: YAML 1.1 reads {written['text']} in another base"
+            yield Misread(fact, "weak", told)
+
+
+def _nothing(fact: Fact, *, is_read: bool) -> Iterator[Misread]:
+    """``resume: None`` is a text of four letters in every loader, and true."""
+    if fact.name == "resume.path" and not is_read:
+        told = f"{fact.spelling} is the text 'None', which is true: the program can look for a checkpoint of that name"
+        yield Misread(fact, "strong", told, (), "null")
+    elif fact.name in NOTHING and not is_read:
+        yield Misread(fact, "weak", f"{fact.spelling} is the text 'None', not nothing", (), "null")
+
+
+def _text(case: Case, fact: Fact, loader: str, number: str, *, is_read: bool) -> Iterator[Misread]:
+    """A text that looks like a number."""
+    file = fact.evidence.where.rsplit(":", 1)[0]
+    if any(one.value["path"] == file and one.value["numbers"] for one in case.all("code.config_read")):
+        return
+    if any(type(one.value) in {int, float} for one in case.all(f"used.{fact.name}")):
+        return  # a number is made of it on the way
+    told = f"{fact.spelling} is the text {fact.value!r} for the program, not a number"
+    quoted = "e" not in str(fact.value).lower() or not compiled(NUMBER).fullmatch(str(fact.value).lower())
+    unknown = not loader and not case.all("config.unnamed") and not case.all("code.followed")
+    if fact.name in NUMERIC and not is_read and (loader in TEXT_LOADERS or unknown):
+        reader = "it is read as now" if loader else "PyYAML reads this file"
+        yield Misread(fact, "strong", f"{told}, when {reader} and the program calculates with it", (), number)
+    elif fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):  # every loader reads 1e-4 differently, '0.1' alike
+        yield Misread(fact, "weak", f"{told}, if PyYAML reads this file", (), number)
+    elif loader in TEXT_LOADERS and compiled(EXPONENT).fullmatch(fact.evidence.quote):
+        yield Misread(fact, "weak", told, (), number)
 
 
 def _written(case: Case) -> Iterator[Fact]:
-    """The values of YAML files that count: what a flag says otherwise, or a later line or file, does not."""
+    """The values of config files that count: what a flag says otherwise, or a later line or file, does not."""
     for name, group in case.seen.items():
         for fact in _nearest(case, group) if not name.startswith("code.") else ():
-            if isinstance(fact.value, list) or not (_in_file(fact) or _is_override(case, fact)):
+            if isinstance(fact.value, list) or not _in_file(fact):
                 continue
-            if fact.origin == "file" and not name.startswith("config.") and case.facts.get(name, fact).origin == "flag":
+            if not name.startswith("config.") and case.facts.get(name, fact).origin == "flag":
                 continue
             yield fact
 
 
 def _in_file(fact: Fact) -> bool:
     return fact.origin == "file" and fact.span is not None and fact.span.file.endswith((".yaml", ".yml", ".json", ".toml"))
-
-
-def _is_override(case: Case, fact: Fact) -> bool:
-    """``--set optim.lr=1e-4`` in a program that reads its overrides with PyYAML."""
-    kinds = {str(one.value) for one in case.all("code.override_reader")}
-    return fact.origin == "flag" and kinds == {"pyyaml"} and fact.evidence.quote == f"{fact.spelling}={fact.value}"
 
 
 def _nearest(case: Case, group: list[Fact]) -> Iterator[Fact]:
@@ -96,123 +187,3 @@ def _nearest(case: Case, group: list[Fact]) -> Iterator[Fact]:
     for fact in group:
         if fact.origin != "file" or last[fact.spelling] is fact or fact.evidence.where.rsplit(":", 1)[0] in several:
             yield fact
-
-
-def _text(case: Case, fact: Fact, loader: str) -> Misread | None:
-    text = str(fact.value)
-    glued = compiled(GLUED).fullmatch(text.lower())
-    number = glued["number"] if glued else text if compiled(NUMBER).fullmatch(text.lower()) else INFINITE.get(text.lower())
-    if number is None or number in {"", "."}:
-        return _odd_text(case, fact)
-    told = f"{fact.spelling} is the text {text!r} for the program, not a number"
-    instead = _instead(text, glued["rest"] if glued else "")
-    use, converted = find_use(case, fact), _converted(case, fact)
-    if converted == "int" and ("." in text or "e" in text.lower()):
-        return Misread(fact, "decisive", f"{told}, and int() cannot read it", _conversion(case, fact), instead)
-    if converted or _typed(case, fact):
-        return None
-    if loader == "huggingface" and fact.name in NUMERIC:
-        return Misread(fact, "decisive", f"{told}: parse_yaml_file checks no types", None, instead)
-    if use is not None and loader in TEXT_LOADERS:
-        if "*" in str(use.value.get("key", "")):  # asked for by a name that the code puts together
-            return Misread(
-                fact, "strong", f"{told}, and {use.value['how']} needs a number when it is asked for", use, instead
-            )
-        return Misread(fact, "decisive", f"{told}, and {use.value['how']} needs a number", use, instead)
-    quoted = glued or "e" not in text.lower()  # every loader reads 1e-4 differently, '0.1' all the same
-    unknown = not loader and not case.all("code.setting_number") and not case.all("config.unnamed")
-    if fact.name in NUMERIC and (loader in TEXT_LOADERS or unknown) and not _read_elsewhere(case, fact):
-        return Misread(fact, "strong", f"{told}, when {_reader(loader)} and the program calculates with it", None, instead)
-    if fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):
-        return Misread(fact, "weak", f"{told}, if PyYAML reads this file", None, instead)
-    exponent = compiled(EXPONENT).fullmatch(fact.evidence.quote) if loader in TEXT_LOADERS else None
-    return Misread(fact, "weak", told, None, instead) if exponent else None
-
-
-def _odd_text(case: Case, fact: Fact) -> Misread | None:
-    """``1,000``, ``10%``, ``00:30:00``, ``(0.9, 0.95)``: text in every loader, and deadly where the program calculates with it."""
-    text = str(fact.value)
-    use = find_use(case, fact) if compiled(ODD).fullmatch(text) else None
-    if use is None or "*" in str(use.value.get("key", "")) or _converted(case, fact) or _typed(case, fact):
-        return None
-    told = f"{fact.spelling} is the text {text!r} for the program, not a number, and {use.value['how']} needs a number"
-    return Misread(fact, "decisive", told, use, as_plain(text))
-
-
-def _reader(loader: str) -> str:
-    return "it is read as now" if loader else "PyYAML reads this file"
-
-
-def _instead(text: str, rest: str) -> str:
-    if text.lower() in INFINITE:
-        return INFINITE[text.lower()]
-    number = as_number(text.removesuffix(rest))
-    return f"{number} {rest}" if rest.startswith("#") else number
-
-
-def _switch(fact: Fact, loader: str) -> Misread | None:
-    """``mixed_precision: no`` is False under YAML 1.1."""
-    written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
-    if written is None or fact.name not in WORDS or loader == "ruamel":
-        return None
-    told = f"{fact.spelling} is {fact.value} for the program, not the word {written['word']!r}"
-    strength: Strength = "decisive" if loader == "huggingface" and fact.name.endswith("strategy") else "weak"
-    return Misread(fact, strength, told, None, f'"{written["word"]}"')
-
-
-def _odd_number(case: Case, fact: Fact) -> Misread | None:
-    """A float where only a whole number will do; an octal or a time that was meant as something else."""
-    if isinstance(fact.value, float) and fact.value == int_or_none(fact.value):
-        use = find_use(case, fact, whole=True)
-        if use is not None and "*" not in str(use.value.get("key", "")) and not _converted(case, fact):
-            told = f"{fact.spelling} is the float {fact.value}, and {use.value['how']} needs a whole number"
-            return Misread(fact, "decisive", told, use, str(to_int(fact.value)))
-    if isinstance(fact.value, int) and fact.name in NUMERIC:
-        written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d){1,20})\s*(?:#.{0,200})?$").search(fact.evidence.quote)
-        if written is not None and written["text"] != str(fact.value):
-            told = f"{fact.spelling} is {fact.value} for the program: YAML 1.1 reads {written['text']} in another base"
-            return Misread(fact, "weak", told)
-    return None
-
-
-def int_or_none(value: float) -> int | None:
-    """The whole number that a float is."""
-    return to_int(value) if abs(value) < 1e15 and value == to_int(value) else None
-
-
-def _read_elsewhere(case: Case, fact: Fact) -> bool:
-    """Whether the program calculates with settings of this name, all of them in other sections of the config."""
-    key = key_of(fact)
-    return find_use(case, fact) is None and any(
-        meets(str(use.value.get("key", "")), key) for use in case.all("code.setting_number")
-    )
-
-
-def find_use(case: Case, fact: Fact, *, whole: bool = False) -> Fact | None:
-    """Where the program calculates with this setting."""
-    key, above = key_of(fact), section_of(fact)
-    for use in case.all("code.setting_number"):
-        if whole and not use.value["whole"]:
-            continue
-        if meets(str(use.value.get("key", "")), key) and same_section(case, use, fact):
-            return use
-        if "below" in use.value and squeezed(use.value["below"]) == above and key in map(squeezed, use.value["names"]):
-            return use
-    return None
-
-
-def _conversion(case: Case, fact: Fact) -> Fact | None:
-    return next((one for one in case.all("code.setting_converted") if meets(one.value["key"], key_of(fact))), None)
-
-
-def _converted(case: Case, fact: Fact) -> str:
-    """What makes a number of this setting first, the most forgiving of several; empty where nothing does."""
-    key = key_of(fact)
-    found = {one.value["by"] for one in case.all("code.setting_converted") if meets(one.value["key"], key)}
-    return "" if not found else "int" if found == {"int"} else "float"
-
-
-def _typed(case: Case, fact: Fact) -> bool:
-    """Whether a layer with types stands between the file and the program."""
-    key = key_of(fact)
-    return any(one.value is None or key in {squeezed(name) for name in one.value} for one in case.all("code.typed_layer"))

@@ -19,10 +19,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, names_of, number_of, setting
+from crashcart.causes._joined import edits_of, number_of
 from crashcart.causes._loaders import loaders
-from crashcart.causes.config._arithmetic import Numbers, checked, framework, sizes
-from crashcart.causes.config._sizes import batch_sizes, drawn_images, repaired
+from crashcart.causes.config._arithmetic import framework
+from crashcart.causes.config._sizes import batch_sizes, repaired
 from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 title = "Batch, accumulation and world size do not fit each other"
 piece = "chunks"
 lasting = True
+SIZE_ERRORS = frozenset({"ZeroDivisionError", "ValueError", "IndexError"})
 HIGH_RATE = 0.1  # SGD with a large batch goes there; Adam never does
 alike = ("config/missing-or-wrong", "data/empty-or-short")
 SIZES = (
@@ -153,14 +154,14 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     """What becomes of a batch that is cut into ``len // n``; for a single part, what another number would do."""
     parts, text = number_of(case, fact.value["parts"]), fact.value["parts_text"]
     smallest, largest = batch_sizes(case, fact)
-    items = _places(case, fact, "parts", "batch")
+    items = fact.value["places"]
     if not _positive(parts):
         told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
         return "strong", told, items
     if largest == 0:
         return None  # of a size that comes out as 0 its own expression tells
     if parts == 1:
-        told = f"with {fact.value['parts']['name'] or text} above 1, a batch with fewer samples than that is cut into empty parts"
+        told = f"with {text} above 1, a batch with fewer samples than that is cut into empty parts"
         return "weak", told, items
     if largest is not None and largest < parts:
         return (
@@ -183,51 +184,33 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
 
 
-def _places(case: Case, fact: Fact, *names: str) -> tuple[Evidence, ...]:
-    found = [setting(case, one) for name in names for one in names_of(fact.value[name])]
-    return tuple(dict.fromkeys(one.evidence for one in found if one is not None))
-
-
 def _positive(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 def _foreseen(case: Case) -> Iterator[Sign]:
-    """Before the start: the program's own expressions with this job's numbers, then what the frameworks demand."""
-    for fact, numbers in sizes(case):
-        told = f"{fact.value['target']} comes out as 0: {fact.value['text']} with {numbers.written()}"
-        yield Sign("strong" if fact.value["if"] else "decisive", told, (fact.evidence, *numbers.evidence()))
-    for fact, numbers in checked(case):
-        told = f"the program's own check fails: {fact.value['text']} with {numbers.written()}"
-        yield Sign("strong" if fact.value["if"] else "decisive", told, (fact.evidence, *numbers.evidence()))
-    for fact in case.all("code.rate"):
-        numbers = Numbers(case)
-        rate = numbers.value(fact.value["tree"])
-        if rate is not None and rate >= HIGH_RATE and numbers.used:
-            told = f"the learning rate after scaling is {rate:g}: {fact.value['text']} with {numbers.written()}"
-            yield Sign("weak", told, (fact.evidence, *numbers.evidence()), fatal=False)
+    """Before the start: where the program fails with this job's numbers, then what the frameworks demand."""
+    for fact in case.all("code.failed_arithmetic"):
+        numbers = ", ".join(f"{name.lstrip('-')} = {value}" for name, value in fact.value["settings"])
+        is_check = fact.value["error"] not in SIZE_ERRORS
+        what = "the program's own check fails: " if is_check else f"{fact.value['says'] or fact.value['error']}: "
+        when = "" if fact.value["sure"] else ", for some of the numbers that are drawn"
+        told = f"{what}{fact.value['text']} with {numbers}{when}"
+        yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence, *fact.value["places"]))
+    rate = case.facts.get("train.learning_rate")
+    is_calculated = rate is not None and rate.origin == "code" and bool(rate.spelling)
+    if rate is not None and is_calculated and isinstance(rate.value, float) and rate.value >= HIGH_RATE:
+        yield Sign("weak", f"the learning rate after scaling is {rate.value:g}", (rate.evidence,), fatal=False)
     yield from framework(case)
-    yield from _images(case)
-    batch = case.facts.get("train.batch_size")
-    if batch is not None and batch.value == 0 and not isinstance(batch.value, bool) and batch.origin != "default":
-        yield Sign("strong", f"{batch.spelling} is 0, when a loader is built with it", (batch.evidence,))
 
 
-def _images(case: Case) -> Iterator[Sign]:
-    """Sequences of a drawn number of images in a batch of so many images for a device."""
-    found = drawn_images(case)
-    if found is None or any(True for _ in sizes(case)) or case.all("code.size_guard"):
-        return
-    images, sequence, least, most = found
-    places = [fact.evidence for fact in case.all("code.quotient") if fact.value["of"] == "train.images_per_device"]
-    if images.value < most:
-        always = images.value < least and bool(places)
-        told = f"{images.value:g} // {most} is 0, " + (
-            f"for every sequence has {least} images or more and a device takes {images.value:g}"
-            if always
-            else f"when a sequence of {most} images is drawn for a device that takes {images.value:g}"
-        )
-        yield Sign("decisive" if always else "strong", told, (images.evidence, sequence.evidence, *places[:1]))
+def _met_one_sample(case: Case) -> bool:
+    """Whether a layer that normalises over the batch was given a single sample."""
+    messages = [raised.message for raised in case.log.raised]
+    messages += [
+        str(event.details.get("message", "")) for event in (case.flight.of_kind("exception") if case.flight else ())
+    ]
+    return any("more than 1 value per channel" in message for message in messages)
 
 
 def fix(case: Case) -> Iterator[Fix]:
@@ -238,6 +221,14 @@ def fix(case: Case) -> Iterator[Fix]:
         why = "parts that differ by one sample at most, none of them empty; a batch that divides is cut as before"
         yield Fix("Cut the batch without loss", "same-recipe", why, edits=edits)
     yield from repaired(case)
+    if _met_one_sample(case):
+        for fact in case.all("code.loader"):
+            edits = fact.value["drop_last_edits"]
+            if edits and fact.value["for"] == "train" and not fact.value["drop_last"]:
+                why = "the last batch of an epoch has one sample; with shuffling another one is left out each time"
+                yield Fix("Leave out a last batch that is not full", "same-recipe", why, edits=edits)
+        yield Fix("Leave out a last batch that is not full", "by-hand", "`drop_last=True` for the loader of the training")
+        return
     yield Fix(
         "Choose accumulation so that micro-batch x accumulation x data-parallel ranks is the global batch",
         "by-hand",

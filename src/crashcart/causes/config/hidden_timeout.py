@@ -77,10 +77,11 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 def in_code(case: Case) -> Iterator[Sign]:
     """A time-out of six hours and more that the code gives the process group."""
-    for fact in case.all("code.group_timeout"):
-        if fact.value >= LONG:
-            told = f"the code sets a time-out of {fact.value / HOUR:.0f} hours: until then a hang says nothing"
-            yield Sign("weak", told, (fact.evidence,), fatal=False)
+    for fact in case.all("code.group_limit"):
+        seconds = fact.value["seconds"]
+        if seconds is not None and seconds >= LONG:
+            says = f"the code sets a time-out of {seconds / HOUR:.0f} hours: until then a hang says nothing"
+            yield Sign("weak", says, (fact.evidence, *fact.value["settings"]), fatal=False)
 
 
 fixes = (

@@ -55,8 +55,8 @@ phrases = (
 def in_log(case: Case) -> Iterator[Sign]:
     """Periods that the log echoes, against the last step of a run that died."""
     periods: dict[str, tuple[int, Evidence]] = {}
-    for line in case.log.lines:
-        if any(literal in line.lowered for literal in phrases[0].literals) and 'File "' not in line.text:
+    for line in case.log.index.saying(phrases[0].literals):
+        if 'File "' not in line.text:
             for found in compiled(SETTING).finditer(line.text[:2000]):
                 name = canonical(found["name"].replace("val_period", "eval_period"))
                 period = to_int(found["value"], 0)

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
-from crashcart.causes.config._outside import edits_for_texts, taken_as_text
 from crashcart.causes.config._spelling import as_number
-from crashcart.causes.config._texts import misread
+from crashcart.causes.config._texts import Misread, misread
 from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -126,7 +125,7 @@ def in_config(case: Case) -> Iterator[Sign]:
     """A setting whose value, as the program's loader reads it, has another type than it seems."""
     if case.before:
         for one in misread(case):
-            places = (one.fact.evidence, *((one.use.evidence,) if one.use else ()))
+            places = (*((one.fact.evidence,) if one.fact is not None else ()), *one.places)
             yield Sign(one.strength, one.says, places, fatal=one.strength != "weak")
         return
     if case.checkpoints or case.step:
@@ -137,8 +136,7 @@ def in_config(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A flag that takes every text for true: deadly for what the command says, else worth knowing. Numbers taken as text."""
-    yield from taken_as_text(case)
+    """A flag that takes every text for true: deadly for what the command says, else worth knowing."""
     for fact in case.all("code.bool_flag"):
         given = next((one for one in case.facts.values() if one.spelling in fact.value and one.origin == "flag"), None)
         if given is not None and str(given.value).lower() in FALSE:
@@ -167,24 +165,25 @@ def fix(case: Case) -> Iterator[Fix]:
     if flags:
         why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
         yield Fix("Let the flag read its text", "exact", why, edits=flags)
-    taken = edits_for_texts(case)
+    found = list(misread(case)) if case.before else []
+    taken = tuple(dict.fromkeys(edit for one in found for edit in one.edits))
     if taken:
         why = "what comes from a command line or the environment is text; it is made a number where it is taken"
         yield Fix("Make a number of what is given as text", "exact", why, edits=taken)
-    if not (flags or taken) or any(True for _ in (misread(case) if case.before else _texts(case))):
-        yield from _as_numbers(case)
+    if not (flags or taken) or any(not one.edits for one in found) or (not case.before and any(True for _ in _texts(case))):
+        yield from _as_numbers(case, found)
 
 
-def _as_numbers(case: Case) -> Iterator[Fix]:
+def _as_numbers(case: Case, found: list[Misread]) -> Iterator[Fix]:
     handed = edits_of(case.all("code.loader_handed"))
     if handed:
         why = "it reads 1e-4 as the number that it is, and everything else as before"
         yield Fix("Read the file with crashcart.train.load_yaml", "exact", why, edits=handed)
     if case.before:
-        found = list(misread(case))
         # One text for a number was meant as one everywhere in the file: mending half of them would only move the death.
-        sure = {one.fact.evidence.where.rsplit(":", 1)[0] for one in found if one.strength != "weak"}
-        written = [(one.fact, one.instead) for one in found if one.fact.evidence.where.rsplit(":", 1)[0] in sure]
+        placed = [(one.fact, one) for one in found if one.fact is not None]
+        sure = {fact.evidence.where.rsplit(":", 1)[0] for fact, one in placed if one.strength != "weak"}
+        written = [(fact, one.instead) for fact, one in placed if fact.evidence.where.rsplit(":", 1)[0] in sure]
     else:
         written = [(fact, as_number(str(fact.value))) for fact in _texts(case)]
     # An alias stands where its anchor does: one edit for both.

@@ -50,7 +50,6 @@ GAVE_UP = frozenset({
     "TimeoutError", "ConnectionError", "ReadTimeout", "ConnectTimeout", "ConnectionResetError", "SSLError",
     "ReadTimeoutError",
 })  # fmt: skip
-REPOSITORY = r"(?!(?:data|datasets?|raw|inputs?|files|\.+)/)[\w.-]+/[\w.-]+"
 OFFLINE = ("environment.HF_HUB_OFFLINE", "environment.HF_DATASETS_OFFLINE", "environment.TRANSFORMERS_OFFLINE")
 
 phrases = (
@@ -144,22 +143,15 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
         return "strong" if count is not None else "weak"
     if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
         return None
-    whole = "snapshot_download" in seen["what"]  # asks for every file of it, whoever leads the ranks
-    asked = whole or ("load_dataset" in seen["what"] and not _of_the_house(case))
-    return "strong" if asked and _on_hub(case, fact) else "weak"
+    whole = seen["library"].endswith("snapshot_download")  # asks for every file of it, whoever leads the ranks
+    if not seen["name"] or not (whole or seen["library"].endswith("load_dataset")):
+        return None
+    return "strong" if whole or not _of_the_house(case) else "weak"
 
 
 def _of_the_house(case: Case) -> bool:
     """Whether accelerate or the Hugging Face trainer leads the ranks: their own examples load so, behind the library's lock."""
     return bool(case.all("code.hf_trainer")) or any("accelerate" in str(one.value) for one in case.all("code.parallel"))
-
-
-def _on_hub(case: Case, fact: Fact) -> str:
-    """What is asked for on the hub: by name in the code, or through a setting that reads like ``owner/name``."""
-    if fact.value["name"] or not fact.value["setting"]:
-        return str(fact.value["name"])
-    given = [one.value for one in case.facts.values() if one.spelling.lstrip("-").split(".")[-1] == fact.value["setting"]]
-    return next((one for one in given if isinstance(one, str) and compiled(REPOSITORY).fullmatch(one)), "")
 
 
 def _told(case: Case, fact: Fact) -> str:
@@ -172,12 +164,10 @@ def _told(case: Case, fact: Fact) -> str:
         return f"{told}one reads what another has half written"
     if fact.value["how"] == "write":
         return f"{who} call {fact.value['what']}() at once: they write over each other's files when those are not there yet"
-    if name := _on_hub(case, fact):
-        return (
-            f"{who} ask the hub for {name} at once when it is not in the cache: "
-            "requests are refused or time out where the server limits them"
-        )
-    return f"{who} call {fact.value['what']}() at once; the hub's cache is locked, its server counts requests"
+    return (
+        f"{who} ask the hub for {fact.value['name']} at once when it is not in the cache: "
+        "requests are refused or time out where the server limits them"
+    )
 
 
 def fix(case: Case) -> Iterator[Fix]:

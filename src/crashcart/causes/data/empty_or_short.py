@@ -225,7 +225,11 @@ def fix(case: Case) -> Iterator[Fix]:
             title = f"Set {short.name} to {short.longest}, for which every episode has room"
             yield Fix(title, "changes-training", why, edits=(Edit(short.place, str(short.longest)),))
     if any(True for _ in _dropped_whole(case)):
-        places = [one.places["drop_last"] for one in loaders(case) if one.drop_last and "drop_last" in one.places]
+        places = [
+            loader.fact.value["places"]["drop_last"]
+            for loader in loaders(case)
+            if loader.drop_last and "drop_last" in loader.fact.value["places"]
+        ]
         edits = tuple(Edit(place, "False") for place in dict.fromkeys(places))
         if edits:
             why = (

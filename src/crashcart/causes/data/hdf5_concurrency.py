@@ -73,7 +73,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                 yield Sign(
                     "strong", "HDF5 or LMDB failed in a loader worker", (evidence(raised.line),), order=raised.line.order
                 )
-    names = any(word in line.lowered for line in case.log.lines for word in ("h5py", "lmdb", "hdf5"))
+    names = bool(case.log.index.saying(("h5py", "lmdb", "hdf5")))
     for death in case.log.deaths:
         if death.signal == "SIGSEGV" and "dataloader worker" in death.line.lowered:
             told = "a loader worker crashed" + (
@@ -83,36 +83,28 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A handle kept from ``__init__``, joined with the workers of the loader that gets the data set and how they start."""
+    """A handle that was opened before the workers of a loader start, and that they read through."""
     for fact in case.all("code.handle"):
-        if fact.value["state"]:
-            continue
-        for loader in _given_to(case, fact):
+        loader = next((each for each in loaders(case) if each.fact.evidence == fact.value["loader"]), None)
+        if fact.value["used_by_workers"] and loader is not None and loader.workers != 0:
             yield from _shared(fact, loader)
 
 
-def _given_to(case: Case, fact: Fact) -> list[Loader]:
-    """The loaders of this data set; where no loader says what it reads, all of those."""
-    every = [one for one in loaders(case) if one.workers != 0 and not one.fact.value["worker_init"]]
-    named = [one for one in every if one.fact.value["data"] in fact.value["held_by"]]
-    return named[:1] or [one for one in every if not one.fact.value["data"]][:1]
-
-
 def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
-    kept, who = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
-    named, spawned = loader.fact.value["data"] in kept["held_by"], loader.started_by in {"spawn", "forkserver"}
+    kept, name = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
     number = f"the {loader.workers} workers" if loader.workers else "workers, where there are any,"
     places = (fact.evidence, *loader.evidence)
-    if spawned:
-        told = f"{who} is an open {kept['library']} file, which cannot be pickled, and {number} are started by {loader.fact.value['started_by']}"
-        sure = named and bool(loader.workers) and loader.fact.value["sure"]
-        yield Sign("decisive" if sure else "strong", told, places)
-    elif loader.workers or named:
+    if loader.started_by in {"spawn", "forkserver"}:
+        if not kept["has_state"]:
+            told = f"{name} is an open {kept['library']} file, which cannot be pickled, and {number} are started by {loader.started_by}"
+            yield Sign("decisive" if loader.workers and loader.fact.value["sure"] else "strong", told, places)
+        return
+    if not loader.fact.value["worker_init"]:
         told = (
-            f"{who} is opened before {number} are forked, so that all read through one {kept['library']} handle: when two read at the "
+            f"{name} is opened before {number} are forked, so that all read through one {kept['library']} handle: when two read at the "
             "same time they get wrong numbers or die (and from Python 3.14 on it cannot be sent to them at all)"
         )
-        yield Sign("strong" if named or loader.fact.value["sure"] else "weak", told, places)
+        yield Sign("strong", told, places)
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -186,29 +186,32 @@ def _skips(case: Case) -> list[Fact]:
 
 
 def _lone_waits(case: Case) -> Iterator[Sign]:
-    """A call that waits for all ranks, in a branch that only the first one enters."""
+    """A call that waits for all ranks, which only one side of them makes."""
     for fact in case.all("code.lone_wait"):
         strength = _lone(case, fact)
         if strength is None:
             continue
         seen, count = fact.value, ranks(case)
         inner = f", in which {seen['waits_in']}() waits for all ranks," if seen["through"] else ""
-        told = f"only the first rank calls {seen['call']}(){inner} and waits there for the others, which never come"
-        if strength != "weak" and count is not None:
-            told += f": {count} ranks"
-        elif strength != "weak":
-            told += ", when it is started with more than one rank"
+        first = seen["side"] == "first"
+        who = "only the first rank calls" if first else "every rank but the first calls"
+        missing = "the others, which never come" if first else "the first, which never comes"
+        says = f"{who} {seen['call']}(){inner} and waits there for {missing}"
+        if strength == "weak":
+            says = f"{who} {seen['call']}(): right as long as no weights are sharded (FSDP, ZeRO 3)"
+        elif count is not None:
+            says += f": {count} ranks"
         else:
-            told = f"only the first rank calls {seen['call']}(): right as long as no weights are sharded (FSDP, ZeRO 3)"
+            says += ", when it is started with more than one rank"
         also = (seen["through"],) if seen["through"] else ()
-        yield Sign(strength, told, (fact.evidence, *also, *launched_with(case)), fatal=strength != "weak")
+        yield Sign(strength, says, (fact.evidence, *also, *launched_with(case)), fatal=strength != "weak")
 
 
 def _lone(case: Case, fact: Fact) -> Strength | None:
     """How sure it is that this wait is never answered."""
     if single(case):
         return None
-    kind = fact.value["kind"]
+    kind = fact.value["waits"]
     spread = True if kind == "always" else sharded(case) if kind == "sharded" else spread_weights(case)
     if not spread:
         return "weak" if spread is None else None

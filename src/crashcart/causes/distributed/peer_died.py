@@ -82,12 +82,8 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Broken connections, weighed by whether any rank shows an error of its own."""
     own = _own_error(case)
     found = 0
-    for line in case.log.lines:
-        if (
-            any(words in line.lowered for words in LITERALS)
-            and compiled(ECHO).search(line.text)
-            and "NCCL INFO" not in line.text
-        ):
+    for line in case.log.index.saying(LITERALS):
+        if compiled(ECHO).search(line.text) and "NCCL INFO" not in line.text:
             says = "a connection to another process broke" + ("" if own else ", and no rank shows an error of its own")
             yield Sign("weak" if own else "strong", says, (evidence(line),), order=line.order)
             found += 1

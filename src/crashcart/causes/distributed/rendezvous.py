@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
 
 title = "The processes could not meet: port, address or number of processes"
+TORCHRUN = ("torchrun", "torch.distributed.run")
 alike = ("distributed/network", "config/launch-mismatch")
 phrases = (
     decisive("has already checked in", "duplicate gpu detected : rank", "rank already joined", "duplicate rank",
@@ -156,13 +157,39 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """A port that is free, where the number stands in a file."""
+    """A port that is free, where the number stands in a file; torchrun on one machine can find one itself."""
     taken = [fact.value for fact in case.all("machine.port") if fact.value["taken"] and fact.value["free"]]
     if taken and taken[0]["span"] is not None:
         why = "free on this machine now; the training is the same"
         yield Fix(f"Meet at port {taken[0]['free']}", "exact", why, edits=(Edit(taken[0]["span"], str(taken[0]["free"])),))
-    else:
-        yield from by_hand
+        return
+    yield from _standalone(case)
+    yield from by_hand
+
+
+def _standalone(case: Case) -> Iterator[Fix]:
+    """``--standalone`` behind torchrun's number of processes; its ``--master-port=0`` would hang."""
+    kind, count, nodes = (case.facts.get(f"launch.{name}") for name in ("kind", "processes_per_node", "nodes"))
+    if (
+        kind is None
+        or kind.value not in TORCHRUN
+        or (nodes is not None and nodes.value != 1)
+        or "--standalone" in _words(case)
+    ):
+        return
+    why = "torchrun then picks a free port for each start by itself, so that several can run side by side"
+    is_here = count is not None and count.span is not None and count.evidence.where == kind.evidence.where
+    edits = (
+        (Edit(count.span, f"{count.value} --standalone"),)
+        if is_here and count is not None and count.span is not None
+        else ()
+    )
+    yield Fix("Start torchrun with --standalone", "exact", why, edits=edits)
+
+
+def _words(case: Case) -> list[str]:
+    kind = case.facts.get("launch.kind")
+    return kind.evidence.quote.split() if kind is not None else []
 
 
 by_hand = (
@@ -172,7 +199,6 @@ by_hand = (
         "end the old launcher or take a free port; use the same --rdzv_id and an address that all nodes resolve; delete "
         "a left-over "
         "init file",
-        settings={"launch.port": 0},
     ),
 )
 experiment = Experiment(

@@ -20,15 +20,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong, weak
-from crashcart.causes._joined import edits_of, launched_with, ranks, setting, single
+from crashcart.causes._joined import edits_of, launched_with, ranks, single
 from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import first, order
 from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Edit, Evidence, Experiment, Fix, Sign
-from crashcart.numbers import to_int
+from crashcart.model import Evidence, Experiment, Fix, Sign
 from crashcart.places import of_event, own_place
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ WATCHED = 10.0  # seconds
 MEGABYTE = 1_000_000
 LITTLE = 200 * MEGABYTE
 SHORTEST = 600
-ENOUGH = 7200
 # Work that no amount of data on this disk says anything about.
 ELSEWHERE = r"(?i)download|fetch|request|url|wget|pretrained|load_dataset|snapshot|hub|eval|valid|test|sampl|generat|infer|(?:^|[._])(?:train|save)\b|compile"
 GUARD = r":(?:(?:local_)?main_process_first|(?:torch_)?distributed_zero_first|rank_zero_first|wait_for_main|zero_first)$"
@@ -128,7 +126,7 @@ def in_code(case: Case) -> Iterator[Sign]:
         if (size := _soon_read(case, [fact.value["work"], *fact.value["inside"]])) is not None:
             known = False
             told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) are soon gone through"
-        given = [limit.evidence for limit in case.all("code.group_limit")]
+        given = [place for limit in case.all("code.group_limit") for place in (limit.evidence, *limit.value["settings"])]
         yield Sign(
             "strong" if known else "weak",
             told,
@@ -150,15 +148,13 @@ def _limit(case: Case) -> str:
 
 def _little_time(case: Case) -> list[float] | None:
     """The seconds that the job itself gives its process group, where none is more than the shortest default."""
-    told = [case.number("distributed.timeout_seconds"), (case.number("distributed.timeout_minutes") or 0) * 60 or None]
-    given = [one for one in told if one is not None]
-    for limit in case.all("code.group_limit"):
-        found = setting(case, limit.value["key"]) if limit.value["key"] else None
-        number = found.value if found is not None else None
-        given += [number * limit.value["unit"]] if isinstance(number, (int, float)) else limit.value["seconds"]
-        if not isinstance(number, (int, float)) and not limit.value["seconds"]:
-            return None
-    return sorted(given) if given and max(given) <= SHORTEST else None
+    minutes = case.number("distributed.timeout_minutes")
+    said = [case.number("distributed.timeout_seconds"), minutes * 60 if minutes else None]
+    limits = [fact.value["seconds"] for fact in case.all("code.group_limit")]
+    if None in limits:
+        return None
+    seconds = [number for number in (*said, *limits) if number is not None]
+    return sorted(seconds) if seconds and max(seconds) <= SHORTEST else None
 
 
 def _soon_read(case: Case, work: list[str]) -> int | None:
@@ -171,8 +167,8 @@ def _soon_read(case: Case, work: list[str]) -> int | None:
 
 def _default_time(case: Case) -> bool:
     """Whether nobody gave the process group more time."""
-    given = any(fact.value["timeout"] for fact in case.all("code.group_start"))
-    return not given and not any(name.startswith("distributed.timeout") for name in case.facts)
+    said = case.all("code.group_limit") or any(fact.value["open"] for fact in case.all("code.group_start"))
+    return not said and not any(name.startswith("distributed.timeout") for name in case.facts)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -235,24 +231,12 @@ LONGER = Fix(
 )
 
 
-def _longer(case: Case) -> tuple[Edit, ...]:
-    """Two hours where the time is said: by the launch or a config before the code."""
-    found: list[Edit] = []
-    for limit in case.all("code.group_limit"):
-        fact = setting(case, limit.value["key"]) if limit.value["key"] else None
-        if fact is not None and fact.span is not None and fact.origin in {"file", "environment"} and limit.value["unit"]:
-            found.append(Edit(fact.span, str(to_int(ENOUGH / limit.value["unit"]))))
-        else:
-            found += edits_of([limit])
-    return tuple(dict.fromkeys(found))
-
-
 def fix(case: Case) -> Iterator[Fix]:
     """More time for the process group; where a recording shows the rank that the others wait for, that would only hide it."""
-    waits = case.all("code.long_first")
+    waits = case.all("code.long_first") or not case.before  # after a death it is known that one rank took too long
     edits = edits_of(case.all("code.group_start")) if waits and _default_time(case) else ()
     if waits and _little_time(case) is not None:
-        edits = _longer(case)
+        edits = edits_of(case.all("code.group_limit"))
     if edits:
         why = "two hours for the first rank's work; better still, do it before the process group starts"
         yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)

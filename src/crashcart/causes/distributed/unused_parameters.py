@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, decisive, strong
+from crashcart.causes._joined import edits_of
 from crashcart.model import Experiment, Fix
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ stacks = (
 
 def fix(case: Case) -> Iterator[Fix]:
     """Unused and twice-used parameters want opposite remedies."""
-    if any(words in line.lowered for line in case.log.lines for words in TWICE):
+    if case.log.index.saying(TWICE):
         yield Fix(
             "Checkpoint without reentrance",
             "exact",
@@ -62,6 +63,10 @@ def fix(case: Case) -> Iterator[Fix]:
             settings={"distributed.unused_parameters": False},
         )
         return
+    edits = edits_of([fact for fact in case.all("code.ddp") if not fact.value["finds_unused"]], "edits")
+    if edits:
+        why = "the same gradients; it walks the graph in each step, so freezing what is never used is faster"
+        yield Fix("Let DDP look for parameters that get no gradient", "exact", why, edits=edits)
     yield Fix(
         "Freeze what is not used, or let DDP look for it",
         "exact",

@@ -78,10 +78,15 @@ def loaded(case: Case) -> Iterator[Sign]:
             yield Sign("strong", f"{told}: it is too much with what else the job holds", (fact.evidence, room.evidence))
 
 
+def _growing(case: Case, name: str) -> list[Fact]:
+    """What grows: before a run only what is known to be large, after a death whatever may be."""
+    return [fact for fact in case.all(name) if fact.value["bulk"] or not case.before]
+
+
 def caches(case: Case) -> Iterator[Sign]:
     """A cache in the data set that only grows: each worker of each rank fills one of its own."""
     room, here = limit(case), ranks_here(case) or 1
-    for fact in case.all("code.sample_cache"):
+    for fact in _growing(case, "code.sample_cache"):
         own = [one for one in loaders(case) if one.fact.value["data"] in {fact.value["class"], ""}]
         size = next((found for one in own if (found := sample(case, one)) is not None), None)
         name = f"the data set's {fact.value['class']}.{fact.value['attribute']} keeps every sample that was read and lets none go"
@@ -105,7 +110,7 @@ def caches(case: Case) -> Iterator[Sign]:
 
 def grown(case: Case) -> Iterator[Sign]:
     """Lists that get longer with every sample: for ever in the training process and in workers that stay, else for an epoch."""
-    for fact in case.all("code.grows"):
+    for fact in _growing(case, "code.grows"):
         every = loaders(case)
         told, stay = case.facts.get("loader.persistent"), [one for one in every if one.persistent and one.workers]
         lasting = bool(stay) or (told is not None and told.value is True) or any(one.workers == 0 for one in every)
@@ -160,7 +165,7 @@ def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:
         words = f"{best[0]} worker{'s' * (best[0] > 1)} with {best[1]} batch{'es' * (best[1] > 1)} ahead each"
         why = "the training sees the same batches; only how many wait in memory changes"
         yield Fix(f"{words}: {gib(needed(*best))}", "same-recipe", why, edits=tuple(edits))
-    if needed(*best) > NEAR * room.value and one.batch and "batch" in one.places:
+    if needed(*best) > NEAR * room.value and one.batch:
         batch = one.edit("batch", max(1, to_int(one.batch * ROOM * room.value / needed(*best), 1)))
         why = "even one batch ahead is too much; accumulate over more of them to keep the batch of a step"
         if batch is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from crashcart.causes._joined import ranks, setting
+from crashcart.causes._joined import ranks
 from crashcart.causes._length import lengths, share
 from crashcart.causes._loaders import loaders
 from crashcart.causes.data._tables import fits
@@ -140,10 +140,8 @@ def _of_files(case: Case, loader: Loader) -> Sample | None:
     held = [one for one in case.all("data.held") if set(one.value["kinds"]) == {"other"} and one.value["files"]]
     if len(reads) != 1 or len(held) != 1:
         return None
-    given = reads[0].value["many"]
-    told = setting(case, given["key"]) if given.get("key") else None
-    many = told.value if told is not None else given.get("value")
-    if not isinstance(many, (int, float)) or isinstance(many, bool) or many < 1:
+    many = reads[0].value["many"]
+    if many is None or many < 1:
         return None
     files = held[0].value["files"]
     each = held[0].value["bytes"] / files * many
@@ -166,7 +164,7 @@ def _is_meant(case: Case, reads: list[Fact], table: str, tables: dict[str, objec
     keys = [one.value["key"] for one in reads if fits(one.value["key"], table)]
     alike = [name for name in tables if any(fits(key, name) for key in keys)]
     last = {name.rpartition("/")[2] for name in alike}
-    facts = (*case.facts.values(), *case.all("code.names_listed"))
+    facts = case.facts.values()
     lists = [
         set(fact.value) for fact in facts if isinstance(fact.value, list) and all(isinstance(one, str) for one in fact.value)
     ]

@@ -72,9 +72,7 @@ def kills(case: Case) -> Iterator[End]:
     if not_for_memory(case):
         return
     found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"] + [
-        (line, "launcher")
-        for line in case.log.lines
-        if any(word in line.lowered for word in _KILL_WORDS) and compiled(_KILL).search(line.text)
+        (line, "launcher") for line in case.log.index.saying(_KILL_WORDS) if compiled(_KILL).search(line.text)
     ]
     found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
     if not found or explained(case, found[0][0]):
@@ -129,9 +127,7 @@ def _own(raised: Raised) -> bool:
 def refused(case: Case) -> Iterator[End]:
     """Allocations in host memory that the system did not grant."""
     by_order = {one.line.order: one for one in case.log.raised}
-    for line in case.log.lines:
-        if "alloc" not in line.lowered and "memory" not in line.lowered and "1455" not in line.text:
-            continue
+    for line in case.log.index.saying(("alloc", "memory", "1455")):
         raised = by_order.get(line.order)
         if raised is not None and raised.survivable:
             continue
@@ -143,10 +139,8 @@ def refused(case: Case) -> Iterator[End]:
 
 def limits(case: Case) -> Iterator[End]:
     """Lines in which a scheduler or a control group names the memory limit as the reason."""
-    for line in case.log.lines:
-        if ("oom" in line.lowered or "memory" in line.lowered or "memlimit" in line.lowered) and (
-            compiled(_LIMIT).search(line.text) and not over(case, line)
-        ):
+    for line in case.log.index.saying(("oom", "memory", "memlimit")):
+        if compiled(_LIMIT).search(line.text) and not over(case, line):
             yield End(line, "the job went over its memory limit")
 
 

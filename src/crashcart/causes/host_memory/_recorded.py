@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.flight import clock, program_of, took
 from crashcart.model import Evidence
+from crashcart.pattern import Pattern
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from crashcart.deaths import Death
     from crashcart.flight import Flight
 
+REFUSED = Pattern(
+    r"^(?:numpy\S{0,200}_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .{0,200} for an array|bad_alloc"
+)
 GIB = 1 << 30
 SHORT = 0.9  # of a group's limit, in memory that cannot be given back
 SCARCE = 0.05  # of the machine's memory that is still available
@@ -125,7 +129,8 @@ def climbed(case: Case, death: Death) -> Evidence | None:
     trainer = _trainer_of(case, death)
     family = [one for one in case.flight.processes.values() if one.rank == rank and one.role != "launcher"]
     for process in sorted(family, key=lambda one: one.pid != death.process.pid):
-        series = while_training(case, trainer, case.flight.series("process", "rss", process.pid)) if trainer else []
+        sizes = case.flight.series("process", "rss", process.pid)
+        series = while_training(case, trainer, sizes, death.time) if trainer else []
         rose = climb(series)
         if rose is not None:
             grew = f"{process.name} grew from {gib(rose[0])} to {gib(rose[1])} in {took(series[-1][0] - series[0][0])}"
@@ -138,7 +143,8 @@ def grown(case: Case, death: Death) -> Evidence | None:
     if case.flight is None:
         return None
     trainer = _trainer_of(case, death)
-    sizes = while_training(case, trainer, case.flight.series("process", "rss", death.process.pid)) if trainer else []
+    every = case.flight.series("process", "rss", death.process.pid)
+    sizes = while_training(case, trainer, every, death.time) if trainer else []
     values = [size for _, size in sizes]
     if len(values) < EACH or values[-1] < NEARLY * max(values):
         return None
@@ -170,11 +176,16 @@ def killed_by_guard(case: Case, death: Death) -> Evidence | None:
     return grown(case, death) if death.signal == "SIGKILL" and guard_of(case) else None
 
 
-def while_training(case: Case, pid: int, series: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The part of a series after the first optimizer step of a rank; a process that has ended, and was not yet collected, shows 0."""
+def while_training(
+    case: Case, pid: int, series: list[tuple[float, float]], until: float = math.inf
+) -> list[tuple[float, float]]:
+    """The part of a series after the first optimizer step of a rank; a process that has ended, and was not yet collected, shows 0.
+
+    ``until`` is the death: a process may take seconds to end after its exception, at a size that no longer changes.
+    """
     steps = case.flight.series("page", "steps", pid) if case.flight is not None else []
     began = next((time for time, value in steps if value > 0), None)
-    return [] if began is None else [(time, value) for time, value in series if time >= began and value > 0]
+    return [] if began is None else [(time, value) for time, value in series if began <= time <= until and value > 0]
 
 
 def gib(count: float) -> str:

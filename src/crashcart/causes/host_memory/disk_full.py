@@ -26,7 +26,7 @@ from crashcart.causes.host_memory.shm import at_semaphore
 from crashcart.deaths import first, order
 from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.model import Edit, Evidence, Experiment, Fix, Sign
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 
@@ -74,9 +74,9 @@ def in_log(case: Case) -> Iterator[Sign]:
     """No space left, where the frames and the words do not speak of shared memory."""
     elsewhere = {one.line.order for one in case.log.raised if at_semaphore(one)}
     survived = {one.line.order for one in case.log.raised if one.survivable}
-    shared = next((line.order for line in case.log.lines if compiled(r"</torch_|posix_fallocate").search(line.text)), None)
-    for line in case.log.lines:
-        if not any(words in line.lowered for words in _SPACE) or compiled(_NOT_DISK).search(line.text):
+    shared = next((line.order for line in case.log.index.saying(("</torch_", "posix_fallocate"))), None)
+    for line in case.log.index.saying(_SPACE):
+        if compiled(_NOT_DISK).search(line.text):
             continue
         if line.order in elsewhere or compiled(r"\bWARN(?:ING)?\b|Warning:").search(f"{line.level} {line.text[:200]}"):
             continue
@@ -96,6 +96,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader is None or not leader.says(_RECORDED) or leader.says(Pattern(_NOT_DISK)):
         return
     at = clock(leader.time)
+    if (limit := case.facts.get("limit.file_size")) is not None:
+        says = f"the launch script limits every file to {gib(limit.value)} (ulimit -f), and a write failed"
+        yield Sign("decisive", says, (leader.evidence, limit.evidence), order=order(case))
+        return
     if (failed := failed_save(case, leader)) is not None and failed.full:
         says = f"the file system {failed.mount} had {failed.room} left when {leader.how} while it wrote {failed.path}"
         shown = (leader.evidence, failed.event.evidence)
@@ -188,7 +192,16 @@ def _written(case: Case, there: int) -> int | None:
     return planned
 
 
-fixes = (
+def fix(case: Case) -> Iterator[Fix]:
+    """Lift the limit that the launch script sets; else make room."""
+    limit = case.facts.get("limit.file_size")
+    if limit is not None and limit.span is not None:
+        why = f"{limit.evidence.quote} ends every write beyond {gib(limit.value)}"
+        yield Fix("Lift the limit on the size of files", "exact", why, edits=(Edit(limit.span, "unlimited"),))
+    yield from by_hand
+
+
+by_hand = (
     Fix(
         "Make room, then resume from the last whole checkpoint",
         "by-hand",

@@ -24,7 +24,7 @@ from crashcart.cause import compiled, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import caches, grown, indexes
 from crashcart.causes.host_memory._kills import ends
-from crashcart.causes.host_memory._recorded import climbed, ended_by_memory, guard_of
+from crashcart.causes.host_memory._recorded import REFUSED, climbed, ended_by_memory, guard_of
 from crashcart.deaths import by_us, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -112,8 +112,8 @@ def _rising(case: Case, until: int | None) -> tuple[str, Line, Line, float, floa
 def _traced(case: Case) -> tuple[Line, Line] | None:
     """The first and last report of a place whose size only grows."""
     places: dict[str, list[tuple[float, Line]]] = {}
-    for line in case.log.lines:
-        if "size=" in line.lowered and (match := compiled(_TRACED).search(line.text)):
+    for line in case.log.index.saying(("size=",)):
+        if match := compiled(_TRACED).search(line.text):
             size = to_float(match[2], 0.0) * _UNIT.get(match[3], 1.0)
             places.setdefault(match[1], []).append((size, line))
     for seen in places.values():
@@ -154,7 +154,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     leader = first(case)
     if leader is None or by_us(case, leader.time):
         return
-    by_memory = ended_by_memory(case, leader)
+    by_memory = ended_by_memory(case, leader) or leader.says(REFUSED)
     rose = climbed(case, leader) if by_memory or leader.signal == "SIGKILL" else None
     if rose is None:
         return
@@ -167,10 +167,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """Before the start: a cache of samples that only grows, an index that every worker copies."""
+    """A cache of samples that only grows, an index that every worker copies; after a death also whatever else grew."""
     yield from grown(case)
     yield from caches(case)
     yield from indexes(case)
+    for fact in case.all("code.graph_kept") if not case.before else ():
+        says = f"{fact.value['kept']} is kept in {fact.value['holder']} together with the graph that it came from"
+        yield Sign("strong", says, (fact.evidence,), fatal=False)
 
 
 def fix(case: Case) -> Iterator[Fix]:
@@ -182,6 +185,9 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(case.all("code.sample_cache"))
     if edits:
         yield Fix("Let the cache hold a few samples only", "exact", "the oldest go; every sample is the same", edits=edits)
+    edits = edits_of(case.all("code.graph_kept")) if not case.before else ()
+    if edits:
+        yield Fix("Keep the value without its graph", "exact", "the graph of a step is freed with the step", edits=edits)
     yield from by_hand
 
 

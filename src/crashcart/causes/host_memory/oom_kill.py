@@ -22,16 +22,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import counted, loaded, prefetched, smaller
 from crashcart.causes.host_memory._foreseen import limit
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
-from crashcart.causes.host_memory._recorded import climbed, guard_of, host_kills, killed_by_guard, no_kill, own_kills, short
+from crashcart.causes.host_memory._recorded import (
+    REFUSED,
+    climbed,
+    gib,
+    guard_of,
+    host_kills,
+    killed_by_guard,
+    no_kill,
+    own_kills,
+    short,
+)
 from crashcart.deaths import before, finished, first, hung, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_float
-from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,9 +92,6 @@ phrases = (
 )  # fmt: skip
 _FORKS = frozenset({"start", "_Popen", "_launch"})
 _VICTIM = r"Kill(?:ed)? process (\d{1,20}),? (?:UID \d{1,20}, )?\(([^)]{0,200})\)|task=([^,]{1,200}),pid=(\d{1,20})"
-_REFUSED = Pattern(
-    r"^(?:numpy\S{0,200}_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .{0,200} for an array|bad_alloc"
-)
 _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyter|ipykernel"
 
 
@@ -105,10 +110,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         ):
             says = "the stack ends where a process is forked, which fails for want of memory"
             yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
-    for line in case.log.lines:
-        if ("kill process" in line.lowered or "killed process" in line.lowered or "oom-kill:" in line.lowered) and (
-            _is_ours(line, case) and not over(case, line)
-        ):
+    for line in case.log.index.saying(("kill process", "killed process", "oom-kill:")):
+        if _is_ours(line, case) and not over(case, line):
             yield Sign("decisive", "the kernel's report of the kill stands in the log", (evidence(line),), order=line.order)
             return
 
@@ -138,7 +141,7 @@ def _mostly_kernel(case: Case) -> bool:
 def in_machine(case: Case) -> Iterator[Sign]:
     """The kernel's own report of the kill, or an exit status of SIGKILL."""
     leader = first(case) if case.kernel else None
-    denied = leader is not None and leader.says(_REFUSED)  # which a kill of somebody else does not speak against
+    denied = leader is not None and leader.says(REFUSED)  # which a kill of somebody else does not speak against
     leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
     otherwise = _ended_otherwise(case, leader)
     kills = [event for event in case.kernel if event.kind == "oom-kill"]
@@ -204,11 +207,14 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             yield from _killed(case, death, fatal=False)
         return
     yield from _killed(case, leader, fatal=True)
-    if leader.says(_REFUSED):
+    if leader.says(REFUSED):
         # A request that no machine could fill is a mistake in the program; one that this machine has room for is not.
-        sure = _reasonable(case, leader)
-        says = f"{leader.process.name} was refused host memory"
-        yield Sign("decisive" if sure else "strong", says, (leader.evidence,), order=order(case))
+        sure = _reasonable(case, leader) and climbed(case, leader) is None  # where a leak led to it, the leak is the answer
+        room = case.facts.get("limit.address_space") or case.facts.get("limit.memory")
+        why = f"; the launch script allows each process {gib(room.value)} ({room.spelling})" if room is not None else ""
+        places = (leader.evidence, *((room.evidence,) if room is not None else ()))
+        says = f"{leader.process.name} was refused host memory{why}"
+        yield Sign("decisive" if sure else "strong", says, places, order=order(case))
     counted = no_kill(case, leader)
     if counted is not None and not_for_memory(case):
         says = "memory was not short, and the kernel killed nobody for it"
@@ -226,7 +232,6 @@ def _reasonable(case: Case, death: Death) -> bool:
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     if death.signal != "SIGKILL":
         return
-    # Where a leak led to it, the leak is the answer.
     own, host, lacking = own_kills(case, death), host_kills(case, death), short(case, death.time)
     seen = (death.evidence, *((lacking,) if lacking else ()))
     at = order(case)
@@ -257,6 +262,11 @@ WORKERS = Fix(
     settings={"loader.workers": "half", "loader.prefetch": 2},
 )
 PINNED = Fix("Without pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False})
+ON_USE = Fix(
+    "Read each file when it is asked for",
+    "by-hand",
+    "keep the paths in __init__ and read in __getitem__; each item is read again every time, which is slower; the samples are the same",
+)
 MORE = Fix(
     "Ask for more host memory",
     "exact",
@@ -266,9 +276,8 @@ MORE = Fix(
 
 def fix(case: Case) -> Iterator[Fix]:
     """By where it died, as far as that is known, and by whether the job has loader workers at all."""
-    if case.before and (edits := edits_of(case.all("code.held_whole"))) and any(True for _ in loaded(case)):
-        why = "each item is read again every time, which is slower; the samples are the same"
-        yield Fix("Read each file when it is asked for", "exact", why, edits=edits)
+    if case.before and any(True for _ in loaded(case)):
+        yield ON_USE
     fitting = list(smaller(case, limit(case), shared=False)) if case.before else []
     yield from fitting
     if fitting or (case.before and not case.number("loader.workers")):

@@ -110,8 +110,8 @@ def _vanished(case: Case) -> Iterator[Sign]:
     own = [one for one in case.log.raised if one.kind and not one.survivable and one.kind not in echoes]
     alone = all("exited unexpectedly" in one.message or "DataLoader worker" in one.message for one in own)
     killed = any(death.signal not in {None, "SIGTERM"} for death in case.log.deaths)
-    for line in case.log.lines:
-        if "exited unexpectedly" in line.lowered and "dataloader worker" in line.lowered:
+    for line in case.log.index.saying(("exited unexpectedly",)):
+        if "dataloader worker" in line.lowered:
             if alone and not killed and "with exit code" not in line.lowered:  # a bus error leaves none
                 says = "a loader worker vanished without a word: shared memory first, the OOM killer second"
                 yield Sign("strong", says, (evidence(line),), order=line.order)

@@ -64,7 +64,10 @@ def brought_in(case: Case, found: list[Broken]) -> str | None:
     later = [one for one in case.flight.of_kind("inputs") if one.pid == event.pid and one.time >= event.time][:AFTER]
     usual = set.intersection(*(set(_fields(one)) for one in later)) if later else set()
     if found[0].step > 0:  # with losses that were fine before, what every batch holds is left out by the program
-        fields = {name: said for name, said in fields.items() if name not in usual}
+        own = {name: said for name, said in fields.items() if name not in usual}
+        # Over ordinary weights such values came with these batches, unless others came with this one alone.
+        is_sudden = _has_usual_loss(found[0]) and _has_ordinary_weights(event)
+        fields = own if own or not is_sudden else fields
     return "; ".join(fields.values()) or None
 
 
@@ -88,17 +91,28 @@ def broke_the_weights(broken: Broken) -> str | None:
     A step that is too large shows before: the loss grows, and the weights that are still finite are huge.
     """
     details = broken.event.details
-    before, loss, largest = (details.get(name) for name in ("before", "loss_before", "weights_largest"))
-    usual_loss = broken.steady or (isinstance(loss, (int, float)) and abs(loss) < LARGE_LOSS)
+    before, largest = details.get("before"), details.get("weights_largest")
     usual_weights = isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
     broke_now = details.get("weights_finite") is False and had_finite_inputs(broken.event)
-    if not (usual_loss and usual_weights and broke_now and isinstance(before, list) and before):
+    if not (_has_usual_loss(broken) and usual_weights and broke_now and isinstance(before, list) and before):
         return None
     number, indices = before[0] if isinstance(before[0], list) and len(before[0]) == PAIR else (None, None)
     if not isinstance(indices, list) or not indices:
         return f"batch {number} of its epoch"
     shown = ", ".join(str(index) for index in indices[:SHOWN_SAMPLES])
     return f"samples {shown}{', …' if len(indices) > SHOWN_SAMPLES else ''} of the data set (batch {number} of its epoch)"
+
+
+def _has_usual_loss(broken: Broken) -> bool:
+    """Whether the loss before the bad one was as usual."""
+    loss = broken.event.details.get("loss_before")
+    return broken.steady or (isinstance(loss, (int, float)) and abs(loss) < LARGE_LOSS)
+
+
+def _has_ordinary_weights(event: Event) -> bool:
+    """Whether the weights that a bad loss was made of were finite, and none was huge."""
+    largest = event.details.get("weights_largest")
+    return event.details.get("weights_finite") is True and isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
 
 
 def _fields(event: Event) -> dict[str, str]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, decisive, strong
-from crashcart.causes._joined import edits_of, number_of, ranks
+from crashcart.causes._joined import edits_of, ranks
 from crashcart.deaths import order
 from crashcart.model import Experiment, Fix, Sign
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.model import Fact
+    from crashcart.model import Fact, Strength
 
 title = "GradScaler was called in the wrong order or on the wrong gradients"
 piece = "StepGuard"
@@ -66,58 +66,44 @@ stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceba
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A batch that is left out while the scaler goes on, or whose record in the scaler stays open."""
+    """A batch that is left out while the scaler goes on, or whose record in the scaler stays open; calls out of order."""
     for fact in _skips(case):
-        sure = number_of(case, fact.value["enabled"]) is True
-        only = "" if sure else ", if the scaler is switched on"
-        if fact.value["what"] == "stepped":
-            told = (
-                f"when the loss is not finite, no gradient is made and the scaler steps all the same: it refuses that{only}"
-            )
-            yield Sign("strong", told, (fact.evidence, fact.value["step"]))
-        else:
+        only = "" if fact.value["enabled"] else ", if the scaler is switched on"
+        if fact.value["what"] == "unscaled":
             told = f"when this is taken, update() is left out after unscale_: the next unscale_ is refused{only}"
             yield Sign("strong", told, (fact.evidence,))
-    for fact in _disorder(case):
-        yield _out_of_order(case, fact)
+            continue
+        parts = fact.value["every"] or 1
+        when = "the loss is not finite" if parts == 1 else f"the losses of all {parts} micro-steps are not finite"
+        told = f"when {when}, no gradient is made and the scaler steps all the same: it refuses that{only}"
+        yield Sign("strong" if parts == 1 else "weak", told, (fact.evidence, fact.value["step"]))
+    for fact in case.all("code.scaler_order"):
+        yield _out_of_order(fact, before=case.before)
 
 
-def _out_of_order(case: Case, fact: Fact) -> Sign:
-    sure = number_of(case, fact.value["enabled"]) is True
+def _out_of_order(fact: Fact, *, before: bool) -> Sign:
+    strength: Strength = "decisive" if fact.value["sure"] else "strong"
+    if fact.value["what"] == "no_gradients":
+        told = "in a round that leaves this backward pass out, the scaler is asked to step without gradients, and refuses"
+        return Sign("weak" if before else "strong", told, (fact.value["pass"], fact.evidence), fatal=not before)
     if fact.value["what"] == "never_updated":
         told = "the scaler steps again and again, and nothing ever calls update(): the second step is refused"
-        return Sign("decisive" if sure else "strong", told, (fact.evidence,))
+        return Sign(strength, told, (fact.evidence,))
     if fact.value["what"] == "unscaled_again":
         told = "unscale_ is called twice for one step of the optimizer, with no update() between: the second call is refused"
-        return Sign("decisive" if sure else "strong", told, (fact.evidence,))
+        return Sign(strength, told, (fact.evidence,))
     if fact.value["what"] == "clipped_scaled":
         told = "gradients are clipped while they are still multiplied by the loss scale: the limit is as many times smaller than it says"
         return Sign("strong", told, (fact.evidence,), fatal=False)
-    every = number_of(case, fact.value["every"])
-    known = isinstance(every, int) and every > 1
     told = "unscale_ is called in each micro-step, update() once for several: the second unscale_ is refused"
-    if known:
-        return Sign("decisive" if sure else "strong", f"{told} ({every} micro-steps)", (fact.evidence,))
-    return Sign("strong", f"{told}, when the accumulation is above 1", (fact.evidence,))
-
-
-def _disorder(case: Case) -> list[Fact]:
-    """Calls of the scaler in the wrong order; none where it is switched off, or where each step is an update."""
-    return [
-        fact
-        for fact in case.all("code.scaler_order")
-        if number_of(case, fact.value["enabled"]) is not False
-        and not (fact.value["what"] == "unscaled_twice" and number_of(case, fact.value["every"]) == 1)
-    ]
+    every = fact.value["every"]
+    how_often = f" ({every} micro-steps)" if every is not None else ", when the accumulation is above 1"
+    return Sign(strength, f"{told}{how_often}", (fact.evidence,))
 
 
 def _skips(case: Case) -> list[Fact]:
-    """The places where the scaler is left in the wrong state; none where it is switched off."""
-    return [
-        fact
-        for fact in case.all("code.nonfinite_skip")
-        if fact.value["what"] in {"stepped", "unscaled"} and number_of(case, fact.value["enabled"]) is not False
-    ]
+    """The places where the scaler is left in the wrong state."""
+    return [fact for fact in case.all("code.nonfinite_skip") if fact.value["what"] in {"stepped", "unscaled"}]
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -132,7 +118,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def fix(case: Case) -> Iterator[Fix]:
     """Leave out the step with the batch, where the code allows; then the general remedies."""
-    skips, disorder = _skips(case), _disorder(case)
+    skips, disorder = _skips(case), case.all("code.scaler_order")
     exact = [fact for fact in disorder if fact.value["what"] != "clipped_scaled"]
     edits = (*edits_of(skips, "edits"), *edits_of(exact, "edits"))
     if edits:

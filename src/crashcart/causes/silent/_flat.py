@@ -127,8 +127,8 @@ def _repeats(case: Case) -> Iterator[Told]:
     seen: dict[tuple[int, int], tuple[Line, str]] = {}
     again = compared = 0
     first: Line | None = None
-    for line in case.log.lines:
-        match = compiled(EPOCH_STEP_LOSS).search(line.text) if "loss" in line.lowered else None
+    for line in case.log.index.saying(("loss",)):
+        match = compiled(EPOCH_STEP_LOSS).search(line.text)
         if match is None:
             continue
         epoch, step, loss = to_int(match[1], 0), to_int(match[2], 0), match[3]
@@ -185,12 +185,11 @@ def _guessing(case: Case) -> Iterator[Told]:
 
 
 def _read(case: Case, pattern: str) -> Iterator[tuple[Line, float]]:
-    for line in case.log.lines:
-        if "loss" in line.lowered or "acc" in line.lowered or "prec@" in line.lowered or "top" in line.lowered:
-            match = compiled(pattern).search(line.text)
-            value = to_float(match[1]) if match else None
-            if value is not None:
-                yield line, value
+    for line in case.log.index.saying(("loss", "acc", "prec@", "top")):
+        match = compiled(pattern).search(line.text)
+        value = to_float(match[1]) if match else None
+        if value is not None:
+            yield line, value
 
 
 def _epoch(line: Line) -> int | None:
@@ -201,8 +200,8 @@ def _epoch(line: Line) -> int | None:
 def _epochs(case: Case) -> Iterator[Told]:
     """What is trained for reads the same in epoch after epoch."""
     columns: dict[str, dict[int, tuple[Line, str]]] = {}
-    for line in case.log.lines:
-        epoch = _epoch(line) if "epoch" in line.lowered else None
+    for line in case.log.index.saying(("epoch",)):
+        epoch = _epoch(line)
         if epoch is None or compiled(BAR).search(line.text):
             continue
         for name, value in compiled(TRAINED).findall(line.text):

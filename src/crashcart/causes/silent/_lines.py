@@ -35,7 +35,7 @@ def grade(case: Case, strength: Strength) -> Strength:
 
 def lines_with(case: Case, *words: str) -> Iterator[Line]:
     """Kept lines that hold any of the words, which are in lower case."""
-    return (line for line in case.log.lines if any(word in line.lowered for word in words))
+    return iter(case.log.index.saying(words))
 
 
 def parameters(text: str) -> list[str]:

@@ -79,9 +79,9 @@ def _zero_at_the_end(case: Case) -> Iterator[Sign]:
 
 def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
     """A loss of training that is fine, and one of evaluation that is not, from a framework that filters the first."""
-    fine = [line for line in case.log.lines if "train_loss" in line.lowered and compiled(FINE).search(line.text)]
-    for line in case.log.lines:
-        if "eval_loss" in line.lowered and compiled(LOST).search(line.text) and fine:
+    fine = [line for line in case.log.index.saying(("train_loss",)) if compiled(FINE).search(line.text)]
+    for line in case.log.index.saying(("eval_loss",)):
+        if compiled(LOST).search(line.text) and fine:
             says = "the loss of evaluation is NaN while the averaged loss of training, which leaves NaN out, looks fine"
             yield Sign(
                 grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order)
@@ -92,7 +92,7 @@ def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
 def _zero_beside_nan(case: Case) -> Iterator[Sign]:
     """Every step reads a loss of exactly 0 while the evaluation between them is NaN."""
     losses = [one for one in case.log.metrics if one.get("loss") is not None]
-    lost = next((line for line in case.log.lines if "eval_loss" in line.lowered and compiled(LOST).search(line.text)), None)
+    lost = next((line for line in case.log.index.saying(("eval_loss",)) if compiled(LOST).search(line.text)), None)
     if lost is not None and len(losses) > 1 and all(one.get("loss") == 0 for one in losses):
         says = "the loss of training reads exactly 0 in every line while that of evaluation is NaN"
         yield Sign(grade(case, "strong"), says, (evidence(losses[0].line), evidence(lost)), order=losses[0].line.order)

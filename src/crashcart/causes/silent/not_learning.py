@@ -16,6 +16,8 @@ labels count; overfit one batch: a model that cannot do that is wired wrongly.
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
@@ -152,8 +154,26 @@ def _frozen(case: Case) -> Iterator[Sign]:
             says = (
                 f"none of the {tensors} tensors of the optimizer{where} had a gradient at step {event.details.get('step')}"
             )
-            yield Sign("weak", says, (event.evidence,), fatal=False, order=order(case))
+            stayed = _loss_that_stayed(case)
+            if stayed is None:
+                yield Sign("weak", says, (event.evidence,), fatal=False, order=order(case))
+            else:
+                first, last = stayed
+                says += ", and the loss is no lower at the end than at the beginning"
+                yield Sign("decisive", says, (event.evidence, evidence(first.line), evidence(last.line)), order=order(case))
         return
+
+
+def _loss_that_stayed(case: Case) -> tuple[Metrics, Metrics] | None:
+    """The first and last lines with a loss, where the later half is lower by less than losses go up and down."""
+    lines = [line for line in case.log.metrics if _value(line, ("loss",)) is not None]
+    values = [_value(line, ("loss",)) or 0.0 for line in lines]
+    half = len(values) // 2
+    if half < SEVERAL or not all(map(math.isfinite, values)):
+        return None
+    noise = sum(abs(later - earlier) for earlier, later in pairwise(values)) / (len(values) - 1)
+    fell = sum(values[:half]) / half - sum(values[half:]) / (len(values) - half)
+    return (lines[0], lines[-1]) if fell < noise else None
 
 
 def _optimizers(case: Case, event: Event) -> Iterator[Event]:
@@ -164,10 +184,13 @@ def _optimizers(case: Case, event: Event) -> Iterator[Event]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """Gradients that are never cleared; errors of a step that nobody hears of."""
+    """Gradients that are never cleared; a rate of zero; errors of a step that nobody hears of."""
     for fact in case.all("code.never_cleared"):
         says = f"nothing clears the gradients of {fact.value['optimizer']}: each step adds to those of all steps before it"
         yield Sign("strong", says, (fact.evidence,), fatal=False)
+    for fact in case.all("code.zero_rate"):
+        says = "the learning rate is 0, and nothing raises it: no step changes a weight"
+        yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence, *fact.value["places"]), fatal=False)
     for fact in case.all("code.step_error_hidden"):
         if ranks(case) == 1 or not fact.value["distributed"]:
             says = "any error of a training step ends here: a run in which every step fails reaches its end"

@@ -134,9 +134,7 @@ def _same_tail(one: str, other: str) -> bool:
 def _listed(case: Case, words: tuple[str, ...]) -> dict[str, Line]:
     """Names in lines with the words, and in the lines below them that hold nothing else."""
     names: dict[str, Line] = {}
-    for line in case.log.lines:
-        if not any(word in line.lowered for word in words):
-            continue
+    for line in case.log.index.saying(words):
         text = line.text
         if words is MISSING and "unexpected_keys=" in text:
             text = text.split("unexpected_keys=")[0]

@@ -50,9 +50,18 @@ def speeds(case: Case) -> list[tuple[Line, float]]:
     return max(columns.values(), key=len, default=[])
 
 
-def seconds(line: Line) -> float | None:
-    """The time of day that a line begins with, in seconds; days are counted by their number."""
-    match = compiled(CLOCK).search(line.text[:60]) or compiled(CLOCK).search(line.prefix)
+def seconds_between(first: Line, second: Line) -> float | None:
+    """From one line to another by the times that they begin with, else by those of what carried them; not from one to the other."""
+    for start, end in ((first.text[:60], second.text[:60]), (first.prefix, second.prefix)):
+        begun, ended = _time_of_day(start), _time_of_day(end)
+        if begun is not None and ended is not None:
+            return ended - begun
+    return None
+
+
+def _time_of_day(text: str) -> float | None:
+    """The time of day in seconds; days are counted by their number."""
+    match = compiled(CLOCK).search(text)
     if match is None:
         return None
     hours, minutes, rest = (to_int(group, 0) for group in match.groups()[3:])

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, weak
-from crashcart.causes.slow._pace import grade, lines_with, seconds
+from crashcart.causes.slow._pace import grade, lines_with, seconds_between
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_float, to_int
@@ -134,9 +134,9 @@ def _gaps(case: Case) -> Iterator[Sign]:
         saved = compiled(r"\bsaved (?:\w+ ){0,3}(?:checkpoint|model|state|weights)").search(line.text) is not None
         saving = compiled(r"\bsaving (?:\w+ ){0,3}(?:checkpoint|model|state|weights)").search(line.text) is not None
         other = (near[0] if saved else near[-1]) if saved or saving else line
-        here, there = seconds(line), seconds(other)
-        if here is not None and there is not None and SLOW_SAVE * 2 < abs(here - there) < 86400:
-            says = f"{abs(here - there) / 60:.0f} minutes pass around a save"
+        passed = abs(seconds_between(other, line) or 0.0)
+        if SLOW_SAVE * 2 < passed < 86400:
+            says = f"{passed / 60:.0f} minutes pass around a save"
             pair = tuple(evidence(one) for one in sorted({other, line}, key=lambda one: one.order))
             yield Sign(grade(case, "strong"), says, pair, fatal=False, order=line.order)
             return

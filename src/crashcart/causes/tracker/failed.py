@@ -111,12 +111,8 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def _reported(case: Case) -> Iterator[Sign]:
     """An error that the tracker prints itself, where nothing follows."""
-    for line in case.log.lines:
-        if (
-            "wandb: error" in line.lowered
-            and compiled(REFUSED).search(line.text)
-            and not compiled(HARMLESS).search(line.text)
-        ):
+    for line in case.log.index.saying(("wandb: error",)):
+        if compiled(REFUSED).search(line.text) and not compiled(HARMLESS).search(line.text):
             last = not went_on(case, line) and case.log.finished is None
             yield Sign(
                 "strong" if last else "weak", "the tracker reports an error", (evidence(line),), fatal=last, order=line.order
@@ -141,12 +137,13 @@ def _refused(case: Case) -> list[Fact]:
 def fix(case: Case) -> Iterator[Fix]:
     """Without the wait, where the code shows one that is refused; then the general remedies."""
     edits = edits_of(_refused(case))
-    if case.before:
-        if edits:
-            why = "the artifact is kept with the run and sent by `wandb sync`"
-            yield Fix("Do not wait for an upload that comes later", "exact", why, edits=edits)
-        return
-    yield from fixes
+    if edits:
+        why = "the artifact is kept with the run and sent by `wandb sync`"
+        yield Fix("Do not wait for an upload that comes later", "exact", why, edits=edits)
+    mode = case.facts.get("tracker.mode")
+    if not case.before:
+        is_offline = mode is not None and str(mode.value).lower() in {"offline", "dryrun", "disabled"}
+        yield from (fix for fix in fixes if not (is_offline and "tracker.mode" in fix.settings))
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

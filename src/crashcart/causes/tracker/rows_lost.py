@@ -45,9 +45,7 @@ LOST = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Rows that were refused, unless something worse happened: then it is a side note."""
-    lost = [
-        line for line in case.log.lines if any(word in line.lowered for word in WORDS) and compiled(LOST).search(line.text)
-    ]
+    lost = [line for line in case.log.index.saying(WORDS) if compiled(LOST).search(line.text)]
     if not lost:
         return
     worse = (

@@ -13,7 +13,7 @@ from crashcart.readers.code._callers import callers_of, function_of, last_name
 from crashcart.readers.code._constants import constant
 from crashcart.readers.code._paths import given_to
 from crashcart.readers.code._settings import readings_of
-from crashcart.readers.code.arithmetic import tree_of
+from crashcart.readers.code._trees import tree_of
 from crashcart.readers.code.source import inside, keyword, name_of, parent
 
 if TYPE_CHECKING:

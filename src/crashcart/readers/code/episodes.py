@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._rooms import asked, counted
-from crashcart.readers.code.data_paths import COUNTS
-from crashcart.readers.code.samples import read_of
+from crashcart.readers.code._tables import read_of
 from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
 
+COUNTS = {"num_episodes", "n_episodes", "episodes"}
 STACKS = {"torch.stack", "numpy.stack"}
 NUMBERED = re.compile(r"(?:^|/)\w+_#\.(?:hdf5|h5)$")
 

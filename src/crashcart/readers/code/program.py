@@ -32,6 +32,7 @@ __all__ = ["Program", "read_program", "reading_allowance", "without_collecting"]
 
 _MOST_FILES = 3000
 _LARGEST = 2_000_000
+_MOST_CHARACTERS = 3_000_000  # whose trees are kept: they take thirty times as much memory
 _ALL_SECONDS = 2.0
 # What no rule would look at twice is not walked: most of a large project has nothing to do with training.
 _OF_INTEREST = re.compile(
@@ -65,10 +66,8 @@ class Program:
         )
 
 
-def read_program(
-    entries: Iterable[str], roots: Iterable[str] = (), modules: Iterable[str] = (), allowance: Allowance | None = None
-) -> Program:
-    """Read the entry files and, through their imports, everything of their own project; also modules that a config names.
+def read_program(entries: Iterable[str], roots: Iterable[str] = (), allowance: Allowance | None = None) -> Program:
+    """Read the entry files and, through their imports, everything of their own project.
 
     Several programs can share one ``allowance`` of time; the files nearest to the entry come first.
     """
@@ -77,8 +76,6 @@ def read_program(
     with without_collecting():
         for entry in listed:
             reading.follow(entry)
-        for entry in listed[:1]:
-            reading.follow(entry, modules)
     program = reading.program
     for source in program.sources:
         source.neighbours = program.sources
@@ -112,12 +109,13 @@ class _Reading:
         self.program = Program()
         self.seen: set[str] = set()
         self.late = False
+        self.characters = 0
         self.modules: dict[tuple[str, str], list[str]] = {}
 
-    def follow(self, entry: str, modules: Iterable[str] = ()) -> None:
+    def follow(self, entry: str) -> None:
         places = list(dict.fromkeys([os.path.dirname(entry) or ".", *self.roots]))
         places += [os.path.join(root, "src") for root in self.roots if os.path.isdir(os.path.join(root, "src"))]
-        waiting = [entry, *self.files(((0, name) for name in modules), entry, places)]
+        waiting = [entry]
         while waiting:
             path = os.path.normpath(waiting.pop(0))
             real = os.path.realpath(path)
@@ -134,6 +132,12 @@ class _Reading:
                     self.late = True
                     self.miss(path, f"reading all of the code {too_long(_ALL_SECONDS)}: the rest was not read")
 
+    def miss_all(self, path: str) -> list[str]:
+        """The files from here on, told once."""
+        told, self.late = self.late, True
+        megabytes = _MOST_CHARACTERS // 1_000_000
+        return [] if told else self.miss(path, f"the code is larger than {megabytes} MB: the rest was not read")
+
     def read(self, path: str, places: list[str]) -> list[str]:
         """Read one file; the files that it imports."""
         try:
@@ -146,6 +150,9 @@ class _Reading:
                 if not _OF_INTEREST.search(text):
                     tree = parse_python(text)
                     return list(self.files(_wanted(tree), path, places))
+                self.characters += len(text)
+                if self.characters > _MOST_CHARACTERS:
+                    return self.miss_all(path)
                 source = Source(path, text)
         except OSError as problem:
             return self.miss(path, why_unreadable(problem))

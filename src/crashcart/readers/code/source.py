@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from crashcart.documents import parse_python
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["FUNCTIONS", "Function", "Source", "inside", "keyword", "name_of", "parent", "parents"]
+
+_LONGEST_QUOTE = 1000
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -55,19 +58,41 @@ class Source:
         self.path = path
         self.text = text
         self.tree = _bounded(parse_python(text), text)
-        self._kinds: dict[type, list[Any]] = {}
+        self._by_kind: dict[type, list[Any]] | None = None
         self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
         self.neighbours: list[Source] = [self]  # the files of its program
         self.module = path.replace("\\", "/").removesuffix(".py").removesuffix("/__init__").split("/")
         self._starts = [0]
         for line in text.splitlines(keepends=True) if not _NO_ENDS.search(text) else _ENDS.findall(text):
             self._starts.append(self._starts[-1] + len(line))
-        self._walk()
-        self.names = self._imported()
 
-    def _walk(self) -> None:
-        """Give every node its parent, and file it under its kind; written out, since half of a check's time is spent here."""
-        kinds = self._kinds
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """What each imported name stands for."""
+        return self._imported()
+
+    @property
+    def _kinds(self) -> dict[type, list[Any]]:
+        """The nodes by kind, each with its parent; made when somebody asks, since it takes longer than parsing."""
+        if self._by_kind is None:
+            self._by_kind = {}
+            self._walk(self._by_kind)
+        return self._by_kind
+
+    def around(self, node: ast.AST, *kinds: type[Node]) -> Node | None:
+        """The nearest node of these kinds around a node of this file."""
+        return next((above for above in self.parents(node) if isinstance(above, kinds)), None)
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes around a node of this file, from the nearest."""
+        assert self._kinds  # noqa: S101 - this is what gives every node its parent
+        return parents(node)
+
+    def know_parents(self) -> None:
+        """Let every node know its ``parent``."""
+        _ = self._kinds
+
+    def _walk(self, kinds: dict[type, list[Any]]) -> None:
         waiting: list[ast.AST] = [self.tree]
         while waiting:
             node = waiting.pop()
@@ -152,7 +177,7 @@ class Source:
 
     def evidence(self, node: ast.expr | ast.stmt | ast.ExceptHandler) -> Evidence:
         """The line of a node, to be looked up again."""
-        return Evidence("code", self.line(node.lineno).strip(), f"{self.path}:{node.lineno}")
+        return Evidence("code", self.line(node.lineno).strip()[:_LONGEST_QUOTE], f"{self.path}:{node.lineno}")
 
     def fact(self, name: str, value: Any, node: ast.expr | ast.stmt) -> Fact:  # noqa: ANN401 - data of any kind
         """A fact of the code, at a node."""

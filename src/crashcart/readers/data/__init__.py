@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence
 from crashcart.readers.data.looking import Looking
-from crashcart.readers.data.named import absent, named
+from crashcart.readers.data.named import named
 from crashcart.readers.data.told import facts_of, gaps_of
 from crashcart.readers.data.weights import weight_facts
 from crashcart.readers.machine.allowed import host_facts
@@ -24,7 +24,7 @@ __all__ = ["Looking", "data_facts"]
 def data_facts(case: Case, program: Program, places: Sequence[str], looking: Looking) -> None:
     """Put what the data hold into the case."""
     base = next((str(one.value) for one in case.all("launch.folder")), ".")
-    for one in (*host_facts(case), *room_facts(case, program, base), *absent(case, places)):
+    for one in (*host_facts(case), *room_facts(case, program, base)):
         case.seen.setdefault(one.name, []).append(one)
     own = [source.path for source in program.sources]
     known: set[str] = set()

@@ -11,15 +11,13 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from crashcart.model import Fact
-from crashcart.readers.job.paths import NO_PATH, lies_elsewhere
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
-__all__ = ["absent", "named"]
+__all__ = ["named"]
 
 IS_DATA = re.compile(
     r"(?i)data|train|val(?:id)?(?:ation)?[._-]|test|hdf5|h5\b|lmdb|parquet|image|img|episode|annotation|label|sample|corpus|split|root|split"
@@ -63,32 +61,12 @@ def _settings(facts: Sequence[Fact]) -> Iterator[tuple[Fact, object]]:
                 yield fact, value
 
 
-def absent(case: Case, places: Sequence[str]) -> Iterator[Fact]:
-    """``path.missing``: the data of the task that the job chooses by its name are not where the table of tasks says."""
-    facts = [fact for fact in case.all("code.data_path") if _may_be(fact)]
-    chosen = _chosen(case, facts)
-    for fact in facts:
-        path = fact.value["path"]
-        if fact.value["variables"]:
-            continue  # who starts the job may have set another
-        if fact.value["under"] in chosen and "/" in path and not NO_PATH.search(path) and not any(_existing(path, places)):
-            value = {"kind": "data", "path": path, "sure": True, "elsewhere": lies_elsewhere(path)}
-            yield Fact("path.missing", value, fact.evidence, fact.origin, fact.spelling, fact.span)
-
-
 def _constants(case: Case) -> Iterator[tuple[Fact, object]]:
-    """What the code names; of a table of tasks only what the job chooses, where it says so."""
+    """What the program was seen to read, where its code names it."""
     set_here = {name for fact in case.all("launch.variables") for name in fact.value} | set(os.environ)
-    facts = [fact for fact in case.all("code.data_path") if _may_be(fact) and not set_here & set(fact.value["variables"])]
-    chosen = _chosen(case, facts)
-    for fact in facts:
-        if not chosen or not fact.value["under"] or fact.value["under"] in chosen:
+    for fact in case.all("code.data_path"):
+        if not set_here & set(fact.value["variables"]):
             yield fact, fact.value["path"]
-
-
-def _chosen(case: Case, facts: Sequence[Fact]) -> set[str]:
-    tasks = {fact.value["under"] for fact in facts if fact.value["under"]}
-    return {fact.value for fact in case.facts.values() if isinstance(fact.value, str) and fact.value in tasks}
 
 
 def _may_be(fact: Fact) -> bool:

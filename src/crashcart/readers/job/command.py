@@ -11,6 +11,7 @@ shell would only know on the day (``--lr=$LR`` with LR set outside) stays under 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Span
 from crashcart.names import canonical, is_secret
+from crashcart.numbers import to_count
 from crashcart.readers.job.counting import processes
 from crashcart.readers.job.environment import PREFIX
 from crashcart.readers.job.folder import folder_of
+from crashcart.readers.job.installed import nearest_commands
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
 from crashcart.readers.job.mending import meant, oddities
+from crashcart.readers.job.script_files import LARGEST_SCRIPT
 from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
@@ -30,7 +34,7 @@ from crashcart.record import replace
 from crashcart.redact import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 __all__ = ["BESIDE", "program_name", "read_command", "read_script", "typed"]
 
@@ -57,11 +61,14 @@ BESIDE = re.compile(
     r"(?i)^(?:pre[-_]?(?:pare|process|compute|tokenize)|make|download|fetch|convert|build|gen(?:erate)?|create|write|export|plot|eval(?:uate)?|test"
     r"|infer(?:ence)?|setup|index|tokenize|extract|split|check|merge|visuali[sz]e|compute)(?:_|-|$|\d)"
 )
+# The letters of ``ulimit``: what is limited, and how many bytes one is.
+LIMITS = {"v": ("address_space", 1024), "m": ("memory", 1024), "d": ("memory", 1024), "f": ("file_size", 1024), "n": ("open_files", 1), "u": ("processes", 1), "t": ("cpu_seconds", 1)}  # fmt: skip
 MPI = {
     "np": "launch.processes", "n": "launch.processes",
     "npernode": "launch.processes_per_node", "N": "launch.processes_per_node",
 }  # fmt: skip
-_LARGEST = 256 << 10
+_WORLD = {"--distributed-world-size", "--distributed_world_size"}  # of fairseq, which starts its ranks itself
+SUBCOMMAND = re.compile(r"[A-Za-z][\w-]{0,60}")
 KINDS = {"use_deepspeed": "deepspeed", "use_fsdp": "fsdp", "use_megatron_lm": "megatron", "multi_gpu": "ddp"}
 
 
@@ -76,17 +83,22 @@ def read_command(command: Sequence[str] | str, where: str = "command") -> list[F
 
 
 def read_script(
-    path: str, given: Mapping[str, str] | None = None, *, whole: bool = False, text: str | None = None
+    path: str,
+    given: Mapping[str, str] | None = None,
+    *,
+    whole: bool = False,
+    text: str | None = None,
+    skip: Collection[str] = (),
 ) -> list[Fact]:
     """What a launch script says: its broken continuations, Slurm headers, environment, and the command that trains.
 
     ``given`` are variables that are set before it begins: ``1`` is its first argument. ``whole``: where a command is cut by what
     stands in it, the one that its author meant, since that is the one that will be started when the cut is mended. ``text``:
-    what the shell gets to see of the file, where that is not all of it.
+    what the shell gets to see of the file, where that is not all of it. ``skip``: programs of the script that are not asked for.
     """
     text = text_of(path) if text is None else text
-    if len(text) > _LARGEST:
-        raise CommandError(f"{path} is larger than {_LARGEST >> 10} kB, which no launch script is.")
+    if len(text) > LARGEST_SCRIPT:
+        raise CommandError(f"{path} is larger than {LARGEST_SCRIPT >> 10} kB, which no launch script is.")
     script = lex(text, path, given)
     header = {fact.name: fact.value for fact in _Reading(script, path).headers()}
     if header:
@@ -95,7 +107,7 @@ def read_script(
         script = lex(text, path, given)
     reading = _Reading(script, path)
     told = _Reading(replace(lex(meant(text), path, given), text=text), path) if whole and script.broken else reading
-    return [*script.broken, *oddities(script), *reading.headers(), *told.facts()]
+    return [*script.broken, *oddities(script), *reading.headers(), *told.facts(skip=skip)]
 
 
 class _Reading:
@@ -118,16 +130,21 @@ class _Reading:
         evidence = self.evidence(span or word.span, quote or word.text)
         return Fact(name, value, evidence, more.pop("origin", "flag"), span=span, **more)
 
-    def facts(self, *, certain: bool = False) -> list[Fact]:
+    def facts(self, *, certain: bool = False, skip: Collection[str] = ()) -> list[Fact]:
         """The facts of the command that trains: a launcher before plain python, the longest of several."""
-        found = [(launch, command) for command in self.script.commands if (launch := peel(command.words, certain=certain))]
+        installed = nearest_commands(os.path.dirname(self.script.file) or ".") | nearest_commands(".")
+        found = [
+            (launch, command)
+            for command in self.script.commands
+            if (launch := peel(command.words, certain=certain, installed=installed)) and program_key(launch) not in skip
+        ]
         if not found:
             return list(self.environment(Command(()), Launch()))
         launch, command = max(found, key=lambda both: _likely(both[0]))
         facts = [*self.about(launch, command), *self.environment(command, launch)]
         for option in launch.options:
             facts.extend(self.option(option))
-        facts.extend(self.arguments(launch.program[1:]))
+        facts.extend(map(_as_own, self.arguments(launch.program[1:])))
         return [*facts, *processes(launch, [*self.headers(), *facts])]
 
     def about(self, launch: Launch, command: Command) -> Iterator[Fact]:
@@ -135,17 +152,35 @@ class _Reading:
         yield self.fact("command.text", text, first, text)
         yield self.fact("launch.kind", launch.kind, first, text)
         yield self.fact("launch.script", launch.program[0].text, launch.program[0])
+        yield self.fact("launch.program_key", program_key(launch), launch.program[0])
         words = launch.program[1:]
         given = list(zip(masked(words), [word.known for word in words], strict=True))
         yield self.fact("launch.arguments", given, first, text)
+        last = command.words[-1]
+        if self.script.file and last.span is not None:
+            end = Span(last.span.file, last.span.end, last.span.end, last.span.line)
+            yield self.fact("launch.end", last.text, last, span=end)
         at, told = folder_of(self.script.file, self.script.commands[: self.script.commands.index(command)])
         if at or not told:
             yield self.fact("launch.folder" if told else "launch.folder_unknown", at, first)
+        yield from self.limits(self.script.commands[: self.script.commands.index(command)])
         others = [shown(one) for one in self.script.commands if one is not command]
         if others and self.script.file:
             yield self.fact("script.other_commands", clean("\n".join(others)), first)
         if command.after in {"|", "|&"} and not re.search(r"\bpipefail\b|PIPESTATUS", self.script.text):
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
+
+    def limits(self, commands: Sequence[Command]) -> Iterator[Fact]:
+        """What the script allows its programs: ``ulimit -v 4000000`` before the command."""
+        for command in commands:
+            words = command.words
+            if len(words) != 3 or words[0].text != "ulimit" or not all(word.known for word in words):  # noqa: PLR2004 - ulimit, flag, value
+                continue
+            name, unit = LIMITS.get(words[1].text[-1:], ("", 1))
+            value = to_count(words[2].text)
+            if name and value is not None and re.fullmatch(r"-[HS]{0,2}[a-z]", words[1].text):
+                more = {"spelling": f"ulimit {words[1].text}", "span": words[2].part(0)}
+                yield self.fact(f"limit.{name}", value * unit, words[0], shown(command), **more)
 
     def environment(self, command: Command, launch: Launch) -> Iterator[Fact]:
         split = [(word.text.split("=", 1)[0], word, len(word.text.split("=", 1)[0]) + 1) for word in launch.environment]
@@ -245,10 +280,22 @@ class _Reading:
                     yield self.slurm_fact(option, text or "true", word, span)
 
 
+def _as_own(fact: Fact) -> Fact:
+    """A flag of the program's own that is named like an option of a launcher: how many ranks there are is for the program to say."""
+    is_launch = fact.name.startswith("launch.") and "." not in fact.spelling.lstrip("-")
+    return replace(fact, name=_flag(fact.spelling)) if is_launch and fact.spelling not in _WORLD else fact
+
+
 def _likely(launch: Launch) -> tuple[bool, bool, int]:
     """Of several commands the training: one with a launcher, one that is not named after something else, the longest."""
-    beside = BESIDE.search(program_name(launch.program[0].text))
+    beside = any(BESIDE.search(program_name(part)) for part in program_key(launch).split())
     return launch.kind not in {"python", "program"}, not beside, len(launch.program)
+
+
+def program_key(launch: Launch) -> str:
+    """The program with the word that chooses one of its commands: ``tool train`` and ``tool test`` are two programs."""
+    command = launch.program[1].text if len(launch.program) > 1 and launch.kind == "program" else ""
+    return f"{launch.program[0].text} {command}" if SUBCOMMAND.fullmatch(command) else launch.program[0].text
 
 
 def program_name(text: str) -> str:

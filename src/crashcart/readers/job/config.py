@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import yaml
 
-__all__ = ["Found", "facts_from", "read_config", "read_config_text"]
+__all__ = ["Found", "facts_from", "read_config", "read_config_text", "yaml_value"]
 
 # A value with its path and the offsets where it stands; None where that cannot be told.
 Found = tuple[str, Any, "tuple[int, int] | None"]
@@ -109,7 +109,7 @@ def facts_from(found: list[Found], text: str, file: str) -> list[Fact]:
         name = None if path.endswith("]") or path in MARKS else canonical(path.rpartition(".")[2], path=above)
         span = Span(file, *place, lines.number_at(place[0])) if place else None
         quote = _line(text, place[0]) if place else f"{path} = {value}"
-        if is_secret(path):
+        if is_secret(path) and not isinstance(value, (bool, type(None))):
             value, quote = HIDDEN, f"{path}: {HIDDEN}"  # nothing may see it from here on
         where = f"{file}:{span.line}" if span else file
         odd = f"config.{path.strip('()')}" if path in MARKS else None
@@ -172,12 +172,12 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
 
     place = (node.start_mark.index, node.end_mark.index)
     if isinstance(node.value, str):
-        yield path, _yaml_value(node), place
+        yield path, yaml_value(node), place
         return
     yield "", None, None
     if isinstance(node, yaml.SequenceNode):
         if node.value and all(isinstance(item.value, str) for item in node.value):
-            yield path, [_yaml_value(item) for item in node.value], place
+            yield path, [yaml_value(item) for item in node.value], place
         for number, item in enumerate(node.value):
             yield from _yaml_node(item, f"{path}[{number}]")
         return
@@ -193,7 +193,8 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
             yield from _yaml_node(item, _below(path, str(key.value)))
 
 
-def _yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
+def yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here
+    """A scalar as PyYAML makes it, or its text where PyYAML refuses it."""
     import yaml
 
     try:

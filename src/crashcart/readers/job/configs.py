@@ -1,7 +1,7 @@
 """Every config file of a job, read as the program's own loader reads it.
 
-Which files: those the user named, those a flag names, else those the code names. Which loader: what the program calls. Where
-OmegaConf or another loader of numbers reads the file, ``1e-4`` is a number here too.
+Which files: those that the program was seen to read, those the user named, those a flag names. Which loader: what the program
+calls. Where OmegaConf or another loader of numbers reads the file, ``1e-4`` is a number here too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.numbers import to_float
 from crashcart.readers.job.config import read_config
-from crashcart.readers.job.config_names import FOLDERS, by_module, by_word, with_parents
 from crashcart.readers.job.hydra import NUMBER, composed
 from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
@@ -60,9 +59,13 @@ def read_configs(
     """Read them all, in the order in which the job names them; what cannot be read is told."""
     read = Read()
     hydra = composed(case, facts, places, configs if given else ())
-    listed = [*configs, *_named(case, facts, places, words=not hydra.facts), *by_module(case, facts, places)]
+    named = [path for fact in facts for path in _paths(fact, places)]
+    by_program = [str(fact.value["path"]) for fact in case.all("code.config_read")]
+    if configs and not {os.path.realpath(path) for path in configs} & {os.path.realpath(path) for path in by_program}:
+        by_program = []  # those of another start
+    listed = [*(path for path in by_program if path not in named), *configs, *named]
     if not listed and not hydra.facts:
-        listed = list(_named(case, defaults, places, words=True)) or list(_in_code(case, places))
+        listed = [path for fact in defaults for path in _paths(fact, places)]
     read.facts += [*hydra.facts, *hydra.refused]
     read.files += hydra.files
     if not hydra.facts:
@@ -80,17 +83,10 @@ def read_configs(
     return read
 
 
-def _named(case: Case, facts: Iterable[Fact], places: Sequence[str], *, words: bool) -> Iterator[str]:
-    """The files that flags name, in full or by a word of which the code makes a name."""
-    for fact in facts:
-        named = list(_paths(fact, places))
-        yield from named or (by_word(case, fact, places) if words else ())
-
-
 def _tried(case: Case, path: str, loader: str, files: list[str], *, given: bool) -> list[Fact]:
     try:
-        facts, below = limited(lambda: with_parents(case, path, read_config(path)), _FILE_SECONDS)
-        files += [*below, path]
+        facts = limited(lambda: read_config(path), _FILE_SECONDS)
+        files.append(path)
     except (CommandError, OSError) as problem:
         files.append(path)
         case.not_looked.append(NotLooked(path, str(problem)))
@@ -140,8 +136,8 @@ def _loader(case: Case) -> Fact | None:
     if kinds == {"pyyaml", "huggingface"}:
         kinds = {"huggingface"}
     kind = min(kinds) if len(kinds) == 1 or kinds <= NUMERIC else "mixed"
-    if kind == "pyyaml" and case.all("code.number_resolver"):
-        kind = "typed"
+    if kind == "pyyaml" and any(fact.value["numbers"] for fact in case.all("code.config_read")):
+        kind = "typed"  # with a resolver of its own
     return Fact(LOADER, kind, calls[0].evidence, "code", spelling=kind)
 
 
@@ -174,15 +170,3 @@ def _folders(fact: Fact, places: Sequence[str]) -> Iterator[NotLooked]:
     found = next((path for place in places if os.path.exists(path := os.path.normpath(os.path.join(place, value)))), "")
     if os.path.isdir(found):
         yield NotLooked(found, "it is a folder and no config file: which file in it is read is not known")
-
-
-def _in_code(case: Case, places: Sequence[str]) -> Iterator[str]:
-    """The config files that the code names itself."""
-    for fact in case.all("code.config_file"):
-        own = os.path.dirname(fact.evidence.where.rsplit(":", 1)[0]) or "."
-        below = [os.path.join(place, folder) for place in [*places, own] for folder in FOLDERS]
-        for place in [*places, own, *below]:  # a name that is joined with a folder elsewhere stands alone in the code
-            path = os.path.normpath(os.path.join(place, str(fact.value)))
-            if os.path.exists(path) and not os.path.isdir(path):
-                yield path
-                break

@@ -7,6 +7,7 @@ where nobody knows how often, once with everything unknown that it sets. All of 
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
@@ -17,7 +18,7 @@ from crashcart.readers.job.arithmetic import UnknownNumberError, assigned_names
 from crashcart.readers.job.conditions import Conditional, check_words, negated
 from crashcart.readers.job.expansion import Expander
 from crashcart.readers.job.patterns import Pattern, UnknownPatternError
-from crashcart.readers.job.script_files import sourced_path, text_of
+from crashcart.readers.job.script_files import LARGEST_SCRIPT, sourced_path, text_of
 from crashcart.readers.job.syntax import ATOMS, Source, pieces
 from crashcart.readers.job.variables import UNKNOWN, UNSET, Function, State, Variable, joined
 from crashcart.readers.job.words import Word, elsewhere, glued
@@ -968,9 +969,13 @@ class Evaluator:
         path = sourced_path(file, self.commands, Command(tuple(words))) if len(words) > 1 else None
         if path is None or path in self.texts:
             return None
+        if os.path.basename(path) == "parse_options.sh" and len(words) == 2:  # noqa: PLR2004 - . tools/parse_options.sh
+            return self._take_options()
         try:
             text = text_of(path)
         except CommandError:
+            return None
+        if len(text) > LARGEST_SCRIPT:
             return None
         arguments = self.state.arguments
         if len(words) > 2:  # noqa: PLR2004 - source FILE ARGUMENT
@@ -983,6 +988,23 @@ class Evaluator:
         if len(words) > 2:  # noqa: PLR2004
             self.state.arguments = arguments
         return None
+
+    def _take_options(self) -> bool | None:
+        """Kaldi's ``parse_options.sh``: ``--train-config x`` sets the variable ``train_config``, until a word that is no option."""
+        arguments = self.state.arguments
+        while arguments and arguments[0].known and arguments[0].text.startswith("--") and len(arguments) > 1:
+            name = arguments[0].text[2:].replace("-", "_")
+            if not _NAME.fullmatch(name) or arguments[0].is_loose or arguments[1].is_loose:
+                arguments = None
+                break
+            self.state.variables[name] = Variable({0: arguments[1]})
+            arguments = arguments[2:]
+        if arguments is None or any(not word.known for word in arguments[:1]):
+            self.state.forget_all()
+            self.certain = False
+            return None
+        self.state.arguments, self.expander.were_shifted = arguments, True
+        return True
 
     def _trap(self, words: Sequence[Word]) -> bool | None:
         if len(words) > 2 and {"EXIT", "0"} & {word.text for word in words[2:]}:  # noqa: PLR2004 - trap CODE SIGNAL

@@ -17,7 +17,7 @@ from crashcart.numbers import slurm_seconds, to_count, to_float, to_int, whole_p
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from crashcart.readers.job.words import Word
 
@@ -113,8 +113,11 @@ class Launch:
     program: list[Word] = field(default_factory=list)
 
 
-def peel(words: Sequence[Word], *, certain: bool = False) -> Launch | None:
-    """Take launchers and wrappers off a command; None where it starts no training, unless the caller is ``certain``."""
+def peel(words: Sequence[Word], *, certain: bool = False, installed: Collection[str] = ()) -> Launch | None:
+    """Take launchers and wrappers off a command; None where it starts no training, unless the caller is ``certain``.
+
+    ``installed`` are the commands that the project installs.
+    """
     launch, rest = Launch(), list(words)
     while rest:
         head, length = _head(rest)
@@ -128,8 +131,11 @@ def peel(words: Sequence[Word], *, certain: bool = False) -> Launch | None:
                 launch.environment.append(rest.pop(0))
         elif PYTHON.fullmatch(head) and not _launching_module(rest := _after_python(rest)):
             break
+        elif not PYTHON.fullmatch(head) and head.endswith(".py"):
+            launch.kind = launch.kind or "python"  # a file that names its interpreter itself
+            break
         elif not PYTHON.fullmatch(head):
-            known = launch.kind or head in PROGRAMS or certain
+            known = launch.kind or head in PROGRAMS or head in installed or certain
             launch.kind, rest = (launch.kind or "program", rest) if known else ("", [])
             break
     if not rest or rest[0].text in NOT_TRAINING or rest[0].text.startswith("-"):

@@ -131,7 +131,7 @@ def makefile(path: str, target: str = "", given: Mapping[str, str] | None = None
             begin = one.start - len(head)
             out[begin : one.start + len(one.value)] = list(head + _as_shell(one.value))
     for start, end in wanted:
-        recipe = BEFORE.sub(lambda match: " " * len(match[0]), text[start:end])
+        recipe = BEFORE.sub(lambda match: " " * len(match[0]), text[start:end], count=1)  # a continued line has no prefix
         out[start:end] = list(_as_shell(recipe))
     return "".join(out), {**_values(variables), **(given or {})}
 

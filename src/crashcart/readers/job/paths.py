@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
+from crashcart.regular_files import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,30 +28,48 @@ SUFFIX = re.compile(
 )
 NO_PATH = re.compile(r"://|[*?\[\]{}$<>|]|^~|\n|^(?:hf|s3|gs|hdfs|oss):|path/to|your[_-]|xxx|put ", re.IGNORECASE)
 WORDS = {"latest", "last", "auto", "best", "true", "false", "none", "null", "allow", "must", "never", ""}
+_HYDRA = {"--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"}  # counted from the program's own folder
+_MOST_NAMES, _LOOKING_SECONDS = 5_000, 0.2
 LAUNCHED = ("command", "script")
 
 
-def missing(facts: Sequence[Fact], places: Sequence[str], *, sure: bool) -> Iterator[Fact]:
-    """``path.missing``: the kind, and whether the folder from which it counts is known."""
+def missing(
+    facts: Sequence[Fact], places: Sequence[str], *, sure: bool, unread: frozenset[str] = frozenset()
+) -> Iterator[Fact]:
+    """``path.missing``: the kind, and whether the folder from which it counts is known; ``unread`` settings may not be read."""
     made = " ".join(str(fact.value) for fact in facts if fact.name == "script.other_commands")
     last = {fact.name: fact for fact in facts if fact.name in KINDS}
     for name, fact in last.items():
         kind, path = KINDS[name], fact.value
         if not isinstance(path, str) or not _is_path(path, kind) or (made and os.path.basename(path.rstrip("/")) in made):
             continue
-        if any(os.path.exists(os.path.join(place, path)) for place in places):
+        if fact.spelling in _HYDRA or any(os.path.exists(os.path.join(place, path)) for place in places):
             continue
+        if fact.origin == "file" and os.path.exists(os.path.join(os.path.dirname(fact.evidence.where), path)):
+            continue  # it counts from the file that names it
+        if os.path.basename(path) == path and _is_somewhere(path, places):
+            continue  # the program may look for it in its own folders
         if not fact.spelling and path.endswith(".json"):
             continue  # a word without a flag may as well name what is written
         elsewhere = lies_elsewhere(path)
         yield Fact(
             "path.missing",
-            {"kind": kind, "path": path, "sure": sure and not elsewhere, "elsewhere": elsewhere},
+            {"kind": kind, "path": path, "sure": sure and not elsewhere and name not in unread, "elsewhere": elsewhere},
             fact.evidence,
             fact.origin,
             fact.spelling,
             fact.span,
         )
+
+
+def _is_somewhere(name: str, places: Sequence[str]) -> bool:
+    """Whether a folder of the project holds a file of that name."""
+    for place in dict.fromkeys(map(os.path.realpath, places)):
+        for _, folders, names in walk(place, most=_MOST_NAMES, processor_seconds=_LOOKING_SECONDS):
+            folders[:] = [each for each in folders if not each.startswith(".")]
+            if name in names:
+                return True
+    return False
 
 
 def lies_elsewhere(path: str) -> bool:

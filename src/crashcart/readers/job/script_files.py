@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from crashcart.readers.job.evaluation import Command
 
-__all__ = ["sourced_path", "text_of"]
+__all__ = ["LARGEST_SCRIPT", "sourced_path", "text_of"]
 
 LIMIT = 5_000_000
+LARGEST_SCRIPT = 256 << 10  # characters
 # Not the login shell's own files: they belong to a machine, and set up programs rather than the job.
 OF_THE_MACHINE = re.compile(r"(?:^|/)(?:etc|activate|conda\.sh|\.bashrc|\.bash_profile|\.profile|lmod)(?:$|/)")
 # A variable that was set elsewhere and by its name holds the folder of the scripts.

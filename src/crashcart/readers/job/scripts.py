@@ -22,7 +22,7 @@ from crashcart.readers.job.makefile import is_makefile, made_by, makefile, targe
 from crashcart.readers.job.shell import lex, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from crashcart.readers.job.shell import Command
 
@@ -44,20 +44,23 @@ def starts(words: Sequence[str], script: str) -> bool:
     return first == script or os.path.basename(first) in SHELLS - {"srun"}
 
 
-def read_launch(path: str, words: Sequence[str] = (), *, target: str = "") -> list[Fact]:
-    """What a script that is yet to be started by these words says; a script that trains nothing itself is followed."""
-    return limited(lambda: _read_launch(path, words, target), _SCRIPT_SECONDS, f"{path}: reading it")
+def read_launch(path: str, words: Sequence[str] = (), *, target: str = "", skip: Collection[str] = ()) -> list[Fact]:
+    """What a script that is yet to be started by these words says; a script that trains nothing itself is followed.
+
+    ``skip`` names programs that are not asked for: a script may prepare, train and evaluate.
+    """
+    return limited(lambda: _read_launch(path, words, target, skip), _SCRIPT_SECONDS, f"{path}: reading it")
 
 
-def _read_launch(path: str, words: Sequence[str], target: str) -> list[Fact]:
+def _read_launch(path: str, words: Sequence[str], target: str, skip: Collection[str]) -> list[Fact]:
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
     given |= _arguments(words[at + 1 :])
     if is_makefile(path):
         made = made_by(words)
         text, given = makefile(path, target or (made.target if made else ""), made.given if made else None)
-        return _followed(path, given, (), text)
-    facts = _followed(path, given, ())
+        return _followed(path, given, (), text, skip=skip)
+    facts = _followed(path, given, (), skip=skip)
     return [*facts, *_sbatch(words[:at])]
 
 
@@ -74,10 +77,15 @@ def _program(fact: Fact) -> str:
 
 
 def _followed(
-    path: str, given: Mapping[str, str], above: tuple[str, ...], text: str | None = None, left: list[int] | None = None
+    path: str,
+    given: Mapping[str, str],
+    above: tuple[str, ...],
+    text: str | None = None,
+    left: list[int] | None = None,
+    skip: Collection[str] = (),
 ) -> list[Fact]:
     left = [MOST_CALLED] if left is None else left
-    facts = read_script(path, given, whole=True, text=text)
+    facts = read_script(path, given, whole=True, text=text, skip=skip)
     if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
@@ -87,7 +95,7 @@ def _followed(
             continue
         left[0] -= 1
         try:
-            inner = _followed(called, words, (*above, real), left=left)
+            inner = _followed(called, words, (*above, real), left=left, skip=skip)
         except CommandError:
             continue
         if any(fact.name == "launch.kind" for fact in inner):

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import TookTooLongError
+from crashcart.deadline import TookTooLongError, ends_in_time
 from crashcart.model import Span
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ ATOMS = frozenset({
 _MOST_ROUNDS = 8
 _LETTER = "\x7f"
 _PARSE_MICROSECONDS = 700_000  # the parser is quadratic in what is no script: 20 kB of ")" would take seconds
+# While it recovers from an error it does not look at that limit: 4 kB of a log with "|" in each line would take for ever.
+_SURELY_SHORT, _TRIAL_SECONDS = 500, 1.0
+_NO_SCRIPT = "reading the script takes too long: it is no script that a person wrote."
 _NO_LETTERS = re.compile(r"[^\t\n -~]")
 _ESCAPE = re.compile(r"\\(.)")
 _AMID_A_WORD = re.compile(r"(?m)^([^\n]*[^\s;&|()<>\\])(\\\n)(?=[^\s;&|()<>#])")
@@ -111,6 +114,8 @@ def _parser() -> Parser:
 
 def _parsed(text: str) -> Tree:
     parser, text = _parser(), _for_the_parser(text)
+    if len(text) > _SURELY_SHORT and not ends_in_time(lambda: parser.parse(text.encode("ascii")), _TRIAL_SECONDS):
+        raise TookTooLongError(_NO_SCRIPT)
     try:
         for _ in range(_MOST_ROUNDS):
             tree = parser.parse(text.encode("ascii"))
@@ -120,7 +125,7 @@ def _parsed(text: str) -> Tree:
             text = "".join(";" if at in ends else char for at, char in enumerate(text))
     except ValueError:
         parser.reset()
-        raise TookTooLongError("reading the script takes too long: it is no script that a person wrote.") from None
+        raise TookTooLongError(_NO_SCRIPT) from None
     return tree
 
 

@@ -1,0 +1,416 @@
+"""accelerate, transformers, Lightning: objects that run a training, and the code of the program that they call while they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crashcart.readers.interpreter.libraries import attributes, models
+from crashcart.readers.interpreter.libraries.field_types import defaulted, fields_in
+from crashcart.readers.interpreter.libraries.rank_starters import start_ranks
+from crashcart.readers.interpreter.libraries.torch_library import inner_model, mark_models, read_sample
+from crashcart.readers.interpreter.store import NONE
+from crashcart.readers.interpreter.trace import Call
+from crashcart.readers.interpreter.values import (
+    Constant,
+    Container,
+    Instance,
+    Library,
+    Result,
+    Unknown,
+    Value,
+    constant_of,
+    origins_of,
+    tags_of,
+)
+
+if TYPE_CHECKING:
+    from crashcart.readers.interpreter.interpreter import Interpreter
+
+
+# ---- accelerate
+
+
+@models("accelerate.Accelerator", "accelerate.PartialState", "lightning.fabric.Fabric", "lightning.Fabric")
+def accelerator(interpreter: Interpreter, call: Call) -> Value:
+    """An accelerator keeps the settings it was made with."""
+    made = Result(call.name, call, origins=origins_of(*call.arguments, *call.keywords.values()))
+    if call.method == "Fabric":
+        start_ranks(interpreter, call)
+    steps = call.argument(3, "gradient_accumulation_steps")
+    if steps is not None and call.method == "Accelerator":
+        interpreter.store.set(made, "gradient_accumulation_steps", steps)
+    return made
+
+
+@models("lightning.Fabric.launch", "lightning.fabric.Fabric.launch")
+def fabric_launch(interpreter: Interpreter, call: Call) -> Value:
+    """``fabric.launch(main, lr)`` calls ``main(fabric, lr)`` on every rank."""
+    function = call.argument(0, "function")
+    if function is None or isinstance(function, Constant):
+        return NONE
+    keywords = {name: value for name, value in call.keywords.items() if name != "function"}
+    return interpreter.call(
+        function, [call.receiver or Unknown(), *call.arguments[1:]], keywords, call.node, complete=call.complete
+    )
+
+
+@models(
+    "accelerate.Accelerator.prepare",
+    "lightning.fabric.Fabric.setup",
+    "lightning.Fabric.setup",
+    "lightning.Fabric.setup_dataloaders",
+    "lightning.fabric.Fabric.setup_dataloaders",
+    "accelerate.Accelerator.prepare_model",
+    "accelerate.Accelerator.prepare_data_loader",
+    "accelerate.Accelerator.prepare_optimizer",
+    "accelerate.Accelerator.prepare_scheduler",
+    "lightning.Fabric.setup_module",
+    "lightning.Fabric.setup_optimizers",
+)
+def prepare(interpreter: Interpreter, call: Call) -> Value:
+    """What is handed over comes back, wrapped."""
+    if len(call.arguments) == 1 and call.complete:
+        return call.arguments[0]
+    return interpreter.container("tuple", call.arguments, call.node, is_open=not call.complete)
+
+
+@models(
+    "accelerate.Accelerator.unwrap_model",
+    "accelerate.Accelerator.free_memory",
+    "accelerate.Accelerator.gather",
+    "accelerate.Accelerator.gather_for_metrics",
+    "accelerate.Accelerator.reduce",
+    "accelerate.Accelerator.pad_across_processes",
+    "lightning.LightningModule.all_gather",
+)
+def through(_interpreter: Interpreter, call: Call) -> Value:
+    """What is handed over, or what all ranks have of it."""
+    value = call.argument(0)
+    if call.method == "unwrap_model":
+        found = inner_model(value)
+        return found if found is not None else Unknown()
+    return Unknown(tags_of(value) | {"agreed"} - {"graph"}, origins_of(value)) if value is not None else NONE
+
+
+@models("accelerate.Accelerator.on_main_process", "accelerate.Accelerator.on_local_main_process")
+def on_main(interpreter: Interpreter, call: Call) -> Value:
+    """A function that only rank 0 runs."""
+    from crashcart.readers.interpreter.values import Function
+
+    function = call.argument(0)
+    if isinstance(function, Function) and call.name not in function.decorators:
+        function.decorators = (*function.decorators, call.name)
+    return function if function is not None else Unknown()
+
+
+# ---- transformers
+
+
+@models(
+    "transformers.TrainingArguments",
+    "transformers.Seq2SeqTrainingArguments",
+    *(
+        f"trl.{name}"
+        for name in (
+            "SFTConfig", "DPOConfig", "GRPOConfig", "PPOConfig", "RewardConfig", "KTOConfig", "ORPOConfig", "CPOConfig", "RLOOConfig",
+            "PRMConfig", "OnlineDPOConfig", "GKDConfig", "BCOConfig", "XPOConfig", "NashMDConfig",
+        )
+    ),
+)  # fmt: skip
+def training_arguments(interpreter: Interpreter, call: Call) -> Value:
+    """The arguments of a training; each is an attribute, also those that have their default."""
+    made = Result("transformers.TrainingArguments", call, origins=origins_of(*call.keywords.values()))
+    for name, value in call.keywords.items():
+        interpreter.store.set(made, name, value)
+    fields = fields_in(interpreter, Library(call.name))
+    for field, value in zip(fields, call.arguments, strict=False):
+        interpreter.store.set(made, field.name, value)
+    if call.complete:
+        for field in fields[len(call.arguments) :]:
+            if field.name not in call.keywords and field.default is not None:
+                interpreter.store.set(made, field.name, defaulted(field, field.name, call))
+    settle_training_arguments(interpreter, made)
+    return made
+
+
+def settle_training_arguments(interpreter: Interpreter, made: Value) -> None:
+    """What ``__post_init__`` of TrainingArguments makes of values that nobody gave."""
+    for name, settled in _SETTLED.items():
+        value = interpreter.peek(made, name)
+        if isinstance(value, Constant) and value.value in {None, "", "none"}:
+            interpreter.store.set(made, name, Constant(settled, value.origins) if settled is not None else Unknown())
+
+
+_SETTLED: dict[str, str | bool | None] = {
+    "output_dir": "trainer_output", "gradient_checkpointing": False, "activation_checkpointing": False,
+    "disable_tqdm": None, "report_to": None, "debug": None, "accelerator_config": None,
+}  # fmt: skip
+
+
+@models("trl.ModelConfig", "trl.ScriptArguments", "trl.DPOScriptArguments")
+def library_dataclass(interpreter: Interpreter, call: Call) -> Value:
+    """A dataclass of a library; each field is an attribute."""
+    made = Result(call.name, call, origins=origins_of(*call.keywords.values()))
+    for field in fields_in(interpreter, Library(call.name)):
+        if field.name not in call.keywords and call.complete and field.default is not None:
+            interpreter.store.set(made, field.name, defaulted(field, field.name, call))
+    for name, value in call.keywords.items():
+        interpreter.store.set(made, name, value)
+    return made
+
+
+@models(
+    "transformers.Trainer",
+    "transformers.Seq2SeqTrainer",
+    "trl.SFTTrainer",
+    "trl.DPOTrainer",
+    "trl.GRPOTrainer",
+    "trl.RewardTrainer",
+)
+def hf_trainer(_interpreter: Interpreter, call: Call) -> Value:
+    """A trainer."""
+    return Result("transformers.Trainer", call, origins=origins_of(*call.keywords.values()))
+
+
+@attributes("transformers.Trainer.args", "transformers.Trainer.model")
+def trainer_part(_interpreter: Interpreter, _owner: Value) -> Value:
+    """What a trainer was given."""
+    return Unknown()
+
+
+@models("transformers.Trainer.train", "transformers.Trainer.evaluate", "transformers.Trainer.predict")
+def hf_train(interpreter: Interpreter, call: Call) -> Value:
+    """A trainer reads its data and calls the program's own hooks."""
+    trainer = call.receiver
+    made = trainer.call if isinstance(trainer, (Result, Instance)) else None
+    if trainer is None or made is None or interpreter.quiet:
+        return Unknown()
+    if interpreter.store.get(trainer, f"({call.method})") is not None:
+        return Unknown()
+    interpreter.store.set(trainer, f"({call.method})", True)
+    name = "train_dataset" if call.method == "train" else "eval_dataset"
+    dataset = made.keywords.get(name)
+    sample = (
+        read_sample(interpreter, trainer, dataset, call.node)
+        if isinstance(dataset, Instance)
+        else Unknown(frozenset({"tensor", "data"}))
+    )
+    collator = made.keywords.get("data_collator")
+    with interpreter.inside("loop", call.node, iterable=trainer):
+        if isinstance(collator, Instance):
+            with interpreter.inside("worker", call.node, value=trainer):
+                interpreter.call(collator, [interpreter.container("list", [sample], is_open=True)], {}, call.node)
+        hooks = (
+            ("compute_loss", "training_step", "prediction_step", "evaluation_loop", "log")
+            if isinstance(trainer, Instance)
+            else ()
+        )
+        model = Unknown()
+        interpreter.models.add(len(interpreter.callables))
+        interpreter.callables.append((model, "?"))
+        for hook in hooks:
+            if isinstance(trainer, Instance) and interpreter._find_method(trainer.cls, hook) is not None:
+                interpreter.call_method(trainer, hook, [model, Unknown(frozenset({"tensor", "data"}))], {}, call.node)
+        steps_itself = isinstance(trainer, Instance) and interpreter._find_method(trainer.cls, "training_step") is not None
+        if call.method == "train":
+            if not steps_itself:
+                interpreter.record(Call, call.node, "?.backward", [], {}, receiver=Unknown(frozenset({"tensor", "graph"})))
+            interpreter.record(Call, call.node, "torch.optim.Optimizer.step", [], {}, receiver=Unknown())
+        callbacks = made.keywords.get("callbacks")
+        for callback in interpreter.listed(callbacks)[0] if callbacks is not None else ():
+            if isinstance(callback, Instance):
+                for hook in (
+                    "on_step_end",
+                    "on_evaluate",
+                    "on_log",
+                    "on_save",
+                    "on_epoch_end",
+                    "on_epoch_begin",
+                    "on_step_begin",
+                ):
+                    state = Result("transformers.TrainerState", call)
+                    arguments = made.keywords.get("args") or Result("transformers.TrainingArguments", call)
+                    keywords = {"model": made.keywords.get("model") or Unknown()}
+                    control = Result("transformers.TrainerControl", call)
+                    interpreter.call_method(callback, hook, [arguments, state, control], keywords, call.node)
+    metrics = made.keywords.get("compute_metrics")
+    if metrics is not None and not isinstance(metrics, Constant):
+        interpreter.call_back(metrics, [Unknown(frozenset({"tensor"}))], call.node)
+    return Result("transformers.TrainOutput", call)
+
+
+# ---- Lightning
+
+_HOOKS_START = ("setup", "configure_model", "on_fit_start")
+_HOOKS_BATCH = ("on_train_batch_start", "training_step", "on_before_optimizer_step", "optimizer_step", "on_train_batch_end")
+_HOOKS_VALIDATION = ("on_validation_epoch_start", "on_validation_start")
+_HOOKS_VALIDATED = ("on_validation_epoch_end", "on_validation_end", "validation_epoch_end")
+
+
+@models("lightning.Trainer")
+def lightning_trainer(interpreter: Interpreter, call: Call) -> Value:
+    """A trainer keeps its settings."""
+    start_ranks(interpreter, call)
+    made = Result("lightning.Trainer", call, origins=origins_of(*call.keywords.values()))
+    for name, value in call.keywords.items():
+        if name != "strategy":  # as an attribute it is an object, whatever word it was made from
+            interpreter.store.set(made, name, value)
+    return made
+
+
+@models("lightning.Trainer.fit", "lightning.Trainer.validate", "lightning.Trainer.test")
+def lightning_fit(interpreter: Interpreter, call: Call) -> Value:
+    """Lightning calls the hooks of model, data module and callbacks in its order."""
+    trainer, model = call.receiver, call.argument(0, "model")
+    if interpreter.quiet or model is None:
+        return NONE
+    loaders = call.argument(1, "train_dataloaders") or call.argument(1, "train_dataloader")
+    data = call.argument(3, "datamodule") or (
+        loaders if isinstance(loaders, Instance) and loaders.cls.is_a("LightningDataModule") else None
+    )
+    owners = [each for each in (data, model) if isinstance(each, Instance)]
+    callbacks = trainer.argument(None, "callbacks") if isinstance(trainer, Result) else None
+    listed = (
+        interpreter.listed(callbacks)[0]
+        if isinstance(callbacks, Container)
+        else [callbacks]
+        if callbacks is not None
+        else []
+    )
+    watchers = [each for each in listed if isinstance(each, Instance)]
+    if trainer is not None:
+        for owner in owners:
+            interpreter.store.set(owner, "trainer", trainer)
+    with (
+        interpreter.inside("rank", call.node, side="first")
+        if interpreter.launch.ranks != 1
+        else interpreter.inside("call", call.node)
+    ):
+        for owner in owners:
+            interpreter.call_method(owner, "prepare_data", [], {}, call.node)
+    for owner in owners:
+        for hook in _HOOKS_START:
+            interpreter.call_method(owner, hook, [Constant("fit")] if hook == "setup" else [], {}, call.node)
+    optimizers = interpreter.call_method(model, "configure_optimizers", [], {}, call.node)
+    if optimizers is not None:
+        interpreter.store.set(model, "(optimizers)", optimizers)
+    trains = _loader(interpreter, owners, "train_dataloader", loaders, call)
+    validates = _loader(interpreter, owners, "val_dataloader", call.argument(2, "val_dataloaders"), call)
+    with interpreter.inside("loop", call.node, iterable=trainer):
+        _hooks(interpreter, [model, *watchers], ("on_train_epoch_start", "on_epoch_start"), trainer, call)
+        batch = interpreter.element(trains, call.node) if trains is not None else Unknown(frozenset({"tensor", "data"}))
+        if isinstance(model, Instance):
+            _learn_models(interpreter, model, batch, call)
+        with interpreter.inside("loop", call.node, iterable=trains):
+            for hook in _HOOKS_BATCH:
+                given = [batch, Unknown(frozenset({"loop"}))] if hook == "training_step" else [batch] * 4
+                result = interpreter.call_method(model, hook, given, {}, call.node)
+                if hook == "training_step" and constant_of(interpreter.peek(model, "automatic_optimization"), True) is True:
+                    mark_models(interpreter, result)
+                    interpreter.record(Call, call.node, "?.backward", [], {}, receiver=result or Unknown())
+                    interpreter.record(
+                        Call, call.node, "torch.optim.Optimizer.step", [], {}, receiver=optimizers or Unknown()
+                    )
+                for watcher in watchers:
+                    interpreter.call_method(watcher, hook, [trainer or Unknown(), model, *[Unknown()] * 3], {}, call.node)
+        _validate(interpreter, model, watchers, validates, trainer, call)
+        _hooks(interpreter, [model, *watchers], ("on_train_epoch_end", "training_epoch_end", "on_epoch_end"), trainer, call)
+    _hooks(interpreter, [model, *watchers], ("on_train_end", "on_fit_end"), trainer, call)
+    return NONE
+
+
+def _learn_models(interpreter: Interpreter, model: Instance, batch: Value, call: Call) -> None:
+    """Follow a training step quietly and undo it, to see what gives the loss that goes backward."""
+    mark = len(interpreter.store.log)
+    interpreter.quiet += 1
+    mark_models(
+        interpreter, interpreter.call_method(model, "training_step", [batch, Unknown(frozenset({"loop"}))], {}, call.node)
+    )
+    interpreter.quiet -= 1
+    interpreter.store.undo(mark)
+
+
+def _validate(
+    interpreter: Interpreter,
+    model: Value,
+    watchers: list[Instance],
+    loader: Value | None,
+    trainer: Value | None,
+    call: Call,
+) -> None:
+    with interpreter.inside("with", call.node, value=Result("torch.no_grad")):
+        _hooks(interpreter, [model, *watchers], _HOOKS_VALIDATION, trainer, call)
+        batch = interpreter.element(loader, call.node) if loader is not None else Unknown(frozenset({"tensor", "data"}))
+        with interpreter.inside("loop", call.node, iterable=loader):
+            interpreter.call_method(model, "validation_step", [batch, Unknown(frozenset({"loop"}))], {}, call.node)
+            for watcher in watchers:
+                interpreter.call_method(
+                    watcher, "on_validation_batch_end", [trainer or Unknown(), model, *[Unknown()] * 4], {}, call.node
+                )
+        _hooks(interpreter, [model, *watchers], _HOOKS_VALIDATED, trainer, call)
+
+
+def _hooks(interpreter: Interpreter, owners: list[Value], names: tuple[str, ...], trainer: Value | None, call: Call) -> None:
+    for owner in owners:
+        for name in names:
+            is_callback = isinstance(owner, Instance) and owner.cls.is_a("Callback")
+            interpreter.call_method(owner, name, [trainer or Unknown(), owners[0]] if is_callback else [], {}, call.node)
+
+
+def _loader(interpreter: Interpreter, owners: list[Instance], name: str, given: Value | None, call: Call) -> Value | None:
+    if (
+        given is not None
+        and not isinstance(given, Constant)
+        and not (isinstance(given, Instance) and given.cls.is_a("LightningDataModule"))
+    ):
+        if isinstance(given, Container):
+            items, _ = interpreter.listed(given)
+            return items[0] if items else given
+        return given
+    for owner in owners:
+        made = interpreter.call_method(owner, name, [], {}, call.node)
+        if made is not None:
+            items, _ = interpreter.listed(made) if isinstance(made, Container) else ([made], True)
+            return items[0] if items else made
+    return None
+
+
+@models("lightning.LightningModule.save_hyperparameters", "lightning.LightningDataModule.save_hyperparameters")
+def save_hyperparameters(interpreter: Interpreter, call: Call) -> Value:
+    """The arguments of ``__init__`` become ``hparams``."""
+    owner, frame = call.receiver, interpreter.frame
+    if isinstance(owner, Instance) and frame.function is not None:
+        node = frame.function.node.args
+        names = [each.arg for each in (*node.posonlyargs, *node.args, *node.kwonlyargs) if each.arg != "self"]
+        values = {name: value for name in names if isinstance(value := interpreter.store.get(frame, name), Value)}
+        for value in list(values.values()):
+            if len(values) == 1 and isinstance(value, Container) and value.kind in {"dict", "config", "namespace"}:
+                values = dict(interpreter.items(value)) | values
+        interpreter.store.set(owner, "hparams", interpreter.container("config", values))
+    return NONE
+
+
+@attributes("lightning.LightningModule.trainer", "lightning.LightningDataModule.trainer")
+def module_trainer(_interpreter: Interpreter, _owner: Value) -> Value:
+    """The trainer of a module before one is known."""
+    return Result("lightning.Trainer")
+
+
+@models("lightning.LightningModule.optimizers", "lightning.LightningModule.lr_schedulers")
+def module_optimizers(interpreter: Interpreter, call: Call) -> Value:
+    """The optimizers that the module configured."""
+    found = interpreter.store.get(call.receiver, "(optimizers)") if call.receiver is not None else None
+    return found if isinstance(found, Value) else Result("torch.optim.Optimizer", call)
+
+
+@models(
+    "lightning.LightningModule.manual_backward",
+    "accelerate.Accelerator.backward",
+    "lightning.Fabric.backward",
+    "lightning.fabric.Fabric.backward",
+)
+def backward(interpreter: Interpreter, call: Call) -> Value:
+    """Gradients are made."""
+    mark_models(interpreter, call.argument(0))
+    interpreter.record(Call, call.node, "?.backward", [], {}, receiver=call.argument(0) or Unknown())
+    return NONE

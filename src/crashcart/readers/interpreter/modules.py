@@ -1,0 +1,143 @@
+"""The Python files of a program: where an import leads, read and parsed once.
+
+A module belongs to the program when its file lies beside the entry file, on PYTHONPATH, in the working folder or below the project's
+root (``src/`` too). Installed packages are libraries. Files that cannot be read or parsed are named, and the rest is read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+from crashcart.documents import DocumentError
+from crashcart.model import Evidence, Fact, NotLooked
+from crashcart.readers.code.source import Source
+from crashcart.readers.encoding import encoding_of
+from crashcart.regular_files import names_in, read_whole, why_unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Modules"]
+
+_MOST_FILES = 3000
+_LARGEST = 2_000_000
+
+
+class Modules:
+    """Finds and parses the files of a program."""
+
+    def __init__(self, entry: str, roots: Sequence[str], known: Iterable[Source] = ()) -> None:
+        self.entry = os.path.normpath(entry)
+        own = os.path.dirname(self.entry) or "."
+        below = [os.path.join(root, "src") for root in roots]
+        self.places = list(dict.fromkeys([own, *map(os.path.normpath, roots), *filter(os.path.isdir, below)]))
+        self.sources: dict[str, Source | None] = {os.path.normpath(source.path): source for source in known}
+        self.not_looked: list[NotLooked] = []
+        self.refused: list[Fact] = []
+        self.lines = 0
+        self._found: dict[tuple[str, str], str | None] = {}
+        self._listed: dict[str, frozenset[str]] = {}
+
+    def find(self, name: str, level: int = 0, importer: str = "") -> str | None:
+        """The file of a module (``__init__.py`` of a package; a folder ending with / without one), None for a library."""
+        if level:
+            start = os.path.dirname(importer)
+            for _ in range(level - 1):
+                start = os.path.dirname(start)
+            return self._in(start or ".", name)
+        for place in self.places:
+            found = self._in(place, name)
+            if found is not None:
+                return found
+        return None
+
+    def look_in(self, folder: str, *, first: bool) -> None:
+        """Look for modules in one more folder, before the others or behind them."""
+        if folder not in self.places:
+            self.places.insert(0 if first else len(self.places), folder)
+
+    def _in(self, place: str, name: str) -> str | None:
+        key = (place, name)
+        if key not in self._found:
+            self._found[key] = self._look(place, name.split(".") if name else [])
+        return self._found[key]
+
+    def _look(self, place: str, parts: list[str]) -> str | None:
+        folder = place
+        for part in parts[:-1]:
+            if part not in self._entries(folder):
+                return None
+            folder = os.path.join(folder, part)
+        if not parts:
+            return self._package(folder)
+        entries = self._entries(folder)
+        if parts[-1] in entries and (found := self._package(os.path.join(folder, parts[-1]))) is not None:
+            return found
+        path = os.path.join(folder, f"{parts[-1]}.py")
+        if f"{parts[-1]}.py" in entries and os.path.isfile(path):
+            return os.path.normpath(path)
+        return None
+
+    def _package(self, folder: str) -> str | None:
+        entries = self._entries(folder)
+        if "__init__.py" in entries:
+            return os.path.normpath(os.path.join(folder, "__init__.py"))
+        has_python = any(entry.endswith(".py") for entry in entries) or any(
+            "__init__.py" in self._entries(os.path.join(folder, entry)) for entry in sorted(entries)[:50] if "." not in entry
+        )
+        return os.path.join(os.path.normpath(folder), "") if has_python else None
+
+    def _entries(self, folder: str) -> frozenset[str]:
+        if folder not in self._listed:
+            self._listed[folder] = frozenset(names_in(folder))
+        return self._listed[folder]
+
+    def source(self, path: str) -> Source | None:
+        """A parsed file; None where it cannot be read, which is told once."""
+        path = os.path.normpath(path)
+        if path not in self.sources:
+            self.sources[path] = self._read(path) if len(self.sources) < _MOST_FILES else None
+        return self.sources[path]
+
+    def _read(self, path: str) -> Source | None:
+        encoding = "utf-8"
+        try:
+            data = read_whole(path, _LARGEST)
+            encoding = encoding_of(data)
+            text = data.decode(encoding)
+            self.lines += text.count("\n")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # an odd escape in somebody's string is not our news
+                return Source(path, text)
+        except OSError as problem:
+            self._miss(path, why_unreadable(problem))
+        except UnicodeDecodeError:
+            self._miss(path, f"is not {encoding.upper().removesuffix('-SIG')} text")
+        except SyntaxError as problem:
+            self._refuse(path, problem)
+        except DocumentError as problem:
+            self._miss(path, f"it {problem}")
+        except (ValueError, LookupError, RecursionError):  # a codec that decodes no text, a NUL
+            self._miss(path, "cannot be parsed")
+        return None
+
+    def _refuse(self, path: str, problem: SyntaxError) -> None:
+        """A file that is no Python for the interpreter that we run in."""
+        why = f"line {problem.lineno}: {problem.msg}" if problem.lineno else str(problem.msg)
+        place = Evidence("code", (problem.text or problem.msg).strip(), f"{path}:{problem.lineno or 1}")
+        python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        value = {"problem": problem.msg, "python": python, "entry": path == self.entry}
+        self.refused.append(Fact("code.no_python", value, place, "code"))
+        self._miss(path, why)
+
+    def _miss(self, path: str, why: str) -> None:
+        self.not_looked.append(NotLooked(path, why))
+
+    def read_all(self, names: Iterable[str]) -> None:
+        """Parse modules that nothing imports by name, such as those that a config names."""
+        for name in names:
+            if (path := self.find(name)) is not None and path.endswith(".py"):
+                self.source(path)

@@ -1,0 +1,64 @@
+"""What a program that was followed shows, as facts: one rule a module, found by folder.
+
+A rule has a function ``look(execution)`` that yields facts: ``code.*`` for what was seen, with all that a cause needs to judge it, or
+settings under their canonical names. It asks the trace for calls and writes and never looks at syntax, except to place an edit.
+It never judges: whether a ``return`` before the scaler's step is deadly depends on the launch and the config.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+from crashcart.deadline import Allowance, too_long
+from crashcart.errors import our_errors
+from crashcart.model import NotLooked
+
+if TYPE_CHECKING:
+    from crashcart.model import Fact
+    from crashcart.readers.interpreter.execution import Execution
+
+__all__ = ["facts_of", "rules_allowance"]
+
+_ALL_RULES_SECONDS, _LEAST_SECONDS = 2.0, 0.02
+_FAIR = 8.0  # times its even share that one rule may take, so that a slow one leaves time for the others
+
+
+def facts_of(execution: Execution, allowance: Allowance | None = None) -> dict[str, list[Fact]]:
+    """What every rule saw, by name; several programs can share one ``allowance`` of time."""
+    found: dict[str, list[Fact]] = {}
+    allowance = allowance or rules_allowance()
+    rules = _rules()
+    nothing: list[Fact] = []
+    for source in {call.source.path: call.source for call in execution.trace.calls}.values():
+        source.know_parents()
+    for number, rule in enumerate(rules):
+        allowance.share = max(_LEAST_SECONDS, _FAIR * allowance.left / (len(rules) - number))
+        facts, in_time = allowance.attempt(partial(_seen, rule, execution), nothing)
+        if not in_time:
+            what = rule.__name__.rpartition(".")[2].replace("_", " ")
+            execution.not_looked.append(NotLooked(f"{what} in the code", too_long(allowance.share)))
+        for fact in facts:
+            found.setdefault(fact.name, []).append(fact)
+    return found
+
+
+def rules_allowance() -> Allowance:
+    """The time of all rules together."""
+    return Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
+
+
+def _seen(rule: Any, execution: Execution) -> list[Fact]:  # noqa: ANN401 - a module
+    """What one rule saw; a rule that fails must not hide the results of the others."""
+    facts: list[Fact] = []
+    with our_errors(rule.__name__, lambda *problem: execution.not_looked.append(NotLooked(*problem))):
+        facts.extend(rule.look(execution))
+    return facts
+
+
+@lru_cache(maxsize=1)
+def _rules() -> tuple[Any, ...]:
+    names = sorted(name.removesuffix(".py") for name in os.listdir(os.path.dirname(__file__)) if name.endswith(".py"))
+    return tuple(importlib.import_module(f"{__name__}.{name}") for name in names if not name.startswith("_"))

@@ -1,0 +1,80 @@
+"""Settings that the program itself refuses: its own checks end it with the values of this launch.
+
+    if args.net not in MODELS: raise ValueError(...)         assert args.algo in ["a2c", "ppo"]
+    MODELS[args.model]                                       KeyError for a name that is not there
+    TrainerConfig(**config)                                  TypeError for a key that it does not take
+    cfg.merge_from_file(args.cfg)                            KeyError for a key that the defaults do not have
+
+The program was followed with the values of its launch, and comes surely to the check. Told is what a flag or a file decides alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from crashcart.model import Fact
+from crashcart.readers.interpreter.values import Constant, Container
+from crashcart.readers.job.argv import span_of_flag
+from crashcart.readers.rules.failed_arithmetic import is_arithmetic, may_be_caught
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.readers.interpreter.execution import Execution
+    from crashcart.readers.interpreter.trace import Failure
+
+_ASKED = frozenset({"flag", "file", "environment"})
+_LONGEST = 160
+
+
+def look(execution: Execution) -> Iterator[Fact]:
+    """``arguments.refused`` for the first check that the program does not get past."""
+    for failure in execution.trace.failures:
+        if not failure.region.is_certain() or may_be_caught(failure) or is_arithmetic(failure):
+            continue
+        is_own_check = isinstance(failure.node, (ast.Raise, ast.Assert, ast.Expr))
+        if not (is_own_check or failure.error == "KeyError" or "unexpected keyword" in failure.says):
+            continue  # of a parser, which says it in its own words, or of a type
+        setting = next((fact for value in failure.values for fact in value.origins if fact.origin in _ASKED), None)
+        if setting is None or not _is_decided(failure):
+            continue
+        close = _nearest(execution, failure)
+        says = f"the program refuses {_named(setting)}: {_reason(failure)}" + (f": did you mean {close}?" if close else "")
+        span = span_of_flag(setting.evidence, setting.spelling) if close and setting.origin == "flag" else None
+        yield Fact(
+            "arguments.refused", {"says": says, "instead": ""}, setting.evidence, setting.origin, setting.spelling, span
+        )
+        return
+
+
+def _is_decided(failure: Failure) -> bool:
+    """Whether known values decide the check: those of an assert or a test, the key of an item, a keyword."""
+    if failure.error == "KeyError":
+        return isinstance(failure.values[-1], Constant)
+    return bool(failure.values) and (isinstance(failure.values[0], Constant) or "unexpected keyword" in failure.says)
+
+
+def _named(setting: Fact) -> str:
+    value = str(setting.value)
+    named = setting.spelling or setting.name
+    return named if value == named or len(value) > _LONGEST else f"{named} {value}".strip()
+
+
+def _reason(failure: Failure) -> str:
+    if failure.says:
+        return f"{failure.error}: {failure.says}"[:_LONGEST]
+    if isinstance(failure.node, ast.Assert):
+        return f"its check fails: {ast.unparse(failure.node.test)}"[:_LONGEST]
+    return f"{failure.error} at {failure.evidence.where}"
+
+
+def _nearest(execution: Execution, failure: Failure) -> str:
+    """The key that was probably meant."""
+    owner, key = failure.values[0], failure.values[-1]
+    if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant):
+        return ""
+    content = execution.interpreter.items(owner)
+    names = [name for name in content if isinstance(name, str)] if isinstance(content, dict) else []
+    return next(iter(get_close_matches(str(key.value), names, n=1, cutoff=0.75)), "")
