@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import CHILD, finished, first, followers, hung, is_second_hand
+from crashcart.deaths import CHILD, deaths, finished, first, followers, hung, is_second_hand
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
@@ -63,9 +63,9 @@ class Account:
         return 0 if sign.order in self.lines else 1 if sign.order in self.before else ELSEWHERE
 
     def is_latent(self, sign: Sign) -> bool:
-        """Whether a sign of a recorded run only speaks of what stands in a config or in code, and not of what happened."""
+        """Whether a sign only speaks of what stands in code (of a recorded run also: in a config), and not of what happened."""
         sources = {item.source for item in sign.evidence}
-        return self.recorded and bool(sources) and not sources & _HAPPENED
+        return bool(sources) and not sources & _HAPPENED and (self.recorded or "code" in sources)
 
 
 def account_of(case: Case) -> Account:
@@ -76,6 +76,8 @@ def account_of(case: Case) -> Account:
     if finished(case):
         return Account(recorded=True)
     leader = first(case)
+    if leader is None and not hung(case):  # of ranks that were all asked to end, the one that ended first
+        leader = min(deaths(case), key=_when, default=None)
     abnormal = _first_abnormal(case, flight, leader)
     events = sorted(_normal_events(flight, abnormal), key=_moment)
     led_to = [skipped] if (skipped := _skipped_alone(case, flight, leader)) is not None and abnormal is not None else []
@@ -112,6 +114,10 @@ def folder_of(flight: Flight) -> str:
 
 def _moment(event: StoryEvent) -> float:
     return event.time if event.time is not None else 0.0
+
+
+def _when(death: Death) -> float:
+    return death.time
 
 
 def _first_abnormal(case: Case, flight: Flight, leader: Death | None) -> StoryEvent | None:

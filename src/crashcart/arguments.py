@@ -167,6 +167,8 @@ def _why(why: _Parser) -> None:
         metavar="PID",
         help="any process of a job that hangs or crawls now, started with or without crashcart",
     )
+    why.add_argument("--fix", action="store_true", help="show and apply the first patch that leaves the training as it is")
+    why.add_argument("--fix-all", action="store_true", help="also one that changes the training")
     why.add_argument("--long", action="store_true", help="also all evidence, other causes and fixes, and how to confirm")
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
@@ -206,6 +208,9 @@ def _check(check: _Parser) -> None:
     check.add_argument("--against", metavar="VERSION", help="tell only what is new against a folder or a git revision")
     check.add_argument("--fix", action="store_true", help="show and apply the patches that leave the training as it is")
     check.add_argument("--fix-all", action="store_true", help="also those that change the training")
+    check.add_argument(
+        "--notes", action="store_true", help="also what is only worth knowing, and why something was not checked"
+    )
     check.add_argument("--show-job", action="store_true", help="also print what was understood of the job, and from where")
     check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")

@@ -23,8 +23,8 @@ from crashcart.deaths import finished, first, stopped_first, whole
 from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing, our_errors
 from crashcart.log import Line, Log, evidence
-from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign
-from crashcart.places import place_sign
+from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign, StoryEvent
+from crashcart.places import frames_of_first, is_at, place_sign, settings_sign, shortened, without_folder
 from crashcart.record import replace
 from crashcart.stacks import stack_signs
 
@@ -47,6 +47,8 @@ _SHOWN = 3
 Result = TypeVar("Result")
 _STEPS_BETWEEN = 5
 _MOST_FINDINGS = 8
+_SHORTEST_FOLDER = 3  # letters: of a job that ran in / nothing is left out
+_MOST_REASONS = 2
 _QUIET = re.compile(r"(?<!NCCL )(?<!=)\b(?:WARN(?:ING)?|INFO|DEBUG|NOTICE)\b|[a-z]Warning:|\bwarnings?\.warn")
 QUIET_FAMILIES = ("slow/", "numerics/", "silent/", "gpu-memory/leak", "host-memory/leak")
 SILENT = "silent/"
@@ -55,13 +57,26 @@ ECHO = "distributed/peer-died"
 CONTRIBUTING = frozenset({"config/schedule-collision", "config/hidden-timeout", "silent/masked-nan"})
 
 
-def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callable[[Fix], Fix] | None = None) -> Diagnosis:
-    """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at."""
+def examine(
+    case: Case,
+    *,
+    verb: str = "why",
+    subject: str = "",
+    resolve: Callable[[Fix], Fix] | None = None,
+    seconds: float | None = None,
+) -> Diagnosis:
+    """The diagnosis of a case: findings, best first; what was ruled out; what could not be looked at.
+
+    ``seconds`` bound the processor time of all causes together.
+    """
     asked = _Asked(case)
-    account = _in_time(case, "what happened", partial(account_of, case), Account())
-    ending = _in_time(case, "how it ended", partial(ending_of, case), Ending())
-    weighed = _in_order([_Weighed(cause, signs, account) for cause, signs in asked.signs()], case.log.attempts)
+    share = _CAUSE_SECONDS if seconds is None else min(_CAUSE_SECONDS, seconds / 2)
+    account = _in_time(case, "what happened", partial(account_of, case), Account(), share)
+    ending = _in_time(case, "how it ended", partial(ending_of, case), Ending(), share)
+    weighed = _in_order([_Weighed(cause, signs, account) for cause, signs in asked.signs(seconds)], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
+    folder = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
+    findings = [_seen_from(folder, finding) for finding in findings]
     ending = replace(ending, first_rank=_in_time(case, "the first rank", lambda: _first_rank(findings, ending, case), None))
     stages: tuple[StageReport, ...] = _in_time(case, "how each program ended", lambda: stage_reports(case, ending), ())
     return Diagnosis(
@@ -75,14 +90,50 @@ def examine(case: Case, *, verb: str = "why", subject: str = "", resolve: Callab
         run=(case.flight.name or None) if case.flight is not None else None,
         says=case.flight.says if case.flight is not None else "",
         stages=stages,
-        story=account.events,
+        story=tuple(_with_reasons(account, findings, folder)),
     )
 
 
-def _in_time(case: Case, what: str, task: Callable[[], Result], otherwise: Result) -> Result:
-    result, in_time = attempt(task, _CAUSE_SECONDS, otherwise)
+def _seen_from(folder: str, finding: Finding) -> Finding:
+    """The same finding with its sentences told from the job's folder; places of evidence stay as they are."""
+    if len(folder) < _SHORTEST_FOLDER:
+        return finding
+    above = f"{folder.rstrip('/')}/"
+    signs = tuple(replace(sign, says=without_folder(sign.says, above)) for sign in finding.signs)
+    fixes = tuple(
+        replace(fix, title=without_folder(fix.title, above), why=without_folder(fix.why, above)) for fix in finding.fixes
+    )
+    return replace(finding, signs=signs, fixes=fixes)
+
+
+def _with_reasons(account: Account, findings: Sequence[Finding], folder: str) -> Iterator[StoryEvent]:
+    """The story, and behind its first abnormal event what the job's own code and settings say of it."""
+    signs = findings[0].signs if findings and findings[0].role == "cause" else ()
+    reasons = [
+        StoryEvent("reason", f"{_places(sign, folder)}{sign.says}", sign.evidence)
+        for sign in signs
+        if sign.evidence and account.is_latent(sign)
+    ][:_MOST_REASONS]
+    for event in account.events:
+        yield event
+        if event == account.first:
+            yield from reasons
+            reasons = []
+    yield from reasons
+
+
+def _places(sign: Sign, folder: str) -> str:
+    """Where a sign is seen, from the job's folder, before its sentence; what was typed has no line."""
+    places = dict.fromkeys(shortened(item.where, folder) for item in sign.evidence if item.where != "command")
+    return f"{', '.join(places)}: " if places else ""
+
+
+def _in_time(
+    case: Case, what: str, task: Callable[[], Result], otherwise: Result, seconds: float = _CAUSE_SECONDS
+) -> Result:
+    result, in_time = attempt(task, seconds, otherwise)
     if not in_time:
-        case.not_looked.append(NotLooked(what, too_long(_CAUSE_SECONDS)))
+        case.not_looked.append(NotLooked(what, too_long(seconds)))
     return result
 
 
@@ -93,6 +144,8 @@ class _Weighed:
         "cause",
         "distance",
         "fatal",
+        "is_explained",
+        "is_in_code",
         "is_latent",
         "latest",
         "order",
@@ -105,23 +158,29 @@ class _Weighed:
 
     def __init__(self, cause: Cause, signs: list[Sign], account: Account) -> None:
         self.cause = cause
-        self.signs = sorted(signs, key=lambda sign: (-TIER[sign.strength], sign.order))
+        # What code and config show explains what happened; it is no more sure than that.
+        latent = [sign for sign in signs if sign.strength != "against" and account.is_latent(sign)]
+        happened = [sign for sign in signs if sign not in latent]
+        self.is_latent = bool(latent) and not any(sign.strength != "against" for sign in happened)
+        self.is_explained = bool(latent) and not self.is_latent
+        self.is_in_code = self.is_latent and any(item.source == "code" for sign in latent for item in sign.evidence)
+        self.signs = sorted(signs, key=lambda sign: (self.is_explained and sign in latent, -TIER[sign.strength], sign.order))
         self.strength: Strength = self.signs[0].strength
-        supporting = [sign for sign in self.signs if sign.strength != "against"]
-        opposed = len(self.signs) - len(supporting)
+        supporting = [sign for sign in (signs if self.is_latent else happened) if sign.strength != "against"]
+        opposed = sum(sign.strength == "against" for sign in signs)
         self.fatal = any(sign.fatal for sign in supporting if sign.strength == self.strength)
         self.survived = any(sign.survived for sign in supporting)
         self.tier = TIER[self.strength] - (1 if opposed and self.strength != "decisive" else 0)
         self.latest = max((sign.order for sign in supporting if sign.strength == self.strength), default=0)
         best = [sign for sign in supporting if sign.strength == self.strength]
-        self.is_latent = all(account.is_latent(sign) for sign in best) and bool(best)
         self.distance = min((account.distance(sign) for sign in best), default=0)
         self.order = min((sign.order for sign in best if sign.fatal or not self.fatal), default=0)
         extra = EACH_FURTHER_SIGN * min(3, max(0, len(supporting) - 1))
         self.score = max(0.0, min(0.99, WEIGHT[self.strength] + extra + opposed * WEIGHT["against"]))
 
-    def key(self) -> tuple[bool, int, int, int, int, float]:
-        return (self.distance == ELSEWHERE, -self.tier, self.cause.breadth, self.distance, self.order, -self.score)
+    def key(self) -> tuple[bool, int, int, int, bool, int, float]:
+        place = (self.distance == ELSEWHERE, -self.tier, self.cause.breadth, self.distance)
+        return (*place, not self.is_explained, self.order, -self.score)
 
 
 def _in_order(weighed: list[_Weighed], attempts: list[int]) -> list[_Weighed]:
@@ -149,9 +208,9 @@ class _Asked:
         self._came_to_its_end = case.flight is not None and finished(case)
         self._exceptions = {raised.line.order for raised in case.log.raised if raised.kind}
 
-    def signs(self) -> Iterator[tuple[Cause, list[Sign]]]:
+    def signs(self, seconds: float | None = None) -> Iterator[tuple[Cause, list[Sign]]]:
         """Each cause that has anything to say, with its signs."""
-        allowance = causes_allowance()
+        allowance = causes_allowance() if seconds is None else Allowance(seconds, _CAUSE_SECONDS)
         nothing: list[Sign] = []
         for cause in causes():
             signs, in_time = allowance.attempt(partial(self._signs_of, cause), nothing)
@@ -300,6 +359,12 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     if ending.state == "running" and case.flight is not None:  # what it has not got over would have ended it
         told = [one for one in told if one.tier >= TIER["strong"] and not one.survived]
     settled = bool(told) and told[0].tier >= TIER["strong"] and not told[0].is_latent
+    if settled:  # then what else the code holds is worth a line only where it is sure to go wrong later
+        explaining = _at_the_place(told, case)
+        told = [one for one in told if not one.is_in_code or one.tier == TIER["decisive"] or one in explaining]
+        if explaining and told[0].cause.breadth == GENERAL:
+            told = [_explained(told[0], explaining[0]), *(one for one in told if one is not explaining[0])]
+            explaining = []
     bad = ending.state in {"crashed", "killed", "hung", "stopped"}
     if not settled and not bad and case.log.lines:
         # Nothing says that the run died: what would end a process, or seems to have been got over, is a candidate at most.
@@ -314,10 +379,19 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     findings = [
         _finding(one, case, resolve, first=settled and index == 0) for index, one in enumerate(told[:_MOST_FINDINGS])
     ]
+    if settled and explaining:
+        signs = [sign for one in explaining for sign in one.signs]
+        fixes = [fix for one in explaining for fix in remedies(one.cause, case, resolve) if fix.edits or fix.diff]
+        findings[0] = replace(findings[0], signs=(*findings[0].signs, *signs), fixes=(*fixes, *findings[0].fixes))
+        findings = [finding for finding in findings if finding.cause not in {one.cause.id for one in explaining}]
     if settled and told[0].cause.breadth != GENERAL:
         with our_errors("the place in the code", case.could_not_look):
             place = place_sign(case, findings[0].signs)
             findings[0] = replace(findings[0], signs=(*findings[0].signs, *([place] if place is not None else [])))
+    if settled:
+        with our_errors("the settings at that place", case.could_not_look):
+            used = settings_sign(case)
+            findings[0] = replace(findings[0], signs=(*findings[0].signs, *([used] if used is not None else [])))
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
@@ -325,6 +399,21 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     if not settled and not known and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
+
+
+def _at_the_place(weighed: list[_Weighed], case: Case) -> list[_Weighed]:
+    """What the code shows at the very lines where the run died or stands: it explains the first answer."""
+    frames = frames_of_first(case)
+    return [
+        one for one in weighed if one.is_in_code and any(is_at(item, frames) for sign in one.signs for item in sign.evidence)
+    ]
+
+
+def _explained(general: _Weighed, specific: _Weighed) -> _Weighed:
+    """The specific cause of what was only known as an exception at that line."""
+    joined = _Weighed(specific.cause, [*general.signs, *specific.signs], Account())
+    joined.is_latent, joined.is_in_code, joined.fatal = False, False, general.fatal
+    return joined
 
 
 def _alike(first: _Weighed, weighed: list[_Weighed], case: Case, resolve: Callable[[Fix], Fix]) -> Iterator[Finding]:

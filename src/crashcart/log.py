@@ -11,6 +11,7 @@ import bisect
 from typing import TYPE_CHECKING
 
 from crashcart.model import Evidence
+from crashcart.pattern import compiled
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ GOES_ON_LINES = 3
 GOES_ON_FRESH = 5
 _LINES_ABOVE = 8
 _LONGEST_ABOVE = 2000
+_LONG_TEXT = 1 << 18  # characters
+_LETTERS = r"[^\W\d_]{3,}"
 
 
 class Line:
@@ -55,9 +58,12 @@ class Line:
 
 
 class Index:
-    """All lines as one text, so that looking for a word costs one search and not one for every line."""
+    """All lines as one text, so that looking for a word costs one search and not one for every line.
 
-    __slots__ = ("_starts", "_text", "lines")
+    Of a long text each word is noted once: most of the thousands of texts that are looked for have a word that is nowhere in it.
+    """
+
+    __slots__ = ("_starts", "_text", "_vocabulary", "lines")
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
@@ -67,13 +73,14 @@ class Index:
             self._starts.append(position)
             position += len(line.lowered) + 1
         self._text = "\n".join([line.lowered for line in lines])
+        self._vocabulary: str | None = None
 
     def places(self, words: Iterable[str]) -> list[int]:
         """Where the lines stand that hold any of the words (in lower case), in order."""
         found: set[int] = set()
         text, starts = self._text, self._starts
         for word in words:
-            position = text.find(word)
+            position = text.find(word) if self._may_hold(word) else -1
             while position >= 0:
                 place = bisect.bisect_right(starts, position) - 1
                 found.add(place)
@@ -81,6 +88,14 @@ class Index:
                     break
                 position = text.find(word, starts[place + 1])
         return sorted(found)
+
+    def _may_hold(self, word: str) -> bool:
+        if len(self._text) < _LONG_TEXT:
+            return True
+        if self._vocabulary is None:
+            self._vocabulary = "\n".join(set(compiled(_LETTERS, 0).findall(self._text)))
+        letters = compiled(_LETTERS, 0).findall(word)
+        return not letters or max(letters, key=len) in self._vocabulary
 
     def saying(self, words: Iterable[str]) -> list[Line]:
         """The lines that hold any of the words, in order."""

@@ -230,3 +230,4 @@ class Diagnosis:
     stages: tuple[StageReport, ...] = ()
     story: tuple[StoryEvent, ...] = ()
     happens_now: bool = False  # the job is still there
+    files_read: int = 0  # of a job before its start

@@ -63,7 +63,11 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
         elif fact is not None and fact.origin == "environment":
             environment[fact.spelling] = _shell_text(value)
         elif (spelling := _flag_for(name, fact, facts, flags)) is not None:
-            arguments[spelling] = _shell_text(value)
+            added = _added(f"{spelling}={_shell_text(value)}", facts, edits) if not isinstance(value, bool) else None
+            if added is not None:
+                edits.append(added)
+            else:
+                arguments[spelling] = _shell_text(value)
         elif fact is not None and fact.origin == "recorded":
             in_code.append(f"{fact.evidence.quote} becomes {value}")
     fix = replace(
@@ -74,6 +78,30 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
     is_words = not (fix.edits or fix.arguments or fix.environment or fix.diff)
     why = "; ".join(part for part in (fix.why, *in_code) if part)
     return replace(fix, settings={}, why=why, safety="by-hand" if is_words else fix.safety)
+
+
+def _added(word: str, facts: Mapping[str, Fact], edits: list[Edit]) -> Edit | None:
+    """A word more at the end of the command in its script, if that is all that the script then says differently."""
+    end = facts.get("launch.end")
+    if end is None or end.span is None or not re.fullmatch(r"[\w.=+-]+", word):
+        return None
+    edit = Edit(end.span, f" {word}")
+    try:
+        text = text_of(end.span.file)
+        others = [other for other in edits if other.span.file == end.span.file]
+        if any(other.span.start == end.span.start for other in others):
+            return None
+        before, after = _words(apply(others).get(end.span.file, text)), _words(apply([*others, edit])[end.span.file])
+    except (CommandError, ValueError):
+        return None
+    more = [new for old, new in zip(before, after, strict=False) if old != new]
+    is_only_this = len(before) == len(after) and len(more) == 1 and more[0][-1] == word and more[0][:-1] in before
+    return edit if is_only_this else None
+
+
+def _words(script: str) -> list[tuple[str, ...]]:
+    """The words of each command of a script."""
+    return [tuple(word.text for word in command.words) for command in lex(script).commands]
 
 
 def _flag_for(name: str, fact: Fact | None, facts: Mapping[str, Fact], flags: Mapping[str, str] | None) -> str | None:

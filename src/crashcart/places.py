@@ -19,9 +19,27 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Event
     from crashcart.log import Raised
+    from crashcart.model import Evidence, Fact
 
-__all__ = ["Spot", "in_words", "is_own", "of_event", "of_raised", "own_place", "place_sign", "shortened", "words_of"]
+__all__ = [
+    "SETTINGS_AT_PLACE",
+    "Spot",
+    "frames_of_first",
+    "in_words",
+    "is_at",
+    "is_own",
+    "of_event",
+    "of_raised",
+    "own_place",
+    "place_sign",
+    "settings_sign",
+    "shortened",
+    "without_folder",
+    "words_of",
+]
 
+SETTINGS_AT_PLACE = "code.settings_at_place"  # the settings that the line works with at which the run died
+_MOST_TELLING = 2  # settings; a line that works with more is about none of them
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
 _CARRIED = Pattern(r'File "([^"\n]+)", line (\d+), in (\S+)')
@@ -71,6 +89,14 @@ def shortened(path: str, folder: str) -> str:
     return path[len(folder) + 1 :] if folder and path.startswith(f"{folder.rstrip('/')}/") else path
 
 
+def without_folder(sentence: str, above: str) -> str:
+    """A sentence with all paths below a folder (`/home/me/job/`) told from there; `/data/home/me/job/` is another folder."""
+    head, *pieces = sentence.split(above)
+    for piece in pieces:
+        head += piece if not head or not (head[-1].isalnum() or head[-1] in "._-~/") else above + piece
+    return head
+
+
 def is_own(file: str) -> bool:
     """Whether a file is the user's: not a library's, and Python that can be edited."""
     return file.endswith((".py", ".ipynb")) and not any(part in file for part in _LIBRARIES)
@@ -102,6 +128,45 @@ def place_sign(case: Case, signs: Iterable[Sign]) -> Sign | None:
         if shown and place and raised.kind:
             return Sign("weak", f"{raised.kind} was raised at {place}", tuple(shown[:1]), fatal=False)
     return None
+
+
+def frames_of_first(case: Case) -> list[Spot]:
+    """The user's own frames of the first exception: of the death, else of a thread that died before, else of the log."""
+    leader = first(case)
+    flight = case.flight
+    spots: list[Spot] = []
+    if leader is not None and leader.raised is not None:
+        spots = of_event(leader.raised)
+    elif flight is not None:
+        threads = [event for event in flight.of_kind("exception") if event.details.get("thread") not in {None, "MainThread"}]
+        spots = of_event(threads[0]) if threads else []
+    elif case.log.raised:
+        spots = of_raised(case.log.raised[0])
+    return [spot for spot in spots if is_own(spot.file)]
+
+
+def is_at(evidence: Evidence, spots: Iterable[Spot]) -> bool:
+    """Whether an evidence quotes one of these lines; its path may be told from the folder of the job."""
+    path, _, line = evidence.where.rpartition(":")
+    return any(
+        str(spot.line) == line and (spot.file == path or spot.file.endswith(f"/{path.removeprefix('./')}")) for spot in spots
+    )
+
+
+def settings_sign(case: Case) -> Sign | None:
+    """The settings that the line of the death works with, and where each is said."""
+    for fact in case.all(SETTINGS_AT_PLACE):
+        if len(fact.value) > _MOST_TELLING:
+            return None
+        told = ", ".join(_as_given(setting) for setting in fact.value)
+        places = tuple(setting.evidence for setting in fact.value)
+        return Sign("weak", f"that line works with {told}", places, fatal=False)
+    return None
+
+
+def _as_given(setting: Fact) -> str:
+    name = setting.spelling or setting.name
+    return f"{name} {setting.value}" if name.startswith("-") else f"{name} = {setting.value}"
 
 
 def _within(spot: Spot) -> str:

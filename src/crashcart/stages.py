@@ -305,7 +305,12 @@ def _number(ranks: list[Process]) -> None:
 
 
 def _is_program(process: Process, parent: Process) -> bool:
-    """Whether a process runs a program of its own: no fork of its parent, and nothing that a library starts for itself."""
+    """Whether a process runs a program of its own: no fork of its parent, and nothing that a library starts for itself.
+
+    A shell that forks itself (a function in the background, a part of a pipe) starts programs all the same.
+    """
+    if process.role == "shell":
+        return True
     copied = process.copy or (process.command == parent.command and not process.trained and process.role != "rank")
     return not copied and process.role not in _NO_STAGE and _SERVANT not in process.command
 

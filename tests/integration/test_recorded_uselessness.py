@@ -83,6 +83,21 @@ def test_a_sample_that_brings_nan_in_is_told_by_its_rank(folder: Path) -> None:
     assert (first.cause, first.strength, first.signs[0].evidence[0].rank) == ("numerics/bad-data", "decisive", 1)
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_an_optimizer_of_a_layer_that_was_replaced_is_told_by_its_flat_loss(folder: Path, *, replaced: bool) -> None:
+    code = f"""
+    if {replaced}:
+        model = torch.nn.Linear(8, 8)
+    for number in range(60):
+        loss = step(model, optimizer, torch.randn(64, 8) + 1, 0.02)
+        if number % 5 == 0:
+            print(f"step {{number}} loss {{loss:.4f}}", flush=True)
+    """
+    assert run(folder, LOOP, code).returncode == 0
+    findings = why([the_run(folder)]).findings
+    assert [(found.cause, found.role) for found in findings] == ([("silent/not-learning", "cause")] if replaced else [])
+
+
 def test_an_evaluation_of_no_batch_is_told(folder: Path) -> None:
     assert run(folder, LOOP, EMPTY).returncode == 0
     first = why([the_run(folder)]).findings[0]

@@ -132,6 +132,7 @@ def test_any_text_can_be_a_script(script: str) -> None:
 def test_pipes_and_devices_are_not_opened() -> None:
     Path("train.py").write_text("import pipe\nimport zero\nimport null\nopen('pipe.yaml')\n" + GOOD)
     os.mkfifo("pipe.py")
+    os.mkfifo("pipe.yaml")
     Path("zero.py").symlink_to("/dev/zero")
     Path("null.py").write_bytes(b"import torch\n\x00")
     told = still_checked(crashcart.check(command=["python", "train.py"]))

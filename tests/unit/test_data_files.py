@@ -239,23 +239,30 @@ def test_a_folder_of_weights_of_which_one_is_a_pointer_is_a_condition(data: Path
     assert [level for level, _ in said("data/placeholder-file")] == ["can"]
 
 
-@pytest.mark.parametrize(("work", "level"), [("build_index", "note"), ("download_all", "can")])
+@pytest.mark.parametrize(
+    ("work", "level"), [("tarfile.open(folder).extractall()", "note"), ("urllib.request.urlretrieve(URL)", "can")]
+)
 def test_little_data_is_soon_prepared_by_the_first_rank(data: Path, work: str, level: str) -> None:
     np.save(data / "a.npy", np.zeros(4))
     code = f"""
+import tarfile
+import urllib.request
+
 import numpy as np
 import torch.distributed as dist
 
 DATA_DIR = "data"
+URL = "http://data.lab/rows.csv"
 
 
-def {work}(folder):
+def prepare(folder):
+    {work}
     np.savez("index.npz", np.load(folder))
 
 
 dist.init_process_group("nccl")
 if dist.get_rank() == 0:
-    {work}(DATA_DIR)
+    prepare(DATA_DIR)
 dist.barrier()
 """
     Path("train.py").write_text(code, encoding="utf-8")

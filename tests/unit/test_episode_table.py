@@ -60,8 +60,12 @@ def main(args):
     order = np.random.permutation(task["num_episodes"])
     data = Episodes(order[: int(0.8 * len(order))], task["dataset_dir"])
     loader = DataLoader(data, batch_size=args.batch_size, shuffle=True, drop_last=True)
+    policy = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
     for batch in loader:
-        print(batch.shape, mean.shape)
+        policy(batch - torch.from_numpy(mean)).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 parser = argparse.ArgumentParser()
@@ -107,7 +111,7 @@ def test_more_episodes_are_promised_than_lie_there(place: str) -> None:
 
 def test_a_batch_larger_than_all_episodes_is_left_out(place: str) -> None:
     """Six episodes, eight to a batch, and the last one dropped."""
-    assert told(place, 6, 8) == {"data/empty-or-short": "can"}
+    assert told(place, 6, 8) == {"data/empty-or-short": "will"}
 
 
 def test_episodes_that_are_all_there_are_no_finding(place: str) -> None:

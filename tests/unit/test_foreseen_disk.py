@@ -103,7 +103,8 @@ GIB = 1 << 30
 def model(**sizes: object) -> list[str]:
     Path("model.yaml").write_text("".join(f"{name}: {value}\n" for name, value in sizes.items()))
     Path("train.py").write_text(
-        "import torch, yaml\ncfg = yaml.safe_load(open('model.yaml'))\ntorch.save(optimizer.state_dict(), 'x.pt')\n"
+        "import torch, yaml\ncfg = yaml.safe_load(open('model.yaml'))\nnet = torch.nn.Linear(1, 1)\n"
+        "optimizer = torch.optim.AdamW(net.parameters())\ntorch.save(optimizer.state_dict(), 'x.pt')\n"
     )
     return ["--config", "model.yaml"]
 

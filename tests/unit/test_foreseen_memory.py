@@ -349,18 +349,6 @@ def test_data_counts_where_it_stays_in_memory(body: str, level: str) -> None:
     assert said == ([level] if level else [])
 
 
-def test_a_comprehension_is_made_to_read_on_use() -> None:
-    from crashcart.model import HARMLESS
-    from crashcart.repair import repairs, write
-
-    Path("train.py").write_text(KEPT.replace("{body}", "self.x = {one: read(one, 'r') for one in [path]}"))
-    script = "#SBATCH --mem=5M\npython train.py"
-    assert told(script, "host-memory/oom-kill")
-    write(repairs(crashcart.check("train.sh").findings, HARMLESS))
-    assert "self.x = ReadOnUse(read, {one: (one, 'r') for one in [path]})" in Path("train.py").read_text()
-    assert not [one for one, _ in told(script, "host-memory/oom-kill") if one != "note"]
-
-
 TENSORS = """
 import h5py
 import torch

@@ -64,7 +64,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Makefile").write_text(MAKEFILE)
     (tmp_path / "src" / "pkg" / "train.py").write_text(TRAIN)
     (tmp_path / "src" / "pkg" / "model.py").write_text("from torch import nn\nNet = lambda: nn.Linear(2, 1)\n")
-    (tmp_path / "scripts" / "train.sh").write_text("python src/pkg/train.py --lr 0.1 --batch_size 2\n")
+    (tmp_path / "scripts" / "train.sh").write_text(
+        "PYTHONPATH=src python src/pkg/train.py --lr 0.1 --batch_size 2 --steps 5\n"
+    )
 
 
 def told(words: list[str], target: str = "") -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import crashcart
-from crashcart.report.foreseen import verdict
+from crashcart.report.foreseen import what_next
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,5 +65,5 @@ def test_a_patch_that_changes_the_training_is_reached_by_its_own_switch(
         "    torch.nn.Linear(2, 2)(x).sum().backward()\n",
         encoding="utf-8",
     )
-    told = verdict(crashcart.check(command=["python", "train.py"]))
+    told = what_next(crashcart.check(command=["python", "train.py"]))
     assert "--fix-all" in told

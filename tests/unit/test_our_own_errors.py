@@ -14,7 +14,7 @@ import pytest
 from crashcart import cause as knowledge
 from crashcart import cli
 from crashcart.errors import DEBUG, CommandError, Missing, our_errors
-from crashcart.readers import code
+from crashcart.readers import rules
 from crashcart.verbs.check import check
 from crashcart.verbs.why import why
 
@@ -86,11 +86,11 @@ def test_a_part_that_fails_costs_one_line_and_no_answer(
 
 @pytest.mark.usefixtures("users")
 def test_a_rule_that_fails_costs_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = next(rule for rule in code._rules() if rule.__name__.endswith(".saving"))
+    rule = next(rule for rule in rules._rules() if rule.__name__.endswith(".zero_rate"))
     monkeypatch.setattr(rule, "look", fail)
     (folder / "train.py").write_text("import torch\n")
     gaps = [gap.what for gap in check(["train.py"]).not_looked if "own error" in gap.why]
-    assert gaps == ["crashcart.readers.code.saving"]
+    assert gaps == ["crashcart.readers.rules.zero_rate"]
 
 
 @pytest.mark.parametrize("plant", [fail_in_log, fail_in_fix, fail_in_experiment, fail_in_stacks, fail_in_kernel_reader])

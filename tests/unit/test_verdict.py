@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import crashcart
-from crashcart.report.foreseen import text, verdict
+from crashcart.report.foreseen import nothing_found, text, what_next
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_job_of_which_all_was_read_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_a_finding_is_told_by_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('fine')\n")
     diagnosis = crashcart.check(command=["python", "train.py"])
-    assert verdict(diagnosis) == "It can be started: nothing in what was read will kill it."
+    assert nothing_found(diagnosis) == "No problems found in the file read."
+    assert text(diagnosis).startswith("No training found")
 
 
 def test_what_could_not_be_read_is_not_called_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,8 +28,7 @@ def test_what_could_not_be_read_is_not_called_well(tmp_path: Path, monkeypatch: 
     (tmp_path / "model.py").write_bytes(b"\x00\x01\x02 no program")
     diagnosis = crashcart.check(command=["python", "train.py"])
     assert diagnosis.not_looked
-    assert verdict(diagnosis).endswith("could not be looked at, and may.")
-    assert "Not everything could be read." in text(diagnosis)
+    assert "Not checked: model.py" in nothing_found(diagnosis)
 
 
 ACT = """
@@ -66,6 +66,6 @@ def test_a_patch_stands_where_it_cures_and_is_called_what_it_is(tmp_path: Path, 
         if one.cause == "data/corrupt-or-missing"
     }
     assert damaged == {"will": ["changes-training"], "can": []}
-    assert verdict(diagnosis).endswith(
+    assert what_next(diagnosis, notes=True) == (
         "`crashcart check --fix-all` shows and applies what can be patched; it changes the training."
     )

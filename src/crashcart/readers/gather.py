@@ -9,10 +9,11 @@ log. Everything that could not be read becomes a note in the case, not an error.
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
-from crashcart.deadline import TookTooLongError, guarded, limited
+from crashcart.deadline import Allowance, TookTooLongError, guarded, limited
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crashcart.case import KernelEvent
+    from crashcart.checkpoints import Checkpoint
     from crashcart.readers.traces.survivors import Found
 
 __all__ = ["Given", "gather"]
@@ -33,9 +35,14 @@ _CONFIGS = (".yaml", ".yml", ".json", ".toml")
 _LOG_KINDS = ("elastic-log", "slurm-output", "log", "output", "wandb-output")
 _MOST_LOGS = 2000
 _BESIDE = 200
-_PART_SECONDS, _FILE_SECONDS = 1.5, 1.0
+_ALL_PARTS_SECONDS, _PART_SECONDS, _FILE_SECONDS = 2.5, 1.5, 1.0
+_SEARCH_SECONDS, _LEAST_LOG_SECONDS = 1.9, 1.0  # for finding logs in a folder and reading them
+_SEARCHED_SECONDS, _LEAST_PARTS_SECONDS = 2.6, 0.7  # for all of a folder that is searched, and for what is not its logs
+_CHECKPOINT_SEARCH_SECONDS = 0.4
+_KERNEL_SNIFF_SECONDS = 0.2
 _MOST_REFUSED = 20
 _MOST_FILES = 20_000
+_MOST_PROGRAMS = 12  # of a script
 _LOWEST_STATUS, _HIGHEST_STATUS = -64, 255
 
 
@@ -61,6 +68,8 @@ class _Gathering:
     def __init__(self, given: Given, progress: Callable[[int], None] | None) -> None:
         self.given = given
         self.case = Case()
+        self.allowance = Allowance(_ALL_PARTS_SECONDS, _PART_SECONDS)
+        self.start = time.thread_time()
         self.step: int | None = None
         self.command = ""
         self.kernels: list[tuple[str, frozenset[int]]] = []  # of the recording, with the job's own processes
@@ -81,7 +90,11 @@ class _Gathering:
         kernel, logs = self._without_kernel_log(kernel, logs)
         with our_errors("the log", self.case.could_not_look):
             self._read_logs(logs, progress)
+        if self._is_searched():
+            left = self.start + _SEARCHED_SECONDS - time.thread_time()
+            self.allowance.left = min(self.allowance.left, max(_LEAST_PARTS_SECONDS, left))
         self._part("the job's command and config", lambda: self._read_job(scripts, configs))
+        self._part("the job's own code", lambda: self._read_scene(scripts))
         self._part("recorded settings", self._read_settings)
         self._read_exit()
         self._part("kernel log", lambda: self._read_kernel(kernel))
@@ -90,9 +103,12 @@ class _Gathering:
         self._part("checkpoints", lambda: self._read_checkpoints([one for one in folders if one not in recorded]))
         self._part("the schedule", self._describe)
 
+    def _is_searched(self) -> bool:
+        return bool(self.found) and not self.recorded
+
     def _part(self, what: str, task: Callable[[], None]) -> None:
         """Read one kind of input; where it fails or takes too long the others must not."""
-        guarded(what, self.case.could_not_look, task, _PART_SECONDS, None)
+        guarded(what, self.case.could_not_look, task, self.allowance, None)
 
     def _read_run(self, folders: list[str], scripts: list[str]) -> list[str]:
         """Folders that ``crashcart run`` made: recording, ending and logs."""
@@ -103,7 +119,12 @@ class _Gathering:
         if not scripts and not self.given.command:
             self.command = found.command
         self.kernels = found.kernels
-        return found.logs
+        if self.case.flight is None or not self.given.look_around:
+            return found.logs
+        from crashcart.readers.own_reports import own_reports
+
+        shown = {os.path.realpath(path) for path in (*found.logs, str(self.case.flight.facts.get("errors") or ""))}
+        return [*found.logs, *(path for path in own_reports(self.case.flight) if os.path.realpath(path) not in shown)]
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
         from crashcart.readers.traces.survivors import survivors
@@ -140,7 +161,13 @@ class _Gathering:
             return kernel, logs
         from crashcart.readers.kernel import looks_like_kernel_log
 
-        found = [path for path in logs if path != "-" and looks_like_kernel_log(path)]
+        found = []
+        until = time.thread_time() + _KERNEL_SNIFF_SECONDS
+        for path in logs:
+            if time.thread_time() > until:
+                break
+            if path != "-" and looks_like_kernel_log(path):
+                found.append(path)
         if not found or len(found) == len(logs):
             return kernel, logs
         return kernel or found[0], [path for path in logs if path not in found]
@@ -151,13 +178,28 @@ class _Gathering:
         notes: list[str] = []
         named = bool(self.given.paths) and all(not os.path.isdir(path) for path in self.given.paths)
         refused: list[str] | None = None if named else []
-        self.case.log = read_logs(logs, progress=progress, notes=notes, refused=refused, run_folders=self.recorded)
+        is_searched = self._is_searched()
+        self.case.log = read_logs(
+            logs,
+            progress=progress,
+            notes=notes,
+            refused=refused,
+            run_folders=self.recorded,
+            seconds=max(_LEAST_LOG_SECONDS, self.start + _SEARCH_SECONDS - time.thread_time()) if is_searched else None,
+        )
         self.case.not_looked += [NotLooked("a log", problem) for problem in (refused or ())[:_MOST_REFUSED]]
         self.case.not_looked += [NotLooked("the rest of a log", note) for note in notes]
         if self.case.flight is not None:
             from crashcart.readers.recorded import without_other_stages
 
             self.case.log = without_other_stages(self.case.log, self.case.flight)
+
+    def _read_scene(self, scripts: Sequence[str]) -> None:
+        """What the code of a run shows that died, or stands still: the reason for what happened, and the line to change."""
+        from crashcart.readers.scene import is_wanted, read_scene
+
+        if self.given.look_around and is_wanted(self.case):
+            self.case.facts.update(read_scene(self.case, scripts))
 
     def _read_settings(self) -> None:
         """What the running program said of its settings goes before what was read."""
@@ -171,12 +213,12 @@ class _Gathering:
         command = self.given.command or self.command
         if not scripts and not configs and not command:
             return
-        from crashcart.readers.job.command import read_command, read_script
+        from crashcart.readers.job.command import read_command
         from crashcart.readers.job.config import read_config
 
         facts: list[Fact] = []
         for script in scripts:
-            facts += self._tried(read_script, script)
+            facts += self._tried(self._read_program, script)
         if command:
             where = "--command" if self.given.command else "run.json"
             facts += self._tried(lambda _: read_command(command, where), where)
@@ -185,6 +227,23 @@ class _Gathering:
             # Flags win over files, whatever the order in which they were read.
             facts = [*self._tried(read_config, config), *facts]
         self.case.facts.update({fact.name: fact for fact in facts})
+
+    def _read_program(self, script: str) -> list[Fact]:
+        """The command of a script; of a recorded run that of the program that decided how it ended."""
+        from crashcart.readers.job.command import read_script
+
+        stage = self.case.flight.stage if self.case.flight is not None else None
+        otherwise = facts = read_script(script)
+        others: set[str] = set()
+        for _ in range(_MOST_PROGRAMS if stage is not None else 0):
+            started = next((str(fact.value) for fact in facts if fact.name == "launch.script"), None)
+            if started is None or started in others:
+                break
+            if stage is not None and stage.program in {started, os.path.basename(started)}:
+                return facts
+            others.add(started)
+            facts = read_script(script, skip=others)
+        return otherwise
 
     def _tried(self, read: Callable[[str], list[Fact]], path: str) -> list[Fact]:
         try:
@@ -255,7 +314,11 @@ class _Gathering:
             return
         from crashcart import checkpoints
 
-        found = [one for place in places for one in checkpoints.find(place, limit=20)]
+        found: list[Checkpoint] = []
+        for place in places:
+            late: list[str] = []
+            found += checkpoints.find(place, limit=20, seconds=_CHECKPOINT_SEARCH_SECONDS, left_out=late)
+            self.case.not_looked += [NotLooked(f"checkpoints in {place}", why, "name a smaller folder") for why in late]
         self.case.checkpoints = tuple(found)
 
     def _describe(self) -> None:

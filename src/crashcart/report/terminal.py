@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.escapes import one_line, plain, unfiltered
 from crashcart.flight import clock
+from crashcart.model import HARMLESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -137,11 +138,12 @@ def _read_on(diagnosis: Diagnosis, main: Finding | None) -> list[tuple[str, str]
     parts += [f"{len(others)} other cause{'s' if len(others) > 1 else ''}"] if others else []
     parts += ["how to confirm it"] if main is not None and main.experiment else []
     parts += [f"not checked: {', '.join(gap.what for gap in diagnosis.not_looked[:2])}"] if diagnosis.not_looked else []
-    run = f"Run {diagnosis.run}. " if diagnosis.run else ""
-    if not parts and not run:
-        return []
-    more = f"More with --long: {'; '.join(parts)}." if parts else ""
-    return [("", ""), ("dim", wrapped(f"{run}{more}", "", limit=2))]
+    sentences = [f"Run {diagnosis.run}."] if diagnosis.run else []
+    if main is not None and any(fix.edits for fix in main.fixes):
+        harmless = any(fix.edits and fix.safety in HARMLESS for fix in main.fixes)
+        sentences.append("--fix applies the patch." if harmless else "--fix-all applies the patch.")
+    sentences += [f"More with --long: {'; '.join(parts)}."] if parts else []
+    return [("", ""), ("dim", wrapped(" ".join(sentences), "", limit=2))] if sentences else []
 
 
 def _head(diagnosis: Diagnosis, main: Finding | None) -> Iterator[tuple[str, str]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from typing import TYPE_CHECKING
 
+from crashcart.deadline import note_memory
 from crashcart.engine import examine
 from crashcart.escapes import one_line, unfiltered
 from crashcart.readers.gather import Given, gather
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run", "why"]
 
 _LARGE = 50 << 20
+_SEARCH_SECONDS, _LEAST_CAUSES_SECONDS = 3.0, 0.8  # for a folder that was searched: reading and causes, and causes alone
 
 
 def why(  # noqa: PLR0913 - the flags of the verb, by keyword
@@ -41,8 +45,26 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
     ``progress`` is told how many bytes were read, ``looking`` for how many seconds a running job was looked at.
     Secrets are taken out of everything that is returned.
     """
-    listed = [paths] if isinstance(paths, str) else list(paths)
-    if not listed and pid is None and not (command or configs or scripts):
+    diagnosis, case = _examined(
+        [paths] if isinstance(paths, str) else list(paths),
+        Given([], command, configs, scripts, exit_code, kernel_log, look_around),
+        pid,
+        progress,
+        looking,
+    )
+    return clean_all(diagnosis, case.log.lines_to)
+
+
+def _examined(
+    listed: list[str],
+    given: Given,
+    pid: int | None,
+    progress: Callable[[int], None] | None,
+    looking: Callable[[float], None] | None,
+) -> tuple[Diagnosis, Case]:
+    """The diagnosis with the secrets that are in it, and the case."""
+    note_memory()
+    if not listed and pid is None and not (given.command or given.configs or given.scripts):
         from crashcart.recording.folder import newest
 
         run_folder = newest()
@@ -52,19 +74,23 @@ def why(  # noqa: PLR0913 - the flags of the verb, by keyword
 
         case = look_at(pid, looking)
     else:
-        case = gather(Given(listed, command, configs, scripts, exit_code, kernel_log, look_around), progress)
+        start = time.thread_time()
+        case = gather(replace(given, paths=listed), progress)
         if case.flight is not None and case.flight.alive:
             from crashcart.live.stuck import note_standstill
 
             note_standstill(case.flight)
     subject = f"process {pid}" if pid is not None else " ".join(listed) or "."
-    diagnosis = examine(case, subject=subject, resolve=_resolver(case))
+    seconds = None
+    if pid is None and case.flight is None and any(map(os.path.isdir, listed or ["."])):
+        seconds = max(_LEAST_CAUSES_SECONDS, _SEARCH_SECONDS - (time.thread_time() - start))
+    diagnosis = examine(case, subject=subject, resolve=_resolver(case), seconds=seconds)
     if pid is not None and diagnosis.run is None:
         from crashcart.live.look_at import as_seen
 
         diagnosis = as_seen(diagnosis)
     alive = case.flight is not None and case.flight.alive
-    return clean_all(replace(diagnosis, happens_now=alive), case.log.lines_to)
+    return replace(diagnosis, happens_now=alive), case
 
 
 def _resolver(case: Case) -> Callable[[Fix], Fix]:
@@ -80,16 +106,9 @@ def run(options: argparse.Namespace) -> int:
     """Print the diagnosis as text or JSON, and write the page where one was asked for."""
     looking = _Looking() if options.pid is not None else None
     with _Bar(options.paths, shown=not options.json) as bar:
-        diagnosis = why(
-            options.paths,
-            command=options.command,
-            configs=options.config,
-            exit_code=options.exit_code,
-            kernel_log=options.kernel_log,
-            pid=options.pid,
-            progress=bar.add if bar.shown else None,
-            looking=looking,
-        )
+        given = Given([], options.command, options.config, (), options.exit_code, options.kernel_log)
+        uncleaned, case = _examined(list(options.paths), given, options.pid, bar.add if bar.shown else None, looking)
+    diagnosis = clean_all(uncleaned, case.log.lines_to)
     if looking is not None:
         looking.end()
     if options.pid is None:
@@ -109,13 +128,16 @@ def run(options: argparse.Namespace) -> int:
         from crashcart.report.terminal import write
 
         write(diagnosis, long=options.long)
+    if options.fix or options.fix_all:
+        from crashcart.repair import show_and_write
+
+        sys.stdout.flush()
+        show_and_write(uncleaned.findings[:1], everything=options.fix_all)
     return 0
 
 
 def _refuse_special(path: str) -> None:
     """A page is written into a file: to open a pipe would wait for somebody to read it."""
-    import os
-
     from crashcart.errors import CommandError
 
     is_new_or_file = not os.path.exists(path) or os.path.isfile(path) or os.path.realpath(path) == os.devnull
@@ -127,8 +149,6 @@ def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:
     """The findings of a run whose supervisor was killed before it could write them down, or that no supervisor saw whole."""
     if diagnosis.run is None or diagnosis.ending.state == "running":
         return
-    import os
-
     from crashcart.recording.files import has_entry
     from crashcart.recording.folder import newest, nodes_of, write_json
     from crashcart.regular_files import belongs_to_us
@@ -164,8 +184,6 @@ class _Bar:
     """A progress bar on a terminal, for input that takes a while."""
 
     def __init__(self, paths: Sequence[str], *, shown: bool) -> None:
-        import os
-
         self.total = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
         self.shown = shown and sys.stderr.isatty() and self.total > _LARGE
 

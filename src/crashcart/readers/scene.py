@@ -1,0 +1,224 @@
+"""The job's own code, read as `check` reads it, for a run that died or stands still.
+
+The recorded command names the program exactly; without a recording, the traceback does: its frames name files, and the lines that
+it quotes show whether those are still what ran. What the code shows explains a death, it is never one: causes get it as
+``code.*`` and ``data.*`` facts beside what happened, with the line to change and the patch that `check` offers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from crashcart.deaths import finished
+from crashcart.errors import CommandError
+from crashcart.model import Edit, Evidence, Fact, Span
+from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
+from crashcart.readers.job.script_files import text_of
+from crashcart.record import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from crashcart.case import Case
+    from crashcart.flight import Flight
+    from crashcart.log import Frame, Raised
+    from crashcart.places import Spot
+    from crashcart.readers.interpreter.execution import Execution
+    from crashcart.readers.plan import Plan
+
+__all__ = ["is_wanted", "read_scene"]
+
+_WRITTEN = (".py", ".sh", ".yaml", ".yml", ".toml", "Makefile")  # by people; data are made by the job itself
+_KINDS = ("code.", "data.")
+_MOST_SETTINGS = 4
+_MOST_FRAMES = 3
+_OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
+_CLOCK_SLACK = 2.0  # seconds: file systems round the time of a change
+
+
+def is_wanted(case: Case) -> bool:
+    """Whether something went wrong that the code may explain."""
+    return not finished(case) if case.flight is not None else any(raised.kind for raised in case.log.raised)
+
+
+def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
+    """Put what the job's code and data show into the case; its settings are returned, as the program's own loaders read them."""
+    flight = case.flight
+    plan = _recorded(case, flight) if flight is not None else _printed(case, scripts)
+    if plan is None:
+        return {}
+    folder = str(flight.facts.get("folder") or "") if flight is not None else "."
+    for name, facts in plan.case.seen.items():
+        if name.startswith(_KINDS):
+            case.seen.setdefault(name, []).extend(_seen_from_here(fact, folder) for fact in facts)
+    if plan.execution is not None:
+        for spot in reversed(frames_of_first(case)[-_MOST_FRAMES:]):
+            used = _settings_at(plan.execution, spot)
+            if used:
+                place = Evidence("code", "", f"{spot.file}:{spot.line}")
+                settings = [_seen_from_here(fact, folder) for fact in used]
+                case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
+                break
+    own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
+    return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
+
+
+def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of any kind
+    """The same data with its places told from our folder, where the job ran in another."""
+    if os.path.abspath(folder) == os.getcwd():
+        return value
+    if isinstance(value, dict):
+        return {key: _seen_from_here(item, folder) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value)(_seen_from_here(item, folder) for item in value)
+    if isinstance(value, Span):
+        return replace(value, file=_path_from_here(value.file, folder))
+    if isinstance(value, Evidence):
+        path, colon, line = value.where.rpartition(":")
+        return replace(value, where=f"{_path_from_here(path, folder)}{colon}{line}") if path else value
+    if isinstance(value, Edit):
+        return replace(value, span=_seen_from_here(value.span, folder))
+    if isinstance(value, Fact):
+        place, span = _seen_from_here(value.evidence, folder), _seen_from_here(value.span, folder)
+        return replace(value, value=_seen_from_here(value.value, folder), evidence=place, span=span)
+    return value
+
+
+def _path_from_here(path: str, folder: str) -> str:
+    there = os.path.join(folder, path)
+    return os.path.normpath(there) if os.path.exists(there) else path
+
+
+def _settings_at(execution: Execution, spot: Spot) -> list[Fact]:
+    """The settings of which a line makes use: in the arguments of its calls, and in those of the layers and objects that it calls."""
+    from crashcart.readers.interpreter.values import Result
+
+    found: dict[str, Fact] = {}
+    for call in execution.trace.calls:
+        file = call.source.path
+        if call.line != spot.line or not (spot.file == file or spot.file.endswith(f"/{os.path.normpath(file)}")):
+            continue
+        made = call.receiver.call if isinstance(call.receiver, Result) else None
+        values = [*call.arguments, *call.keywords.values()]
+        values += [*made.arguments, *made.keywords.values()] if made is not None else []
+        for fact in (fact for value in values for fact in value.origins):
+            found.setdefault(fact.spelling or fact.name, fact)
+    return list(found.values())[:_MOST_SETTINGS]
+
+
+def _recorded(case: Case, flight: Flight) -> Plan | None:
+    """The job of a recording: the program of the stage that decided how it ended."""
+    folder = str(flight.facts.get("folder") or "")
+    if not os.path.isdir(folder):
+        return None
+    with _working_in(folder):
+        plan = next(
+            (plan for words in _commands(flight) if (plan := _planned(words, [], _program(flight))) is not None), None
+        )
+        if plan is None:
+            return None
+        began = flight.facts.get("started")
+        written = sorted(
+            {source.path for source in plan.program.sources} | {path for path in plan.files if path.endswith(_WRITTEN)}
+        )
+        changed = [path for path in written if began is not None and _changed_after(path, began + _CLOCK_SLACK)]
+    if changed:
+        case.could_not_look("the job's code", f"{changed[0]} was changed after the run began", "")
+        return None
+    return plan
+
+
+def _commands(flight: Flight) -> Iterator[list[str]]:
+    """The command of the run; else that of the program itself."""
+    stage = flight.stage
+    main = flight.processes.get(stage.mains[0]) if stage is not None and stage.mains else None
+    for command in (str(flight.facts.get("command") or ""), main.command if main is not None else ""):
+        with contextlib.suppress(ValueError):  # a quote that is not closed: what was shown of it was cut
+            words = shlex.split(command)
+            if words:
+                yield words
+
+
+def _program(flight: Flight) -> str:
+    return os.path.basename(flight.stage.program) if flight.stage is not None else ""
+
+
+def _planned(words: Sequence[str], paths: Sequence[str], program: str) -> Plan | None:
+    """The plan for a command or a script whose program is the one that ran."""
+    from crashcart.readers.plan import Asked, plans
+
+    try:
+        found = plans(Asked(words, paths))
+    except (CommandError, OSError):
+        return None
+    return next((plan for plan in found if plan.program.entry and _is_program(plan.program.entry, program)), None)
+
+
+def _is_program(entry: str, name: str) -> bool:
+    """Whether a file is the program that people call so: ``train.py``, or ``router.learn`` for ``python -m router.learn``."""
+    module = os.path.join(*name.split(".")) if name else ""
+    path = os.path.normpath(entry)
+    return os.path.basename(path) == name or f"/{path}".endswith((f"/{module}.py", f"/{module}/__main__.py"))
+
+
+def _changed_after(path: str, moment: float) -> bool:
+    try:
+        return os.path.getmtime(path) > moment
+    except OSError:
+        return True
+
+
+def _printed(case: Case, scripts: Sequence[str]) -> Plan | None:
+    """The job of a log: the main program of a traceback whose lines still stand where it says."""
+    for raised in case.log.raised:
+        entry = _entry_of(raised)
+        if entry is None:
+            continue
+        own = [script for script in scripts if _may_start(script, entry)]
+        plan = _planned((), own, os.path.basename(entry)) if own else None
+        return plan or _planned((), [entry], os.path.basename(entry))
+    return None
+
+
+def _may_start(script: str, entry: str) -> bool:
+    """Whether a launch script lies in the project of a program and has its name; a folder that was searched may hold many projects."""
+    places = [os.path.dirname(os.path.realpath(path)) for path in (script, entry)]
+    shared = os.path.commonpath(places)
+    is_near = shared in places or all(os.path.dirname(place) == shared for place in places)
+    try:
+        return is_near and os.path.splitext(os.path.basename(entry))[0] in text_of(script)
+    except (CommandError, OSError):
+        return False
+
+
+def _entry_of(raised: Raised) -> str | None:
+    """The file in which a traceback begins, where its own frames are what the files say."""
+    own = [frame for frame in raised.frames if is_own(frame.file)]
+    if not own or own[0].function != "<module>" or not all(map(_still_stands, own)):
+        return None
+    return own[0].file
+
+
+def _still_stands(frame: Frame) -> bool:
+    if not frame.code or frame.line < 1:
+        return False
+    try:
+        lines = io.StringIO(text_of(frame.file))
+    except (CommandError, OSError):
+        return False
+    return next(islice(lines, frame.line - 1, None), "").strip() == frame.code.strip()
+
+
+@contextlib.contextmanager
+def _working_in(folder: str) -> Iterator[None]:
+    here = os.getcwd()
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        os.chdir(here)
