@@ -1,8 +1,8 @@
 """Programs that hang, and healthy ones that are silent for long: when `crashcart run` announces a hang, if it does.
 
-    python benchmarks/hangs.py [--only NAME,...] [--healthy] [--hanging] [--seconds 60] [--jobs 1]
+    python benchmarks/hangs.py [--only NAME,...] [--healthy] [--hanging] [--seconds 60] [--jobs 1] [--device cuda]
 
-Each program is a small real training job on the CPU with steps of 0.1 s that writes down when it made its last step. A hanging one
+Each program is a small real training job with steps of 0.1 s that writes down when it made its last step. A hanging one
 must be announced within 20 s of it; a healthy one says nothing for more than 40 s (or the given ``--seconds`` times 2/3) and must
 never be announced. ``later`` marks hangs that cannot be proven: they need the longer limits, which may be minutes.
 """
@@ -33,14 +33,14 @@ HEAD = """
 import os, queue, socket, subprocess, sys, threading, time
 import torch
 torch.set_num_threads(1)
-SILENCE = float(os.environ["SILENCE"])
+SILENCE, DEVICE = float(os.environ["SILENCE"]), os.environ["DEVICE"]
 torch.manual_seed(0)
-model = torch.nn.Linear(8, 8)
+model = torch.nn.Linear(8, 8).to(DEVICE)
 rank = int(os.environ.get("RANK", "0"))
 def steps(count, seconds=0.1):
     for _ in range(count):
         optimizer.zero_grad()
-        model(torch.randn(4, 8)).pow(2).mean().backward()
+        model(torch.randn(4, 8, device=DEVICE)).pow(2).mean().backward()
         optimizer.step()
         time.sleep(seconds)
         with open(f"last-{rank}", "w") as file:
@@ -412,7 +412,31 @@ steps(10)
         "never",
     ),
 }
-PROGRAMS = {**HANGING, **HEALTHY}
+# One call that keeps the device busy for long, waited for as programs do.
+ON_A_GPU = {
+    "long-kernel": Program(
+        SINGLE
+        + """
+steps(30)
+begin = time.time(); torch.cuda._sleep(1 << 30); torch.cuda.synchronize()
+torch.cuda._sleep(int((1 << 30) * SILENCE / (time.time() - begin))); torch.cuda.synchronize()
+steps(10)
+""",
+        "never",
+    ),
+    "long-kernel-then-item": Program(
+        SINGLE
+        + """
+steps(30)
+begin = time.time(); torch.cuda._sleep(1 << 30); torch.cuda.synchronize()
+torch.cuda._sleep(int((1 << 30) * SILENCE / (time.time() - begin)))
+print(model(torch.randn(4, 8, device=DEVICE)).sum().item())
+steps(10)
+""",
+        "never",
+    ),
+}
+PROGRAMS = {**HANGING, **HEALTHY, **ON_A_GPU}
 # The other side of the programs: a port that never answers, one that sends now and then, one that trickles, one that answers late.
 SERVER = """
 import socket, sys, threading, time
@@ -446,7 +470,7 @@ print(first, flush=True)
 """
 
 
-def run_program(program: Program, seconds: float, patience: float) -> tuple[float | None, str]:
+def run_program(program: Program, seconds: float, patience: float, device: str) -> tuple[float | None, str]:
     """Seconds from the last step to the announcement, if there was one, and its words."""
     folder = Path(tempfile.mkdtemp(prefix="hangs-"))
     (folder / "train.py").write_text(textwrap.dedent(program.code))
@@ -456,7 +480,7 @@ def run_program(program: Program, seconds: float, patience: float) -> tuple[floa
     plain = {key: value for key, value in os.environ.items() if not key.startswith("CRASHCART_")}
     environment = {
         **plain, "OMP_NUM_THREADS": "1", "CRASHCART_RUNS": str(folder / "runs"), "SILENCE": str(silence),
-        "SERVER": f"http://127.0.0.1:{port}", "WANDB_SILENT": "true",
+        "SERVER": f"http://127.0.0.1:{port}", "WANDB_SILENT": "true", "DEVICE": device,
     }  # fmt: skip
     launcher = TORCHRUN if program.ranks else (sys.executable,)
     flags = ("--hang-seconds", str(seconds), "--grace", "2")
@@ -561,15 +585,17 @@ def main() -> int:
     parser.add_argument("--hanging", action="store_true")
     parser.add_argument("--seconds", type=float, default=60.0, help="--hang-seconds of the runs")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--device", default="cpu", help="where the model is; with `cuda` there are programs of its own")
     options = parser.parse_args()
-    chosen = {**(HEALTHY if options.healthy else {}), **(HANGING if options.hanging else {})} or PROGRAMS
+    healthy = {**HEALTHY, **(ON_A_GPU if options.device == "cuda" else {})}
+    chosen = {**(healthy if options.healthy else {}), **(HANGING if options.hanging else {})} or {**HANGING, **healthy}
     names = [name for name in options.only.split(",") if name] or list(chosen)
     late = 2.5 * options.seconds + 40
 
     def row(name: str) -> tuple[str, float | None, str]:
         program = PROGRAMS[name]
         patience = {"early": late, "later": late, "never": 0.7 * options.seconds + 60}[program.expected]
-        return (name, *run_program(program, options.seconds, patience))
+        return (name, *run_program(program, options.seconds, patience, options.device))
 
     failures = 0
     print(f"{'program':32} {'announced after':>15} {'expected':>9}  ", flush=True)
