@@ -161,6 +161,7 @@ class Interpreter:
         self.trace: Trace = None  # type: ignore[assignment]
         self.exhausted = False
         self.most_memory = resident_bytes() + max(_LEAST_MEMORY, _MOST_MEMORY - grown_bytes())
+        self.composed: list[tuple[Container, list[str]]] = []  # the configs that Hydra made, with their files
         self.callables: list[tuple[Value, str]] = []  # unknown things that were called; ``called:N`` is the N-th
         self.forward_results: dict[
             int, tuple[Value, dict[Any, Any]]

@@ -15,7 +15,6 @@ from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.numbers import to_float
 from crashcart.readers.job.config import read_config
-from crashcart.readers.job.hydra import NUMBER, composed
 from crashcart.readers.job.references import resolved
 from crashcart.readers.job.shell import text_of
 from crashcart.record import field, record, replace
@@ -35,6 +34,8 @@ SUFFIXES = (".yaml", ".yml", ".json", ".toml")
 NUMERIC = {"omegaconf", "hydra", "ruamel", "jsonargparse", "typed", "yacs"}
 # These follow references between settings.
 REFERRING = {"omegaconf", "hydra"}
+# Which texts OmegaConf and Hydra take for numbers.
+NUMBER = re.compile(r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)[eE][-+]?\d+")
 NO_CONFIG = ("data.", "output.", "resume.", "environment.", "command.")
 CONFIG_FLAG = re.compile(r"(?i)conf|cfg|yaml|yml|json$|toml|base|param|setting|recipe|opt")
 
@@ -58,21 +59,22 @@ def read_configs(
 ) -> Read:
     """Read them all, in the order in which the job names them; what cannot be read is told."""
     read = Read()
-    hydra = composed(case, facts, places, configs if given else ())
+    composed = [fact.value for fact in case.all("code.composed")]
     named = [path for fact in facts for path in _paths(fact, places)]
     by_program = [str(fact.value["path"]) for fact in case.all("code.config_read")]
     if configs and not {os.path.realpath(path) for path in configs} & {os.path.realpath(path) for path in by_program}:
         by_program = []  # those of another start
     listed = [*(path for path in by_program if path not in named), *configs, *named]
-    if not listed and not hydra.facts:
+    if not listed and not composed:
         listed = [path for fact in defaults for path in _paths(fact, places)]
-    read.facts += [*hydra.facts, *hydra.refused]
-    read.files += hydra.files
-    if not hydra.facts:
+    for config in composed:
+        read.facts += config["facts"]
+        read.files += config["files"]
+    if not composed:
         case.not_looked += [gap for fact in facts for gap in _folders(fact, places)]
     loader = _loader(case)
     for path in dict.fromkeys(listed):
-        if os.path.realpath(path) in {os.path.realpath(one) for one in hydra.files}:
+        if os.path.realpath(path) in {os.path.realpath(file) for config in composed for file in config["files"]}:
             continue
         read.facts += _tried(case, path, loader.value if loader else "", read.files, given=given)
     if loader is not None and loader.value in REFERRING:

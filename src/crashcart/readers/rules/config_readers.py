@@ -6,11 +6,13 @@ PyYAML reads ``lr: 1e-4`` as text; OmegaConf, Hydra, ruamel, jsonargparse and ya
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
-from crashcart.readers.interpreter.values import constant_of
+from crashcart.names import canonical
+from crashcart.readers.interpreter.values import Constant, Container, constant_of
 from crashcart.readers.rules._library import handed_to
+from crashcart.readers.rules._settings import plain_of
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ _METHODS = {"merge_from_file": "yacs", "hydra_main": "hydra"}  # of objects and 
 def look(execution: Execution) -> Iterator[Fact]:
     """``code.config_loader``: the kind at each call. ``code.config_read``: a file that was read, and whether 1e-4 is a number there.
 
-    ``code.hydra``: what Hydra is told to compose. ``code.hydra_store``: configs that are in no file.
+    ``code.composed``: the settings that Hydra composed, under their full names, and their files.
     ``code.loader_handed``: in a program that uses the library, the call of PyYAML given to its `load_yaml`.
     """
     calls = execution.trace.calls
@@ -64,10 +66,8 @@ def look(execution: Execution) -> Iterator[Fact]:
                 (kind for name, kind in _LOADERS.items() if call.name.startswith(name)), _METHODS.get(call.method, "")
             )
             yield call.fact("code.config_loader", kind)
-        if call.method in {"main", "hydra_main", "compose"} and "hydra" in call.name:
-            yield call.fact("code.hydra", _composed(execution, call))
-        elif call.name in {"hydra.core.config_store.ConfigStore.instance", "hydra.plugins.SearchPathPlugin"}:
-            yield call.fact("code.hydra_store", value=True)
+    for config, files in execution.interpreter.composed[:1] if calls else ():
+        yield calls[0].fact("code.composed", {"facts": list(_settings(execution, config, "")), "files": files})
     for path in execution.launch.configs if calls else ():
         yield calls[0].fact("code.config_read", {"path": path, "numbers": path in execution.launch.numeric_files})
     for call in execution.trace.named("importlib.import_module", "__import__"):
@@ -75,14 +75,16 @@ def look(execution: Execution) -> Iterator[Fact]:
             yield call.fact("code.config_read", {"path": file, "numbers": True})
 
 
-def _composed(execution: Execution, call: Call) -> dict[str, Any]:
-    """The folder and the name of the config that Hydra composes."""
-    if call.method != "compose":
-        path, name = call.argument(0, "config_path"), call.argument(1, "config_name")
-        return {"path": path_text(path) or ".", "name": constant_of(name), "main": True}
-    before = execution.trace.named("hydra.initialize", "hydra.experimental.initialize")
-    folders = [path_text(each.argument(0, "config_path")) for each in before]
-    return {"path": next(filter(None, folders), "."), "name": constant_of(call.argument(0, "config_name"))}
+def _settings(execution: Execution, container: Container, prefix: str) -> Iterator[Fact]:
+    """The known settings of a composed config, each with the place where it is written."""
+    for key, value in execution.interpreter.entries(container).items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Container) and value.kind == "config":
+            yield from _settings(execution, value, f"{name}.")
+        elif value.origins and (isinstance(value, Constant) or plain_of(execution, value) is not None):
+            origin, plain = value.origins[0], plain_of(execution, value)
+            known = canonical(str(key), path=prefix.rstrip("."))
+            yield replace(origin, name=known or f"config.{name}", value=plain, spelling=name)
 
 
 def _settings_module(execution: Execution, call: Call) -> str | None:

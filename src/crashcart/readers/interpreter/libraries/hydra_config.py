@@ -104,7 +104,7 @@ class Composition:
         self.used: set[str] = set()
         self.appended: list[Entry] = []
         self.deleted: set[str] = set()
-        self.files = 0
+        self.files: list[str] = []
         self.known = True
         self.values: list[Override] = []
         for override in overrides:
@@ -138,8 +138,8 @@ class Composition:
         name = name.removesuffix(".yaml").removesuffix(".yml").strip("/")
         for folder in self.folders:
             path = os.path.join(folder, f"{name}.yaml")
-            if os.path.isfile(path) and self.files < _MOST_FILES:
-                self.files += 1
+            if os.path.isfile(path) and len(self.files) < _MOST_FILES:
+                self.files.append(os.path.normpath(path))
                 made = config_value(self.interpreter, path, numbers=True, attributes=True)
                 try:
                     said = _PACKAGE.search(text_of(path)[:1000])
@@ -499,6 +499,7 @@ def compose(
     if not composition.known:
         interpreter.libraries.open_up(interpreter, root)
     resolve(interpreter, root)
+    interpreter.composed.append((root, composition.files))
     return root
 
 
@@ -617,6 +618,7 @@ def _main_config(interpreter: Interpreter, receiver: Result, function: Value, ca
             return unknown
         if wanted is not None and not folders and not _stored(interpreter):
             return unknown
+        wanted = _asked_about(interpreter, folders) or wanted
         made = compose(interpreter, folders, wanted if isinstance(wanted, str) else None, overrides, call, many=many)
     except RefusedConfigError as problem:
         refuse(interpreter, ParserSpec(), call, str(problem), [])
@@ -624,6 +626,12 @@ def _main_config(interpreter: Interpreter, receiver: Result, function: Value, ca
     if words is None:
         interpreter.libraries.open_up(interpreter, made)
     return made
+
+
+def _asked_about(interpreter: Interpreter, folders: list[str]) -> str | None:
+    """The config that the user named without a command, where it lies at the top of the configs: those below are options."""
+    folder, name = os.path.split(interpreter.launch.config)
+    return name if name and any(os.path.realpath(folder or ".") == os.path.realpath(top) for top in folders) else None
 
 
 def _folders(interpreter: Interpreter, path: str | None, source: str) -> list[str]:
