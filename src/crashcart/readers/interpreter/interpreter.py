@@ -122,8 +122,13 @@ class Frame:
         self.receiver: Value | None = None
         self.cls: Class | None = None
         self.bound: dict[str, None] = {}
-        self.last_test: Value | None = None  # the last branch whose outcome was known
+        self.last_test: tuple[Value, Region] | None = None  # the last that was decided and whose other arm leads away
         self.is_captured = False  # a function or class made here may outlive the call
+
+
+def _leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block ends by leaving its function or the round of its loop."""
+    return bool(body) and isinstance(body[-1], (ast.Return, ast.Raise, ast.Continue, ast.Break))
 
 
 class _Arm:
@@ -169,7 +174,7 @@ class Interpreter:
         self.seen_forwards: set[ast.AST] = set()  # those that were followed in a round that is no quiet one
         self.models: set[int] = set()  # those among them whose results go backward
         self.started_with = replace(launch)
-        self.known_tests: list[tuple[Frame, Value]] = []  # of the branches under way that were decided
+        self.known_tests: list[tuple[Frame, Value, Region]] = []  # of the branches under way that were decided
         self.finite_at: Callable[[ast.AST], bool] | None = None  # whether the value tested for NaN at a place is finite
         self.counts: dict[int, tuple[Value, Value]] = {}  # numbers of samples, each with what it counts
         self.samples: int | None = None  # how many samples are divided, as is assumed
@@ -392,10 +397,19 @@ class Interpreter:
 
     def _end_by_test(self, node: ast.stmt, error: str, says: str) -> None:
         """The program ends itself here because of a test of settings: the one around, else the last before it in the function."""
-        around = [test for frame, test in self.known_tests if frame is self.frame][-1:]
-        test = around[0] if around else self.frame.last_test
-        if test is not None and test.origins:
+        around = [(test, region) for frame, test, region in self.known_tests if frame is self.frame][-1:]
+        test, decided_in = around[0] if around else self.frame.last_test or (None, None)
+        if test is not None and test.origins and not self._is_open_within(decided_in):
             self.record(Failure, node, error, says, (test,))
+
+    def _is_open_within(self, outer: Region | None) -> bool:
+        """Whether a branch that nobody can decide stands between a region and the present place."""
+        for region in self.region.above():
+            if region is outer:
+                return False
+            if region.kind == "branch":
+                return True
+        return False
 
     def _exec_Continue(self, node: ast.Continue) -> bool:
         return self._out_of_loop(node, "continue")
@@ -640,8 +654,9 @@ class Interpreter:
         truth = self.truth(test)
         if isinstance(truth, bool):
             self.decide(node, test)
-            self.frame.last_test = test
-            self.known_tests.append((self.frame, test))
+            if isinstance(node, ast.If) and _leaves(node.orelse if truth else node.body):
+                self.frame.last_test = test, self.region
+            self.known_tests.append((self.frame, test, self.region))
             try:
                 if truth and isinstance(test, Constant) and test.moduli:
                     every = Unknown(origins=test.origins, kind="divides", moduli=test.moduli)

@@ -146,12 +146,12 @@ class _Resolution:
         arguments: list[Value] = []
         for word in _split(rest):
             text = word.strip()
+            is_quoted = len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]
+            text = text[1:-1] if is_quoted else text
             if "${" in text:
                 arguments.append(self.value(Constant(text), above, depth + 1))
-            elif len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
-                arguments.append(Constant(text[1:-1]))
             else:
-                arguments.append(Constant(plain_word(text)))
+                arguments.append(Constant(text if is_quoted else plain_word(text)))
         if name == "oc.env" and arguments:
             from crashcart.readers.interpreter.libraries.standard import variable
 
