@@ -2,10 +2,9 @@
 
     python benchmarks/false_alarms.py FOLDER... [--launch "torchrun --nproc_per_node 8"] [--hits will,can] [--cause ID]
 
-A folder that is a package (it holds ``__init__.py``) is read as one program; of any other folder each Python file that can be
-started is a job of its own. The launch is made up, and harsh: what needs several ranks is then claimed; only a program that never
-speaks of ranks, in its entry file or beside it, is started as one process. Nothing is downloaded: unpack what pip fetched
-(``pip download --no-deps``) and name its folders.
+Each Python file of a folder that can be started is a job of its own. The launch is made up, and harsh: what needs several ranks is
+then claimed; only a program that never speaks of ranks, in its entry file or beside it, is started as one process. Nothing is
+downloaded: unpack what pip fetched (``pip download --no-deps``) and name its folders.
 """
 
 from __future__ import annotations
@@ -13,22 +12,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crashcart.case import Case
-from crashcart.foresight import foresee
-from crashcart.readers.code import facts_of
-from crashcart.readers.code.program import read_program
-from crashcart.readers.job.command import read_command
+from crashcart.verbs.check import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Diagnosis
-    from crashcart.readers.code.program import Program
 
 LEVELS = ("will", "can", "note")
 PER = 5000
@@ -38,38 +34,19 @@ RANKS = re.compile(
 )
 
 
-def jobs(folder: str) -> Iterator[list[str]]:
-    """The entry files of each job of a folder."""
-    files = [
-        os.path.join(at, name)
-        for at, folders, names in os.walk(folder)
-        for name in sorted(names)
-        if name.endswith(".py") and not folders.sort()
-    ]
-    if os.path.exists(os.path.join(folder, "__init__.py")):
-        yield files
-        return
-    for file in files:
-        with open(file, encoding="utf-8", errors="replace") as handle:
-            if "__name__ ==" in handle.read():
-                yield [file]
+def jobs(folder: str) -> Iterator[str]:
+    """The entry files of the jobs of a folder."""
+    for path in sorted(Path(folder).rglob("*.py")):
+        if "__name__ ==" in path.read_text(encoding="utf-8", errors="replace"):
+            yield str(path)
 
 
-def told(entries: list[str], root: str, launch: str) -> tuple[Diagnosis, int, set[str]]:
-    """What is foreseen of one job, how many lines it has, and its files."""
-    program = read_program(entries, [root])
-    case = Case(before=True)
-    case.seen = facts_of(program)
-    defaults = [fact for group in case.seen.values() for fact in group if fact.origin == "default"]
-    started = read_command(f"{launch if _knows_ranks(program) else 'python'} {entries[0]}")
-    case.facts = {fact.name: fact for fact in [*defaults, *started]}
-    return foresee(case), program.lines, {source.path for source in program.sources}
-
-
-def _knows_ranks(program: Program) -> bool:
-    """Whether anything beside the entry file is meant for several processes."""
-    beside = os.path.dirname(program.entry or "")
-    return any(RANKS.search(source.text) for source in program.sources if os.path.dirname(source.path) == beside)
+def told(entry: str, launch: str) -> Diagnosis:
+    """What is foreseen of one job."""
+    beside = [path for path in Path(entry).parent.glob("*.py") if path.is_file()]
+    knows_ranks = any(RANKS.search(path.read_text(encoding="utf-8", errors="replace")) for path in beside)
+    command = [*shlex.split(launch if knows_ranks else "python"), entry]
+    return check(command=command)
 
 
 def main() -> None:
@@ -88,8 +65,8 @@ def main() -> None:
         count: Counter[str] = Counter()
         began = time.process_time()
         lines = _lines(folder)
-        for entries in jobs(folder):
-            diagnosis, _, _ = told(entries, folder, options.launch)
+        for entry in jobs(folder):
+            diagnosis = told(entry, options.launch)
             for finding in diagnosis.findings:
                 for sign in finding.signs:
                     where = sign.evidence[0].where if sign.evidence else ""

@@ -28,6 +28,7 @@ from typing import Any
 from crashcart.model import Evidence, Fact
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.launch import Launch
+from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.interpreter.values import Class, Constant, Container, Instance, Library, Result, Value
 
 PROGRAMS = Path(__file__).parent.parent / "parsers"
@@ -169,7 +170,7 @@ def follow_in_thought(folder: Path, words: list[str]) -> dict[str, Any]:
     launch = Launch(
         arguments=[(word, True) for word in words], ranks=1, folders=[str(folder)], program=program, environment=environment
     )
-    interpreter = follow(str(folder / "train.py"), [str(folder)], launch)
+    interpreter = follow(Modules(str(folder / "train.py"), [str(folder)]), launch)
     assert interpreter is not None
     shown: dict[str, Any] = {}
     origins: dict[str, int] = {}

@@ -13,7 +13,6 @@ import pytest
 import crashcart
 from crashcart.cli import main
 from crashcart.readers import gather, logs, plan, project, scene
-from crashcart.readers.code import program
 from crashcart.readers.logs import read_logs
 from crashcart.readers.traces import survivors
 from crashcart.regular_files import walk
@@ -194,15 +193,6 @@ def test_of_too_many_jobs_some_are_checked_and_the_rest_is_said(
     monkeypatch.setattr(project, "_ENTRIES_SECONDS", 0.0)
     assert main(["check", str(tmp_path)]) == 2
     assert "9 of 9 launch scripts (there are too many" in capsys.readouterr().err
-
-
-def test_code_of_many_megabytes_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("train", "a", "b"):
-        (tmp_path / f"{name}.py").write_text("import torch, a, b\nx = 1\n" * 10)
-    monkeypatch.setattr(program, "_MOST_CHARACTERS", 500)
-    read = program.read_program([str(tmp_path / "train.py")])
-    assert [source.module[-1] for source in read.sources] == ["train", "a"]
-    assert [gap.why for gap in read.not_looked] == ["the code is larger than 0 MB: the rest was not read"]
 
 
 def test_a_walk_ends_when_its_time_is_up(tmp_path: Path) -> None:

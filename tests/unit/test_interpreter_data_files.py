@@ -9,6 +9,7 @@ import pytest
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.execution import Execution
 from crashcart.readers.interpreter.launch import Launch
+from crashcart.readers.interpreter.modules import Modules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ def followed(folder: Path, program: str, ranks: int = 1) -> Execution:
     """A program that calls ``show(value)`` for what a test asks about."""
     entry = folder / "train.py"
     entry.write_text(program)
-    interpreter = follow(str(entry), [str(folder)], Launch(arguments=[], ranks=ranks, sets_ranks=ranks > 1))
+    interpreter = follow(Modules(str(entry), [str(folder)]), Launch(arguments=[], ranks=ranks, sets_ranks=ranks > 1))
     assert interpreter is not None
     return Execution(interpreter)
 

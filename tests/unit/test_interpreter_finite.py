@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.execution import Execution
 from crashcart.readers.interpreter.launch import Launch
+from crashcart.readers.interpreter.modules import Modules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ for batch in torch.randn(4, 2):
 
 def _follow(folder: Path) -> Execution:
     (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
-    interpreter = follow(str(folder / "train.py"), [str(folder)], Launch(arguments=[], ranks=1))
+    interpreter = follow(Modules(str(folder / "train.py"), [str(folder)]), Launch(arguments=[], ranks=1))
     assert interpreter is not None
     return Execution(interpreter)
 

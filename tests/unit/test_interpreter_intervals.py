@@ -9,6 +9,7 @@ import pytest
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.intervals import bounds_of
 from crashcart.readers.interpreter.launch import Launch
+from crashcart.readers.interpreter.modules import Modules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ HEAD = "import math, random\nimport numpy as np\nimport torch\nfrom torch.utils.
 
 def _follow(folder: Path, text: str) -> Interpreter:
     (folder / "train.py").write_text(HEAD + text, encoding="utf-8")
-    interpreter = follow(str(folder / "train.py"), [str(folder)], Launch(arguments=[], ranks=1))
+    interpreter = follow(Modules(str(folder / "train.py"), [str(folder)]), Launch(arguments=[], ranks=1))
     assert interpreter is not None
     return interpreter
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.launch import Launch
+from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.interpreter.values import Choice, Constant, Container, Value
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def executed(text: str, path: Path) -> list[Any]:
 
 def followed(path: Path) -> list[Any]:
     """What is shown in thought."""
-    interpreter = follow(str(path), [str(path.parent)], Launch(arguments=[], ranks=1, folders=[str(path.parent)]))
+    interpreter = follow(Modules(str(path), [str(path.parent)]), Launch(arguments=[], ranks=1, folders=[str(path.parent)]))
     assert interpreter is not None
     return [plain(interpreter, value) for call in interpreter.trace.named("show") for value in call.arguments]
 
@@ -369,7 +370,7 @@ def test_generated_programs(tmp_path_factory: pytest.TempPathFactory, lines: lis
     except Exception:  # noqa: BLE001 - whatever it raises, what was shown before it counts
         return
     final = {name: namespace[name] for name in "abcd"}
-    interpreter = follow(str(path), [str(path.parent)], Launch(arguments=[], ranks=1))
+    interpreter = follow(Modules(str(path), [str(path.parent)]), Launch(arguments=[], ranks=1))
     assert interpreter is not None
     module = interpreter.loaded[str(path)]
     for name, real in final.items():

@@ -10,6 +10,7 @@ from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.execution import Execution
 from crashcart.readers.interpreter.launch import Launch
 from crashcart.readers.interpreter.libraries.collectives import waits_of
+from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.rules._rank_flow import collectives_of, turns, unanswered
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def followed(folder: Path, text: str, *, ranks: int | None = 4, kind: str = "tor
     path = folder / "train.py"
     path.write_text(text, encoding="utf-8")
     launch = Launch(arguments=[], sets_ranks=kind == "torchrun", ranks=ranks, kind=kind)
-    interpreter = follow(str(path), [str(folder)], launch)
+    interpreter = follow(Modules(str(path), [str(folder)]), launch)
     assert interpreter is not None
     return Execution(interpreter)
 

@@ -16,14 +16,14 @@ from crashcart.deadline import TookTooLongError, guarded, spent
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
-from crashcart.readers.code import facts_of, rules_allowance
-from crashcart.readers.code.program import Program, read_program, reading_allowance
+from crashcart.readers.code.program import Program, program_of
 from crashcart.readers.data import Looking, data_facts
 from crashcart.readers.effective_settings import settle
 from crashcart.readers.entry import console_script, entry_of, nearest, python_path
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.execution import Execution
 from crashcart.readers.interpreter.launch import Launch, launch_of
+from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import Read, read_configs
@@ -48,13 +48,12 @@ from crashcart.readers.project import (
     root_of,
 )
 from crashcart.readers.remarks import Remarks
-from crashcart.readers.rules import facts_of as facts_of_execution
+from crashcart.readers.rules import facts_of
 from crashcart.record import field, record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from crashcart.readers.code.source import Source
 
 __all__ = ["Asked", "Plan", "plans"]
 
@@ -89,18 +88,14 @@ class Plan:
         named = {
             path for path in _files(self.case) if os.path.isfile(path) and not path.startswith(("/proc/", "/sys/", "/dev/"))
         }
-        followed = self.execution.interpreter.modules.sources if self.execution is not None else {}
-        return (
-            named | {source.path for source in self.program.sources} | {path for path, source in followed.items() if source}
-        )
+        return named | {source.path for source in self.program.sources}
 
     @property
     def counted(self) -> dict[str, int]:
         """What is counted in the code, not by flags: each loader has workers of its own."""
-        each = {"loaders": ("DataLoader",), "scalers": ("GradScaler",)}
-        return {
-            name: sum(1 for source in self.program.sources for _ in source.calls(*calls)) for name, calls in each.items()
-        }
+        calls = self.execution.trace.calls if self.execution is not None else []
+        each = {"loaders": "DataLoader", "scalers": "GradScaler"}
+        return {name: len({call.node for call in calls if call.method == method}) for name, method in each.items()}
 
 
 def plans(asked: Asked, progress: Callable[[str], None] | None = None) -> list[Plan]:
@@ -111,12 +106,10 @@ def plans(asked: Asked, progress: Callable[[str], None] | None = None) -> list[P
 class _Planning:
     def __init__(self, progress: Callable[[str], None]) -> None:
         self.progress = progress
-        self.programs: dict[tuple[str, ...], tuple[Program, dict[str, list[Fact]]]] = {}
         self.own = OwnSettings()
         self.root = "."
         self.remarks = Remarks()
         self.looking = Looking()
-        self.reading, self.rules = reading_allowance(), rules_allowance()
 
     def of(self, asked: Asked) -> list[Plan]:
         if asked.command:
@@ -255,14 +248,22 @@ class _Planning:
         places = list(dict.fromkeys([*inner, ".", folder, root]))
         more = python_path(facts, inner or [folder])
         entry = entry_of(facts, [*places, *more])
-        program, seen = self.code([entry] if entry else entries, root, more)
+        starts = [os.path.normpath(start) for start in ([entry] if entry else entries)]
         started = launch_of(facts, places)
         started.config = "".join(configs[:1]) if started.arguments is None else ""
-        execution = self.follow([entry] if entry else entries, started, [*more, ".", root], case, program.sources)
+        program, execution = Program(entry="".join(starts[:1]) or None, entries=starts), None
+        seen: dict[str, list[Fact]] = {}
+        if len(starts) == 1:  # of several programs none speaks for the job
+            modules = Modules(starts[0], roots := [*more, ".", root])
+            execution = self.follow(modules, started, roots, case)
+            if modules.refused:
+                seen["code.no_python"] = modules.refused
+            case.not_looked += modules.not_looked if execution is None else []
         if execution is not None:
+            program = program_of(execution)
             seen |= _shown_by(execution, case)
         facts = [fact for fact in facts if not fact.name.startswith(PREFIX)]
-        case.not_looked += [*self.own.not_looked, *program.not_looked]
+        case.not_looked += self.own.not_looked
         if entry is None and not entries:
             case.not_looked.append(NotLooked("the program's code", ENTRY_MISSING, "run this in the job's folder"))
         case.seen = {key: list(group) for key, group in seen.items()}
@@ -296,45 +297,27 @@ class _Planning:
         guarded("the number of ranks", case.could_not_look, lambda: count_ranks(case), _PART_SECONDS, None)
         looked = partial(data_facts, case, program, places, self.looking)
         guarded("the data", case.could_not_look, looked, _PART_SECONDS, None)
-        followed = list(execution.interpreter.modules.sources) if execution is not None else []
-        remarked = list(dict.fromkeys([*(source.path for source in program.sources), *followed, *read.files, name, *named]))
+        remarked = list(dict.fromkeys([*(source.path for source in program.sources), *read.files, name, *named]))
         case.ignored = self.remarks.silenced(remarked)
         case.not_looked += [NotLooked(where, why) for where, why in self.remarks.odd(remarked)]
         case.ignored["*"] = self.own.ignore
         trains = bool(case.all("code.trains")[0].value) if case.all("code.trains") else None
         return Plan(name, case, program, trains, execution)
 
-    def follow(
-        self, entries: Sequence[str], launch: Launch, roots: Sequence[str], case: Case, known: Iterable[Source]
-    ) -> Execution | None:
-        """The program, followed with the words of its launch; of several programs none speaks for the job."""
-        if len(entries) != 1:
-            return None
+    def follow(self, modules: Modules, launch: Launch, roots: Sequence[str], case: Case) -> Execution | None:
+        """The program, followed with the words of its launch."""
         execution: Execution | None = None
 
         def run() -> None:
             nonlocal execution
             script = console_script(str(launch.program.value), roots) if launch.program is not None else None
-            interpreter = follow(entries[0], roots, launch, _FOLLOW_SECONDS, script[1] if script is not None else "", known)
+            interpreter = follow(modules, launch, _FOLLOW_SECONDS, script[1] if script is not None else "")
             execution = Execution(interpreter) if interpreter is not None else None
             if interpreter is not None and interpreter.exhausted:
                 case.could_not_look("all of the program's code", "it is too large to be followed to its end", "")
 
         guarded("the program's code", case.could_not_look, run, 2 * _FOLLOW_SECONDS, None)
         return execution
-
-    def code(self, entries: Sequence[str], root: str, more: Sequence[str]) -> tuple[Program, dict[str, list[Fact]]]:
-        key = (root, *more, "", *entries)
-        if key not in self.programs:
-            program = read_program(entries, [*more, ".", root], allowance=self.reading)
-            left_out = tuple(os.path.join(os.path.normpath(os.path.join(root, one)), "") for one in self.own.exclude)
-            program.sources = (
-                [source for source in program.sources if not source.path.startswith(left_out)]
-                if left_out
-                else program.sources
-            )
-            self.programs[key] = program, facts_of(program, self.rules)
-        return self.programs[key]
 
 
 def _unread(execution: Execution | None) -> frozenset[str]:
@@ -347,7 +330,7 @@ def _unread(execution: Execution | None) -> frozenset[str]:
 
 def _shown_by(execution: Execution, case: Case) -> dict[str, list[Fact]]:
     """What the rules see in a program that was followed."""
-    facts = facts_of_execution(execution)
+    facts = facts_of(execution)
     named = {gap.what for gap in case.not_looked}
     case.not_looked += [gap for gap in execution.not_looked if gap.what not in named]
     return facts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import Allowance, TookTooLongError, limited
+from crashcart.deadline import Allowance, TookTooLongError, check, limited
 from crashcart.errors import CommandError
 from crashcart.readers.job.command import read_script
 from crashcart.readers.job.makefile import is_makefile
@@ -53,7 +53,14 @@ MOST_FILES = 20_000
 MOST_ENTRIES = 200_000
 _SCRIPT_SECONDS, _ENTRIES_SECONDS = 1.5, 1.0
 MOST_STARTED = 12
-_MANY_LINES = 20_000
+_MOST_IMPORTED = 2000
+# The imports of a file, as they are written.
+IMPORTS = re.compile(
+    r"^[ \t]{0,40}(?:from[ \t]{1,8}(?P<dots>\.{0,8})(?P<module>[\w.]{0,200})[ \t]{1,8}import[ \t]{1,8}\(?(?P<names>[^()\n#]{0,400})"
+    r"|import[ \t]{1,8}(?P<plain>[\w.]{1,200}))",
+    re.MULTILINE,
+)
+NAME = re.compile(r"(?:^|,)[ \t]{0,8}(\w{1,100})")
 
 
 def root_of(folder: str) -> str:
@@ -171,15 +178,30 @@ def readers_of(config: str, files: Sequence[str], roots: Sequence[str]) -> list[
 
 
 def _below(entry: str, roots: Sequence[str], what: re.Pattern[str], allowance: Allowance) -> bool:
-    """Whether a program does something in any of its own files."""
-    from crashcart.readers.code.program import read_program
+    """Whether a program does something in any of the project's files that it imports; the files nearest to it first."""
+    from crashcart.readers.interpreter.modules import Modules
 
-    program = read_program([entry], list(roots), allowance=allowance)
-    found = any(what.search(source.text) for source in program.sources)
-    if program.lines > _MANY_LINES:  # its trees are full of circles, and collecting may be off
-        del program
-        gc.collect()
-    return found
+    modules = Modules(entry, roots)
+    waiting, seen = [modules.entry], {modules.entry}
+
+    def look(path: str) -> bool:
+        text = read_text(path)
+        for found in IMPORTS.finditer(text):
+            check()
+            dots, module, names = found["dots"] or "", found["module"] or found["plain"], found["names"] or ""
+            wanted = [module, *(f"{module}.{name}".strip(".") for name in NAME.findall(names))]
+            for name in wanted:
+                file = modules.find(name, len(dots), path)
+                if file is not None and file.endswith(".py") and file not in seen:
+                    seen.add(file)
+                    waiting.append(file)
+        return bool(what.search(text))
+
+    while waiting and len(seen) < _MOST_IMPORTED:
+        found, in_time = allowance.attempt(partial(look, waiting.pop(0)), False)
+        if found or not in_time:
+            return found
+    return False
 
 
 def launches(path: str) -> bool:

@@ -68,7 +68,7 @@ def _failing(case: Case) -> Iterator[Misread]:
     """Settings with which the program raises, as it was followed."""
     for fact in case.all("code.setting_fails"):
         setting: Fact | None = fact.value["setting"]
-        says, edits = fact.value["says"], tuple(fact.value["edits"])
+        says, edits = fact.value["says"] or "the program ends itself there", tuple(fact.value["edits"])
         if setting is None:
             told = f"the variable {fact.value['name']} is text for the program, and {says}, when it is set"
             yield Misread(None, "strong", told, (fact.evidence,), None, edits)
@@ -155,7 +155,7 @@ def _text(case: Case, fact: Fact, loader: str, number: str, *, is_read: bool) ->
         return  # a number is made of it on the way
     told = f"{fact.spelling} is the text {fact.value!r} for the program, not a number"
     quoted = "e" not in str(fact.value).lower() or not compiled(NUMBER).fullmatch(str(fact.value).lower())
-    unknown = not loader and not case.all("config.unnamed") and not case.all("code.followed")
+    unknown = not loader and not case.all("config.unnamed") and not case.all("code.trains")
     if fact.name in NUMERIC and not is_read and (loader in TEXT_LOADERS or unknown):
         reader = "it is read as now" if loader else "PyYAML reads this file"
         yield Misread(fact, "strong", f"{told}, when {reader} and the program calculates with it", (), number)

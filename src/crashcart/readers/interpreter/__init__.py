@@ -8,30 +8,20 @@ from crashcart.deadline import attempt
 from crashcart.readers.code.program import without_collecting
 from crashcart.readers.interpreter.interpreter import Interpreter
 from crashcart.readers.interpreter.libraries import Libraries
-from crashcart.readers.interpreter.modules import Modules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from crashcart.readers.code.source import Source
     from crashcart.readers.interpreter.launch import Launch
+    from crashcart.readers.interpreter.modules import Modules
 
 __all__ = ["follow"]
 
 
-def follow(
-    entry: str,
-    roots: Sequence[str],
-    launch: Launch,
-    seconds: float | None = None,
-    function: str = "",
-    known: Iterable[Source] = (),
-) -> Interpreter | None:
-    """Follow the program that an entry file starts, or a function of it that a command calls; None where it cannot be read.
+def follow(modules: Modules, launch: Launch, seconds: float | None = None, function: str = "") -> Interpreter | None:
+    """Follow the program that the entry file of its modules starts, or a function of it that a command calls.
 
-    What was followed when the time is up, or the memory of the machine's stack, is kept: the trace then ends early (``exhausted``).
+    None where the entry file cannot be read. What was followed when the time is up, or the memory of the machine's stack, is kept: the
+    trace then ends early (``exhausted``).
     """
-    modules = Modules(entry, roots, known)
     source = modules.source(modules.entry)
     if source is None:
         return None

@@ -29,12 +29,12 @@ _LARGEST = 2_000_000
 class Modules:
     """Finds and parses the files of a program."""
 
-    def __init__(self, entry: str, roots: Sequence[str], known: Iterable[Source] = ()) -> None:
+    def __init__(self, entry: str, roots: Sequence[str]) -> None:
         self.entry = os.path.normpath(entry)
         own = os.path.dirname(self.entry) or "."
         below = [os.path.join(root, "src") for root in roots]
         self.places = list(dict.fromkeys([own, *map(os.path.normpath, roots), *filter(os.path.isdir, below)]))
-        self.sources: dict[str, Source | None] = {os.path.normpath(source.path): source for source in known}
+        self.sources: dict[str, Source | None] = {}
         self.not_looked: list[NotLooked] = []
         self.refused: list[Fact] = []
         self.lines = 0

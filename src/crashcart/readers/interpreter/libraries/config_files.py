@@ -101,7 +101,10 @@ def _document(interpreter: Interpreter, path: str, facts: list[Fact], *, numbers
     try:
         text = text_of(path)
         if path.endswith(".json"):
-            return reader.of_plain(load_json(text), "", 0)
+            plain = load_json(text)
+            if isinstance(plain, list):
+                reader.facts = {}  # rows of data are no settings
+            return reader.of_plain(plain, "", 0)
         if path.endswith(".toml"):
             return reader.of_plain(load_toml(text), "", 0)
         import yaml

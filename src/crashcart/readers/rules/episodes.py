@@ -16,22 +16,24 @@ from typing import TYPE_CHECKING, Any
 from crashcart.readers.code._given import Giving
 from crashcart.readers.code._rooms import asked, counted
 from crashcart.readers.code._tables import read_of
+from crashcart.readers.code.program import program_of
 from crashcart.readers.code.source import name_of, parents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Fact
-    from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
+    from crashcart.readers.interpreter.execution import Execution
 
 COUNTS = {"num_episodes", "n_episodes", "episodes"}
 STACKS = {"torch.stack", "numpy.stack"}
 NUMBERED = re.compile(r"(?:^|/)\w+_#\.(?:hdf5|h5)$")
 
 
-def look(program: Program) -> Iterator[Fact]:
+def look(execution: Execution) -> Iterator[Fact]:
     """The facts above, each once."""
+    program = program_of(execution)
     giving = Giving(program)
     seen: set[ast.AST] = set()
     for source in program.sources:

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING
 
 from crashcart.numbers import to_float
 from crashcart.readers.code._paths import given_to
+from crashcart.readers.code.program import program_of
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.model import Fact
-    from crashcart.readers.code.program import Program
     from crashcart.readers.code.source import Function, Source
+    from crashcart.readers.interpreter.execution import Execution
 
 SHUFFLES = ("shuffle", "permutation", "randperm", "sample", "random_split", "train_test_split")
 ROUNDS = {"int", "round"}
 
 
-def look(program: Program) -> Iterator[Fact]:
+def look(execution: Execution) -> Iterator[Fact]:
     """``code.split_in_order``: the share, or the number, of the first part."""
-    for source in program.sources:
+    for source in program_of(execution).sources:
         if "h5py" not in source.text and "episode" not in source.text.lower():
             continue
         seen: set[tuple[ast.AST | None, str]] = set()
