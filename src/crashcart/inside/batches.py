@@ -64,6 +64,7 @@ def install(module: Any) -> None:
             original(self, loader, *args, **kwargs)
             _tell_loader(loader)
             try:  # a data set that is iterated over has no indices, and workers that do not keep the order mix them
+                inputs.choose()
                 if type(self) in kinds and self._dataset_kind == 0 and getattr(loader, "in_order", True) and _hook.on:
                     self._sampler_iter, self._crashcart_drawn = tee(self._sampler_iter)
             except Exception:
@@ -157,25 +158,29 @@ def _look_into(loader: Any, batch: Any) -> None:
     drawn = loader.__dict__.get("_crashcart_drawn")
     if drawn is not None:
         drawn = next(drawn, None)
-    kind = tracing.tensor
-    key, most = 0, _LEAVES
+    kind, last = tracing.tensor, _last
+    follows_memory, memory_of, key = last.follows_memory, [], id(loader)
     tensors = batch if type(batch) in _PLAIN else _values(batch)
-    for tensor in tensors:
-        most -= 1
-        if type(tensor) is not kind or most < 0:
-            tensors = [leaf for _, leaf in _leaves(batch)]
-            key = sum([(leaf.numel() + id(leaf.dtype)) << place for place, leaf in enumerate(tensors)])
+    is_flat = len(tensors) <= _LEAVES
+    for tensor in tensors if is_flat else ():
+        if type(tensor) is not kind:
+            is_flat = False
             break
-        key = key * 31 + tensor.numel() + id(tensor.dtype)
+        key = key * 31 + tensor.numel()
+        if follows_memory:
+            memory_of.append(_ref(tensor.untyped_storage()))
+    if not is_flat:
+        tensors = [leaf for _, leaf in _leaves(batch)]
+        key = id(loader) + sum([leaf.numel() << place for place, leaf in enumerate(tensors)])
+        memory_of = [_ref(leaf.untyped_storage()) for leaf in tensors] if follows_memory else []
     if key != seen.key:
         _other_layout(batch, key)
-    last = _last
-    last.newest = loader._num_yielded, drawn
-    if not tracing.torch.cuda._initialized:
-        layout, place = seen.layout, last.next
-        held = [_ref(tensor.untyped_storage()) for tensor in tensors]
-        offsets = None if layout.is_whole else [tensor.storage_offset() for tensor in tensors]
-        last.batches[place] = (*last.newest, layout, held, offsets)
+    layout = seen.layout
+    offsets = None if layout.is_whole or not follows_memory else [tensor.storage_offset() for tensor in tensors]
+    last.newest = batch_seen = (loader._num_yielded, drawn, layout, memory_of, offsets)
+    if follows_memory:
+        place = last.next
+        last.batches[place] = batch_seen
         last.next = place + 1 if place < _LAST_PLACE else 0
         if last.after:
             inputs.compare(place)

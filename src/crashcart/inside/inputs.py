@@ -43,22 +43,28 @@ class Layout:
 
 
 class _Last:
-    __slots__ = ("after", "batches", "looks", "newest", "next")
+    __slots__ = ("after", "batches", "follows_memory", "looks", "newest", "next")
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
         """As before the first batch."""
-        # A ring, filled by `batches`: how many-th of its epoch, indices of its samples, layout, memory, offsets where needed.
-        self.batches: list[Any] = [None] * BATCHES
-        self.newest: Any = (None, None)  # how many-th of its epoch, indices: also where the training is on a GPU
+        # Filled by `batches`: how many-th of its epoch, indices of its samples, layout, memory, offsets where needed.
+        self.newest: Any = (None, None)
+        self.batches: list[Any] = [None] * BATCHES  # a ring, where the memory of batches is followed
+        self.follows_memory = False
         self.after = self.looks = self.next = 0
 
 
 last = _Last()
 page.after_fork.append(last.renew)
 ref = weakref.ref
+
+
+def choose() -> None:
+    """Follow the memory of batches only while no GPU is in use."""
+    last.follows_memory = tracing.torch is not None and not tracing.torch.cuda._initialized
 
 
 def compare(place: int) -> None:

@@ -9,7 +9,7 @@ import contextlib
 import sys
 from typing import Any
 
-from . import events, page, phases, tracing
+from . import events, inputs, page, phases, tracing
 from .mistakes import Hook
 
 _state = {"observed": False, "told": 0.0, "has_numbers": True}
@@ -27,6 +27,7 @@ def look(moment: float) -> None:
             from . import compiling
 
             compiling.count()
+        inputs.choose()
         if torch.cuda.is_initialized():
             _collect()
             _allocator(torch)
