@@ -77,7 +77,7 @@ class Modules:
         if parts[-1] in entries and (found := self._package(os.path.join(folder, parts[-1]))) is not None:
             return found
         path = os.path.join(folder, f"{parts[-1]}.py")
-        if f"{parts[-1]}.py" in entries and os.path.isfile(path):
+        if f"{parts[-1]}.py" in entries and not os.path.isdir(path):  # what is no file is told when it is read
             return os.path.normpath(path)
         return None
 

@@ -166,6 +166,8 @@ class Composition:
         if loaded is None or depth > _DEEPEST:
             if entry is not None and entry.is_optional:
                 return []
+            if self.known and loaded is not None:
+                raise RefusedConfigError(f"the defaults of '{path}' lead back to itself")
             if self.known and not any(folder.startswith("pkg:") for folder in self.folders):
                 raise RefusedConfigError(f"Could not find '{path}'")
             self.known = False
