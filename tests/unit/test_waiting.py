@@ -16,7 +16,7 @@ from crashcart.run.hangs import Progress
 from crashcart.run.movement import Stillness
 from crashcart.run.outside.ends import Ends
 from crashcart.run.outside.process import Process
-from crashcart.run.outside.sockets import tcp_connections, unix_peers
+from crashcart.run.outside.sockets import tcp_connections, tcp_connections_of, unix_peers
 from crashcart.run.stacks import Stack
 from crashcart.run.waiting import (
     CLOSED,
@@ -237,6 +237,28 @@ def test_bytes_of_a_connection_are_counted_and_ends_of_a_pair_are_known(server: 
     first, second = socket.socketpair()
     with first, second:
         assert (unix_peers() or {})[os.fstat(first.fileno()).st_ino] == os.fstat(second.fileno()).st_ino
+
+
+def test_sockets_tell_of_themselves_where_the_kernel_does_not() -> None:
+    """Both ways give the same, also for an IPv4 client of a server that takes both kinds."""
+    with (
+        socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server,
+        socket.create_connection(("127.0.0.1", server.getsockname()[1])) as ours,
+        server.accept()[0] as theirs,
+    ):
+        own = {os.fstat(each.fileno()).st_ino: each.fileno() for each in (ours, theirs, server)}
+        before = tcp_connections_of(os.getpid(), own) or {}
+        ours.sendall(b"x" * 1000)
+        theirs.recv(1000)
+        asked = tcp_connections_of(os.getpid(), own) or {}
+        assert len(asked) == 2
+        assert asked[os.fstat(ours.fileno()).st_ino].there == asked[os.fstat(theirs.fileno()).st_ino].here
+        assert [connection.moved - before[inode].moved for inode, connection in asked.items()] == [1000, 1000]
+        if (known := tcp_connections()) is not None:
+            assert {inode: known[inode] for inode in asked} == asked
+        assert tcp_connections_of(os.getpid(), {1: 999_999}) == {}
+    with socket.socketpair()[0] as pair:
+        assert tcp_connections_of(os.getpid(), {2: pair.fileno()}) == {}
 
 
 def test_a_slow_download_moves_although_it_uses_no_cpu_and_no_read(server: socket.socket) -> None:

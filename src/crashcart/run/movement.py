@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from crashcart.recording.tables import PROCESS
 from crashcart.run.outside.files import number_after, once
 from crashcart.run.outside.roles import LAUNCHER, SHELL, TRACKER
-from crashcart.run.outside.sockets import same_network, tcp_connections
+from crashcart.run.outside.sockets import same_network, tcp_connections, tcp_connections_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from crashcart.run.outside.process import Process
+    from crashcart.run.outside.sockets import Connection
 
 __all__ = ["Movement", "Stillness"]
 
@@ -124,20 +125,27 @@ class Stillness:
 
 
 def _used(tree: Mapping[int, Process]) -> dict[int, _Used]:
-    connections = tcp_connections()
-    inodes = {pid: _socket_inodes(pid) for pid in tree}
-    known = connections or {}
-    ours = {known[inode].here for found in inodes.values() for inode in found or () if inode in known}
+    all_connections = tcp_connections()
+    connections = {pid: _connections(pid, all_connections) for pid in tree}
+    ends_of_job = {connection.here for held in connections.values() for connection in held or ()}
     used = {}
     for pid, process in tree.items():
         cpu = sum(int(process.fields[at]) for at in (11, 12)) / os.sysconf("SC_CLK_TCK")
-        found = inodes[pid]
-        unknown = found is None or bool(found and (connections is None or not same_network(pid)))
-        held = [known[inode] for inode in found or () if inode in known]
-        inside = sum(one.moved for one in held if one.there in ours)
-        outside = None if unknown else sum(one.moved for one in held if one.there not in ours)
+        held = connections[pid]
+        inside = sum(connection.moved for connection in held or () if connection.there in ends_of_job)
+        outside = None if held is None else sum(each.moved for each in held if each.there not in ends_of_job)
         used[pid] = _Used(cpu, _characters(pid), outside, inside)
     return used
+
+
+def _connections(pid: int, all_connections: Mapping[int, Connection] | None) -> list[Connection] | None:
+    """The TCP connections of a process; None where nobody may know."""
+    sockets = _sockets(pid)
+    if sockets and (all_connections is None or not same_network(pid)):
+        asked = tcp_connections_of(pid, sockets)
+        return None if asked is None else [*asked.values()]
+    known = all_connections or {}
+    return None if sockets is None else [known[inode] for inode in sockets if inode in known]
 
 
 def _characters(pid: int) -> float:
@@ -148,9 +156,9 @@ def _characters(pid: int) -> float:
     return number_after(text, b"rchar:") + number_after(text, b"wchar:")
 
 
-def _socket_inodes(pid: int) -> set[int] | None:
-    """The sockets that a process holds; None where nobody may know."""
-    inodes = set()
+def _sockets(pid: int) -> dict[int, int] | None:
+    """The sockets that a process holds, by inode, each with a descriptor; None where nobody may know."""
+    descriptors = {}
     try:
         for name in os.listdir(f"/proc/{pid}/fd"):
             try:
@@ -158,10 +166,10 @@ def _socket_inodes(pid: int) -> set[int] | None:
             except OSError:  # closed just now
                 continue
             if link.startswith("socket:["):
-                inodes.add(int(link[8:-1]))
+                descriptors[int(link[8:-1])] = int(name)
     except OSError:
         return None
-    return inodes
+    return descriptors
 
 
 def _is_still(process: Process, before: _Used, now: _Used, span: float) -> bool:

@@ -2,20 +2,25 @@
 
 A ``recv`` that waits shows neither CPU time nor ``rchar``, so that a slow download looks like a process that does nothing. The
 kernel counts the bytes of each TCP connection (``tcpi_bytes_received``, ``tcpi_bytes_acked``: what ``ss -ti`` prints), and gives
-them to every user over a netlink socket. Only the sockets of our own network namespace are seen.
+them to every user over a netlink socket, for the sockets of our own network namespace. Kernels that are built without INET_DIAG, as
+some of small virtual machines, do not. There, and in other namespaces, we ask the sockets themselves, through a copy of the
+descriptor that lives for the question alone (``pidfd_getfd``, Linux 5.6; allowed to whoever may trace the process).
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import socket
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Connection", "same_network", "tcp_connections", "unix_peers"]
+__all__ = ["Connection", "same_network", "tcp_connections", "tcp_connections_of", "unix_peers"]
 
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
@@ -33,6 +38,9 @@ _SHOW_PEER, _PEER = 0x4, 2
 _LISTEN_STATE = 10
 _ALL_STATES = 0xFFF & ~(1 << _LISTEN_STATE)
 _PATIENCE = 1.0
+_MAPPED = bytes(10) + b"\xff\xff"  # an IPv4 address in an IPv6 socket: ::ffff:127.0.0.1
+_GET_DESCRIPTOR = 438  # pidfd_getfd; the number is the same on all architectures
+_GONE = {errno.EBADF, errno.ESRCH}
 
 
 class Connection(NamedTuple):
@@ -55,11 +63,63 @@ def tcp_connections() -> dict[int, Connection] | None:
                 if inode and len(counters) >= _COUNTERS_AT + _COUNTERS.size:
                     moved = sum(_COUNTERS.unpack_from(counters, _COUNTERS_AT))
                     # source port, destination port, source address, destination address
-                    here, there = message[4:6] + message[8:24], message[6:8] + message[24:40]
+                    here, there = _end(message[4:6], message[8:24]), _end(message[6:8], message[24:40])
                     found[inode] = Connection(moved, here, there)
         except OSError:
             return None
     return found
+
+
+def tcp_connections_of(pid: int, descriptors: Mapping[int, int]) -> dict[int, Connection] | None:
+    """The TCP sockets among a process's descriptors, which are given by inode; None where we may not ask."""
+    found: dict[int, Connection] = {}
+    try:
+        process = os.pidfd_open(pid)
+    except OSError:
+        return None
+    try:
+        for inode, descriptor in descriptors.items():
+            copy = _system_call()(_GET_DESCRIPTOR, process, descriptor, 0)
+            if copy < 0 and ctypes.get_errno() not in _GONE:
+                return None
+            if copy >= 0:
+                with socket.socket(fileno=copy) as borrowed:
+                    connection = _ask_itself(borrowed)
+                if connection is not None:
+                    found[inode] = connection
+    except OSError:
+        return None
+    finally:
+        os.close(process)
+    return found
+
+
+def _ask_itself(borrowed: socket.socket) -> Connection | None:
+    if borrowed.family not in {socket.AF_INET, socket.AF_INET6} or borrowed.type != socket.SOCK_STREAM:
+        return None
+    try:
+        counters = borrowed.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        ends = [borrowed.getsockname(), borrowed.getpeername()]
+    except OSError as error:
+        if error.errno == errno.ENOTCONN:  # one that listens
+            return None
+        raise
+    if len(counters) < _COUNTERS_AT + _COUNTERS.size:
+        raise OSError("the kernel does not count the bytes of a socket")
+    here, there = (
+        _end(struct.pack(">H", end[1]), socket.inet_pton(borrowed.family, end[0].partition("%")[0])) for end in ends
+    )
+    return Connection(sum(_COUNTERS.unpack_from(counters, _COUNTERS_AT)), here, there)
+
+
+def _end(port: bytes, address: bytes) -> bytes:
+    """Port and address, the same for an IPv4 address however it is written."""
+    return port + address.removeprefix(_MAPPED).ljust(16, b"\0")
+
+
+@lru_cache(maxsize=1)
+def _system_call() -> Any:  # noqa: ANN401 - a foreign function
+    return ctypes.CDLL(None, use_errno=True).syscall
 
 
 def unix_peers() -> dict[int, int] | None:
