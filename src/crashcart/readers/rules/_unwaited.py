@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines, step_of
+from crashcart.readers.code.edits import indent_of, missing_imports, own_lines, step_of
 from crashcart.readers.code.source import inside, name_of, parent
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._blocks import missing_imports, wrapped
+from crashcart.readers.code.edits import missing_imports, wrapped
 from crashcart.readers.code.source import name_of, parent
 from crashcart.readers.interpreter.libraries.collectives import is_barrier
 from crashcart.readers.interpreter.libraries.fetches import (
