@@ -22,6 +22,7 @@ class Loader:
     workers: int | None
     batch: int | None
     prefetch: int | None
+    pin: bool | None
     persistent: bool | None
     drop_last: bool | None
     started_by: str = ""
@@ -55,8 +56,8 @@ def loaders(case: Case) -> list[Loader]:
 
 def _from_fact(fact: Fact) -> Loader:
     workers, batch, prefetch = (_whole_number(fact.value[name]) for name in ("workers", "batch", "prefetch"))
-    persistent, drop_last = (_truth(fact.value[name]) for name in ("persistent", "drop_last"))
-    return Loader(fact, workers, batch, prefetch, persistent, drop_last, fact.value["started_by"])
+    pin, persistent, drop_last = (_truth(fact.value[name]) for name in ("pin", "persistent", "drop_last"))
+    return Loader(fact, workers, batch, prefetch, pin, persistent, drop_last, fact.value["started_by"])
 
 
 def _whole_number(value: object) -> int | None:
