@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "DocumentError",
     "compose_yaml",
-    "is_deep_tree",
     "json_weight",
     "load_json",
     "load_toml",
@@ -150,15 +149,3 @@ def parse_python(text: str) -> ast.Module:
         return ast.parse(text)
     except (RecursionError, MemoryError):  # MemoryError: the parser's own stack is full
         raise DocumentError("is nested too deeply to be read") from None
-
-
-def is_deep_tree(tree: ast.AST) -> bool:
-    """Whether readers that call themselves may come to their end in it: measured only when one did, since it takes its time."""
-    from ast import iter_child_nodes
-
-    level = [tree]
-    for _ in range(DEEPEST):
-        level = [inner for node in level for inner in iter_child_nodes(node)]
-        if not level:
-            return False
-    return True

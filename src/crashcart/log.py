@@ -165,7 +165,6 @@ class Collective:
     elements: int | None
     timeout_seconds: float | None
     last_enqueued: int | None = None
-    last_completed: int | None = None
     group: str = ""
 
 
@@ -267,14 +266,6 @@ class Log:
     def uncaught(self, *, cut: bool = False) -> list[Raised]:
         """Exceptions that the program did not get over, first one first; with ``cut`` also stacks without a last line."""
         return [one for one in self.raised if (one.kind or (cut and one.stack_only)) and not one.survivable]
-
-    @property
-    def stops(self) -> Line | None:
-        """The last line of a log that simply ends: no error, no death, no good-bye."""
-        told = self.deaths or self.collectives or self.memory or self.finished
-        if not self.lines or told or any(not one.survivable for one in self.raised):
-            return None
-        return self.lines[-1]
 
     def goes_on_after(self, line: Line) -> bool:
         """Whether whoever wrote the line went on with its step lines to the end of the log, as a process that died cannot.

@@ -161,9 +161,9 @@ def read_whole(path: str | os.PathLike[str], limit: int, *, no_links_below: str 
     return content
 
 
-def read_start(path: str | os.PathLike[str], count: int, *, no_links_below: str | None = None) -> bytes:
+def read_start(path: str | os.PathLike[str], count: int) -> bytes:
     """The first bytes of a file."""
-    with open_regular(path, no_links_below=no_links_below) as file:
+    with open_regular(path) as file:
         return file.read(count) or b""
 
 

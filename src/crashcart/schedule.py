@@ -42,7 +42,6 @@ class Meeting:
     first: bool
     earlier: dict[str, tuple[int, ...]] = field(default_factory=dict)
     next_step: int | None = None
-    unknown: tuple[str, ...] = ()
 
 
 def meeting(facts: Mapping[str, Fact], step: int, *, start: int = 0) -> Meeting | None:
@@ -62,7 +61,6 @@ def meeting(facts: Mapping[str, Fact], step: int, *, start: int = 0) -> Meeting 
         not earlier["+".join(heavy)],
         earlier,
         following if last is None or following <= last else None,
-        tuple(work for work in HEAVY if work not in known),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from extreme_fields import NUMBERS, SECRETS, extreme, filled, words
+from extreme_fields import NUMBERS, SECRETS, filled, words
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
@@ -69,7 +69,6 @@ KEYS = (
     "gradient_accumulation_steps", "train_micro_batch_size_per_gpu", "zero_optimization", "stage", "fp16", "loss_scale", "max_tokens", "tokenizer", "api_key", "path", "defaults",
     "_target_", "hydra", "wandb", "mode", "shuffle", "drop_last", "pin_memory", "prefetch_factor", "betas", "eps", "clip", "log_every", "sample_every", "a.b.c", "1", "null",
 )  # fmt: skip
-_keys = st.one_of(*[st.sampled_from(KEYS)] * 6, words, extreme)
 _scalars = st.one_of(
     st.integers(-5, 100_000), st.floats(), st.booleans(), st.none(), words, st.sampled_from(NUMBERS), st.sampled_from(SECRETS).map(lambda secret: secret.text)
 )  # fmt: skip

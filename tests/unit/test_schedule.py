@@ -25,7 +25,6 @@ def test_step_2000_of_seed_000_is_the_first_where_checkpoint_and_sampling_meet()
     assert found.first
     assert found.earlier == {"save": (), "sample": (500, 1000, 1500), "save+sample": ()}
     assert found.next_step == 4000
-    assert found.unknown == ("eval",)
 
 
 def test_the_next_meeting_is_no_longer_the_first() -> None:

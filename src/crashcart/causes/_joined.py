@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crashcart.numbers import calculate, to_int
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +18,6 @@ __all__ = [
     "NEARNESS",
     "edits_of",
     "launched_with",
-    "names_of",
-    "number_of",
     "plain",
     "ranks",
     "setting",
@@ -54,17 +52,6 @@ def setting(case: Case, name: str) -> Fact | None:
     return found[0] if found and all(fact.value == found[0].value for fact in found) else None
 
 
-def number_of(case: Case, operand: dict[str, Any]) -> Any:  # noqa: ANN401 - a value of any type
-    """The value of an operand of the code for this job; None where it is not known."""
-    if "of" in operand:
-        return _calculated(case, *operand["of"])
-    fact = setting(case, str(operand["name"])) if operand["name"] else None
-    value = fact.value if fact is not None else operand["number"]
-    if "equals" in operand and value is not None:
-        return _precision(str(value)) == _precision(operand["equals"])
-    return value
-
-
 def single(case: Case) -> bool:
     """Whether the job is known to be one process."""
     return ranks(case) == 1
@@ -88,18 +75,6 @@ def sharded(case: Case) -> bool | None:
     return True if "distributed.config_path" in case.facts or case.facts.get("flag.fsdp") is not None else None
 
 
-def names_of(operand: dict[str, Any]) -> list[str]:
-    """The settings that an operand is made of."""
-    return [name for side in operand["of"][1:] for name in names_of(side)] if "of" in operand else [str(operand["name"])]
-
-
-def _calculated(case: Case, operator: str, left: dict[str, Any], right: dict[str, Any]) -> int | None:
-    """A product or quotient of whole numbers."""
-    one, other = number_of(case, left), number_of(case, right)
-    whole = type(one) is int and type(other) is int
-    return to_int(calculate("//" if operator == "//" else "*", one, other)) if whole else None
-
-
 def spread_weights(case: Case) -> bool | None:
     """Whether the weights themselves are spread: DeepSpeed does that in stage 3 alone; None where it is not known."""
     kind, launch, stage = (case.facts.get(name) for name in ("distributed.kind", "launch.kind", "distributed.zero_stage"))
@@ -120,12 +95,6 @@ def edits_of(facts: Iterable[Fact], *names: str) -> tuple[Edit, ...]:
 
 def _meet(a: Span, b: Span) -> bool:
     return a.file == b.file and ((a.start < b.end and b.start < a.end) or a.start == b.start)
-
-
-def _precision(word: str) -> str:
-    """One word for each way to write a precision."""
-    bare = plain(word.rsplit(".", maxsplit=1)[-1].split("-", maxsplit=1)[0])
-    return {"fp16": "float16", "half": "float16", "16": "float16", "bf16": "bfloat16"}.get(bare, bare)
 
 
 def plain(name: str) -> str:

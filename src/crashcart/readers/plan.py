@@ -251,7 +251,7 @@ class _Planning:
         starts = [os.path.normpath(start) for start in ([entry] if entry else entries)]
         started = launch_of(facts, places)
         started.config = "".join(configs[:1]) if started.arguments is None else ""
-        program, execution = Program(entry="".join(starts[:1]) or None, entries=starts), None
+        program, execution = Program(entry="".join(starts[:1]) or None), None
         seen: dict[str, list[Fact]] = {}
         if len(starts) == 1:  # of several programs none speaks for the job
             modules = Modules(starts[0], roots := [*more, ".", root])

@@ -217,11 +217,11 @@ def launches(path: str) -> bool:
         return False
 
 
-def found_in(places: Sequence[str], name: str, *, folder: bool = False) -> str | None:
-    """The file (or folder) of that name in the first place that has it."""
+def found_in(places: Sequence[str], name: str) -> str | None:
+    """The file of that name in the first place that has it."""
     for place in places:
         path = os.path.normpath(os.path.join(place, name))
-        if os.path.isdir(path) if folder else os.path.isfile(path):
+        if os.path.isfile(path):
             return path
     return None
 

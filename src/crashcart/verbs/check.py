@@ -93,13 +93,13 @@ def _resolver(case: Case) -> Callable[[Fix], Fix]:
 def _takes(case: Case, flag: str) -> bool:
     """Whether the program is known to take a flag: the job gives it, its parser has it, or it is one of many it gives alike."""
     name = flag.lstrip("-")
-    parsers = [one for fact in case.all("code.parser") for one in fact.value["flags"]]
-    if any(flag in one["names"] for one in parsers):
+    parsed = [name for fact in case.all("code.parsed") for name in fact.value["flags"]]
+    if flag in parsed:
         return True
     given = [fact for fact in case.facts.values() if fact.spelling]
     if any(fact.spelling.lstrip("-") == name for fact in given):
         return True
-    return not parsers and any(fact.origin == "flag" and fact.spelling.lstrip("-") in HF_TRAINER for fact in given)
+    return not parsed and any(fact.origin == "flag" and fact.spelling.lstrip("-") in HF_TRAINER for fact in given)
 
 
 def _compared(asked: Asked, now: Diagnosis, against: str | None) -> tuple[Diagnosis, list[Finding]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.causes._joined import number_of
-from crashcart.causes.config._arithmetic import IDENTITY, deepspeed
+from crashcart.causes.config._framework_checks import IDENTITY, deepspeed
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix
 from crashcart.numbers import to_int
@@ -50,12 +49,11 @@ def batch_sizes(case: Case, fact: Fact) -> tuple[float | None, float | None]:
     if images and sequence is not None:
         counts = sequence.value if isinstance(sequence.value, list) else [sequence.value]
         if counts and all(_positive(count) for count in counts):
-            least = 1 if case.all("code.size_guard") else 0
-            return max(least, images // max(counts)), max(least, images // min(counts))
+            return images // max(counts), images // min(counts)
     if (bounds := _bucketed(case)) is not None:
         return bounds
-    told = number_of(case, fact.value["batch"])
-    size = told if _positive(told) or "of" in fact.value["batch"] else case.number("train.batch_size")
+    told = fact.value["batch"]
+    size = told if _positive(told) else case.number("train.batch_size")
     return size, size
 
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of, number_of
+from crashcart.causes._joined import edits_of
 from crashcart.causes._loaders import loaders
-from crashcart.causes.config._arithmetic import framework
+from crashcart.causes.config._framework_checks import framework
 from crashcart.causes.config._sizes import batch_sizes, repaired
 from crashcart.deaths import first, order
 from crashcart.log import evidence
@@ -152,12 +152,9 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] | None:
     """What becomes of a batch that is cut into ``len // n``; for a single part, what another number would do."""
-    parts, text = number_of(case, fact.value["parts"]), fact.value["parts_text"]
+    parts, text = fact.value["parts"], fact.value["parts_text"]
     smallest, largest = batch_sizes(case, fact)
     items = fact.value["places"]
-    if not _positive(parts):
-        told = f"a batch with fewer than {text} samples is cut into empty parts, and what does not divide is lost"
-        return "strong", told, items
     if largest == 0:
         return None  # of a size that comes out as 0 its own expression tells
     if parts == 1:
@@ -182,10 +179,6 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
             return None  # the last batch is as large as the others, or left out
         return "weak", f"a last batch with fewer than {parts:g} samples would be cut into empty parts", items
     return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
-
-
-def _positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
 
 
 def _foreseen(case: Case) -> Iterator[Sign]:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, strong, weak
-from crashcart.causes._joined import setting
 from crashcart.causes.data._where import LOADER, WEIGHTS
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -185,17 +184,15 @@ def in_data(case: Case) -> Iterator[Sign]:
 
 def in_config(case: Case) -> Iterator[Sign]:
     """Before the start: more numbered episodes than lie there."""
-    told = setting(case, "num_episodes")
     promising = [fact for fact in case.all("data.held") if fact.value["promised"]]
     for fact in case.all("data.held"):
-        promised = fact.value["promised"] or (told.value if told is not None and isinstance(told.value, int) else None)
-        there, numbered = fact.value["kinds"].get("hdf5", 0), case.all("code.numbered_file")
-        if promised and numbered and 0 < there < promised and fact.value["complete"]:
-            where = told.evidence if told is not None else fact.value["named"]
-            says = f"{promised} episodes are asked for by their numbers, and {fact.value['path']} holds {there}: it ends at the first that is not there"
-            every = case.all("code.numbered_all")
-            sure = bool(every) and bool(fact.value["promised"]) and len(promising) == 1
-            yield Sign("decisive" if sure else "strong", says, (where, (every or numbered)[0].evidence, fact.evidence))
+        there = fact.value["kinds"].get("hdf5", 0)
+        for numbered in case.all("code.numbered_files"):
+            promised = numbered.value["count"]
+            if 0 < there < promised and fact.value["complete"] and fact.value["promised"] in {None, promised}:
+                says = f"{promised} episodes are asked for by their numbers, and {fact.value['path']} holds {there}: it ends at the first that is not there"
+                sure = numbered.value["count_is_sure"] and promising == [fact]
+                yield Sign("decisive" if sure else "strong", says, (fact.value["named"], numbered.evidence, fact.evidence))
 
 
 def fix(case: Case) -> Iterator[Fix]:

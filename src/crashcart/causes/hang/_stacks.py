@@ -90,7 +90,7 @@ def in_tracker(raised: Raised) -> bool:
     return any(compiled(TRACKERS).search(frame.file) for frame in raised.frames)
 
 
-def moved_before(case: Case, raised: Raised, lines: int = 30) -> bool:
+def moved_before(case: Case, raised: Raised) -> bool:
     """Whether step lines stand right before the stack, as in a run that was stopped while it worked."""
-    near = {line.order for line in case.log.around(raised.line, before=lines + len(raised.frames) * 2)}
+    near = {line.order for line in case.log.around(raised.line, before=30 + len(raised.frames) * 2)}
     return sum(one.line.order in near for one in case.log.metrics if one.step is not None) > 1

@@ -92,26 +92,26 @@ def ample(case: Case, time: float) -> bool:
     return flight is not None and _near(flight, "host", "memory_available", time) is not None and short(case, time) is None
 
 
-def climb(series: list[tuple[float, float]], growth: float = GROWTH) -> tuple[float, float] | None:
+def climb(series: list[tuple[float, float]]) -> tuple[float, float] | None:
     """First and last floor of a number that rose through all of its time; a start that levels off is none."""
     size = len(series) // BINS
     values = [value for _, value in series]
     if size < EACH:
-        return _short_climb(values, growth)
+        return _short_climb(values)
     floors = [min(values[place * size : (place + 1) * size]) for place in range(BINS)]
     rises = sum(later > earlier for earlier, later in itertools.pairwise(floors))
     half = (floors[0] + floors[-1]) / 2
     even = floors[BINS // 2 - 1] < half + 0.25 * (floors[-1] - floors[0])
-    steady = rises >= BINS - 2 and even and floors[-1] > growth * floors[0] > 0
+    steady = rises >= BINS - 2 and even and floors[-1] > GROWTH * floors[0] > 0
     return (floors[0], floors[-1]) if steady else None
 
 
-def _short_climb(values: list[float], growth: float) -> tuple[float, float] | None:
+def _short_climb(values: list[float]) -> tuple[float, float] | None:
     """The same where there are few looks: each one must be higher than the one before, and the rise must not slow down much."""
     if len(values) < FEW or any(later <= earlier for earlier, later in itertools.pairwise(values)):
         return None
     even = values[len(values) // 2] < values[0] + 0.75 * (values[-1] - values[0])
-    return (values[0], values[-1]) if even and values[-1] > growth * values[0] > 0 else None
+    return (values[0], values[-1]) if even and values[-1] > GROWTH * values[0] > 0 else None
 
 
 def ended_by_memory(case: Case, death: Death) -> bool:

@@ -1,1 +1,1 @@
-"""Parsed Python files, and small changes of them; what is left of the rules that look at syntax."""
+"""Parsed Python files, the files of a program, and small changes of them."""

@@ -23,7 +23,6 @@ class Program:
 
     sources: list[Source] = field(default_factory=list)
     entry: str | None = None
-    entries: list[str] = field(default_factory=list)
 
     def imports(self, *packages: str) -> bool:
         """Whether any file imports one of these packages."""
@@ -39,9 +38,7 @@ def program_of(execution: Execution) -> Program:
     """The files that were read of a program that was followed."""
     modules = execution.interpreter.modules
     sources = [source for source in modules.sources.values() if source is not None]
-    for source in sources:
-        source.neighbours = sources
-    return Program(sources, modules.entry, [modules.entry])
+    return Program(sources, modules.entry)
 
 
 @contextlib.contextmanager

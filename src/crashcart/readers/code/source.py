@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import re
-from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,9 +58,6 @@ class Source:
         self.text = text
         self.tree = _bounded(parse_python(text), text)
         self._by_kind: dict[type, list[Any]] | None = None
-        self._calls: dict[str, list[tuple[str, ast.Call]]] | None = None
-        self.neighbours: list[Source] = [self]  # the files of its program
-        self.module = path.replace("\\", "/").removesuffix(".py").removesuffix("/__init__").split("/")
         self._starts = [0]
         for line in text.splitlines(keepends=True) if not _NO_ENDS.search(text) else _ENDS.findall(text):
             self._starts.append(self._starts[-1] + len(line))
@@ -138,19 +134,6 @@ class Source:
             node.crashcart_called = known  # type: ignore[attr-defined]
         return known
 
-    def calls(self, *names: str) -> Iterator[ast.Call]:
-        """The calls whose name, imports followed, is one of these or ends with ``.`` and one of these."""
-        if self._calls is None:
-            self._calls = {}
-            for call in self.nodes(ast.Call):
-                name = self.called(call.func)
-                self._calls.setdefault(name.rpartition(".")[2], []).append((name, call))
-        ends = tuple(f".{name}" for name in names)
-        for last in dict.fromkeys(name.rpartition(".")[2] for name in names):
-            for name, call in self._calls.get(last, ()):
-                if name in names or name.endswith(ends):
-                    yield call
-
     def offset(self, line: int, column: int) -> int:
         """The character at a line and a column in bytes, as a tree counts them."""
         start = self._starts[line - 1]
@@ -165,10 +148,6 @@ class Source:
     def line(self, number: int) -> str:
         """The text of a line."""
         return self.text[self._starts[number - 1] : self._starts[number]].rstrip("\r\n")
-
-    def line_of(self, offset: int) -> int:
-        """The line in which a character stands."""
-        return bisect_right(self._starts, offset)
 
     def written(self, node: ast.expr | ast.stmt) -> str:
         """The text of a node."""

@@ -20,6 +20,7 @@ from crashcart.model import Fact
 from crashcart.names import canonical
 from crashcart.numbers import LARGEST
 from crashcart.readers.interpreter.intervals import bounds_of, combined
+from crashcart.readers.interpreter.lengths import Length, LengthTest, added_to_total, compared_length, worked_out
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE, Fork, Store
 from crashcart.readers.interpreter.trace import Call, Decision, Division, Failure, Leave, Region, Slice, Trace, Write
 from crashcart.readers.interpreter.values import (
@@ -887,7 +888,7 @@ class Interpreter:
         def again() -> None:
             self.narrow(node.test, sense=True)
 
-        leaves = self.loop(node, node.body, again, None, test=node.test)
+        leaves = self.loop(node, node.body, again, None, node.test, test)
         if isinstance(node.test, ast.Constant) and node.test.value and "break" not in leaves:
             return False
         self.evaluate(node.test)
@@ -933,6 +934,7 @@ class Interpreter:
         begin: Callable[[], None],
         iterable: Value | None,
         test: ast.expr | None = None,
+        first: Value | None = None,
     ) -> list[str]:
         """Follow a loop whose rounds are many: quietly first, to learn what changes; the ways in which the body leaves it."""
         if not self.quiet:
@@ -943,6 +945,8 @@ class Interpreter:
         else:
             self._widen_names(body)
         value = self.test(test) if test is not None else None
+        if isinstance(first, LengthTest):  # of ``while start + chunk <= n`` the first round tells how long n must be
+            value = first
         return self._round(node, body, begin, iterable, value)
 
     def _widen_by_round(
@@ -1519,10 +1523,12 @@ class Interpreter:
 
     def _eval_Subscript(self, node: ast.Subscript) -> Value:
         owner, key = self.evaluate(node.value), self.evaluate(node.slice)
-        if isinstance(node.slice, ast.Slice) and not isinstance(owner, (Constant, Container)):
+        if isinstance(node.slice, ast.Slice) and not isinstance(owner, Constant):
             self._note_slice(owner, key, node)
         found = self.item(owner, key, node)
         if constant_of(key) == 0 and isinstance(owner, Unknown) and owner.kind == "shape" and owner.bound is not None:
+            if isinstance(found, Unknown) and found.bounds is None:
+                found = Length(owner.bound, found.tags, found)
             return self.count(found, owner.bound)
         return found
 
@@ -1849,6 +1855,8 @@ class Interpreter:
                 return PerRank(Constant(not constant_of(truth.first)), Constant(not constant_of(truth.others)))
             if isinstance(value, PerRank):
                 return PerRank(self.unary(op, value.first, node), self.unary(op, value.others, node))
+            if isinstance(value, LengthTest):
+                return value.negated()
             return _negated(_merged_test([value]))
         if isinstance(value, Constant) and isinstance(value.value, (int, float)):
             if isinstance(op, ast.Invert) and isinstance(value.value, bool):  # of a tensor of truths
@@ -1935,6 +1943,14 @@ class Interpreter:
         if isinstance(op, ast.Div) and isinstance(left, Result) and left.name == "pathlib.Path":
             return self.libraries.joined_path(self, [left, right])  # type: ignore[no-any-return]
         self.libraries.check_operands(self, _SIGNS.get(op.__class__, ""), left, right, node)
+        length = worked_out(op, left, right)
+        if length is not None:
+            if isinstance(left, Length) and isinstance(right, Constant):
+                _note_offset(length, op, left, right)
+            return length
+        total = added_to_total(op, left, right)
+        if total is not None:
+            return total
         if isinstance(left, Unknown) and isinstance(right, Constant) and type(right.value) is int:
             return _with_offset(op, left, right)
         if isinstance(op, ast.Div) and constant_of(right) == _BYTE:
@@ -2045,7 +2061,7 @@ class Interpreter:
                 return Constant(same == isinstance(op, ast.Eq), origins_of(left, right))
         elif node is not None:
             self.libraries.check_operands(self, "<", left, right, node)
-        result = _merged_test([left, right])
+        result: Unknown = compared_length(op, left, right) or _merged_test([left, right])
         result.bound = right if "loop" in left.tags else left if "loop" in right.tags else None
         if result.moduli:
             result.kind = "remains" if isinstance(op, (ast.NotEq, ast.Gt)) and constant_of(right) == 0 else "divides"
@@ -2210,9 +2226,11 @@ class Interpreter:
         if items is None:
             self.store.set(made, "open", True)
         for item in rounds:
-            with self.inside("loop", node, iterable=iterable):
+            with self.inside("loop", node, iterable=iterable) as region:
                 self.assign(generator.target, item, node)
-                truths = [self.truth(self.test(condition)) for condition in generator.ifs]
+                tests = [self.test(condition) for condition in generator.ifs]
+                region.test = next((test for test in tests if isinstance(test, LengthTest)), None)
+                truths = [self.truth(test) for test in tests]
                 if False in truths:
                     continue
                 if any(truth is not True for truth in truths):

@@ -92,6 +92,15 @@ class Region:
                 if isinstance(item, Call) and item.body is not None:
                     waiting.append(item.body)
 
+    def regions(self) -> Iterator[Region]:
+        """This region and all in it, also those in which nothing happens."""
+        waiting = [self]
+        while waiting:
+            region = waiting.pop()
+            yield region
+            bodies = (child.body if isinstance(child, Call) else child for child in region.children)
+            waiting += [body for body in bodies if isinstance(body, Region)]
+
     def holds(self, other: Region) -> bool:
         """Whether another region lies in this one."""
         return any(region is self for region in other.above())

@@ -30,7 +30,6 @@ NO_PATH = re.compile(r"://|[*?\[\]{}$<>|]|^~|\n|^(?:hf|s3|gs|hdfs|oss):|path/to|
 WORDS = {"latest", "last", "auto", "best", "true", "false", "none", "null", "allow", "must", "never", ""}
 _HYDRA = {"--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd"}  # counted from the program's own folder
 _MOST_NAMES, _LOOKING_SECONDS = 5_000, 0.2
-LAUNCHED = ("command", "script")
 
 
 def missing(

@@ -85,9 +85,9 @@ def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Sc
     return Script(file, text, commands, exported, list(_broken(source)), unset, open_quotes)
 
 
-def broken_continuations(text: str, file: str = "") -> list[Fact]:
+def broken_continuations(text: str) -> list[Fact]:
     """The continuations that do not continue."""
-    return list(_broken(Source(text, file)))
+    return list(_broken(Source(text, "")))
 
 
 def _evaluated(source: Source, given: Mapping[str, str]) -> Evaluator:

@@ -25,7 +25,6 @@ _OPERATION = Pattern(r"OpType\s*=\s*(\w+)")
 _ELEMENTS = Pattern(r"NumelIn\s*=\s*(\d{1,15})")
 _TIMEOUT = Pattern(r"Timeout\(ms\)\s*=\s*(\d{1,15})")
 _ENQUEUED = Pattern(r"last enqueued (?:NCCL )?work:? ?(-?\d{1,15})")
-_COMPLETED = Pattern(r"last completed (?:NCCL )?work:? ?(-?\d{1,15})")
 _RANK = Pattern(r"\[?(?:PG [^\]]{0,200}?)?Rank (\d{1,15})\]?", re.IGNORECASE)
 
 
@@ -54,7 +53,6 @@ def _collective(line: Line, text: str) -> Collective | None:
         elements=_integer(_ELEMENTS.search(text)),
         timeout_seconds=to_float(timeout[1], 0.0) / 1000 if timeout else None,
         last_enqueued=_integer(enqueued),
-        last_completed=_integer(_COMPLETED.search(text)),
     )
 
 

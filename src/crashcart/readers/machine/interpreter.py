@@ -47,11 +47,11 @@ ACTIVATES = re.compile(
 _LONGEST = 1 << 16
 
 
-def interpreter_of(facts: Mapping[str, Fact], path: str | None = None) -> tuple[str | None, str]:
+def interpreter_of(facts: Mapping[str, Fact]) -> tuple[str | None, str]:
     """The interpreter and the place that names it; None and why where it cannot be told."""
     command = facts.get("command.text")
     if command is None:
-        found = shutil.which("python", path=path) or shutil.which("python3", path=path)
+        found = shutil.which("python") or shutil.which("python3")
         return _real(found, "PATH") if found else (None, "there is no python on PATH")
     script = command.evidence.where.rsplit(":", 1)[0]
     if os.path.isfile(script) and ACTIVATES.search(_text(script)):
@@ -65,7 +65,7 @@ def interpreter_of(facts: Mapping[str, Fact], path: str | None = None) -> tuple[
         if name in ELSEWHERE:
             return None, f"{name} chooses it"
         if PYTHON.fullmatch(name) or name in LAUNCHERS:
-            found = word if "/" in word and os.path.isfile(word) else shutil.which(word, path=path)
+            found = word if "/" in word and os.path.isfile(word) else shutil.which(word)
             if found is None:
                 return None, f"{word} is not on PATH"
             return (

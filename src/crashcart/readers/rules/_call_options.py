@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import replaced
+from crashcart.readers.code.edits import replaced
 
 if TYPE_CHECKING:
     from crashcart.model import Edit

@@ -11,7 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import alone, line_before, replaced
+from crashcart.readers.code.edits import alone, line_before, replaced
 from crashcart.readers.code.source import FUNCTIONS, keyword, parents
 from crashcart.readers.rules._statements import contains, function_of, loop_of, statement_of
 from crashcart.record import record

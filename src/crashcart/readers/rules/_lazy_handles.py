@@ -14,7 +14,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, own_lines, step_of
+from crashcart.readers.code.edits import indent_of, own_lines, step_of
 from crashcart.readers.code.source import FUNCTIONS, inside, name_of, parent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._edits import replaced
+from crashcart.readers.code.edits import replaced
 
 if TYPE_CHECKING:
     from crashcart.readers.code.source import Source

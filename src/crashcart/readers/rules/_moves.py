@@ -17,7 +17,7 @@ import ast
 import textwrap
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of
+from crashcart.readers.code.edits import indent_of
 from crashcart.readers.code.source import Source, name_of, parent
 from crashcart.readers.rules._hoisted import hoisted, is_nested
 

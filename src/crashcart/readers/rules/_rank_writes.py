@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, own_lines, wrapped
+from crashcart.readers.code.edits import indent_of, own_lines, wrapped
 from crashcart.readers.code.source import name_of
 from crashcart.readers.interpreter.libraries.collectives import waits_of
 from crashcart.readers.interpreter.trace import Call

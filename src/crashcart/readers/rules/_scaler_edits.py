@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._edits import alone, indent_of, line_after, line_before, step_in
+from crashcart.readers.code.edits import alone, indent_of, line_after, line_before, step_of
 from crashcart.readers.code.source import name_of
 from crashcart.readers.rules._rounds import loop_call
-from crashcart.readers.rules._statements import block_of, contains, function_of, loop_of, statement_of, whole_lines
+from crashcart.readers.rules._statements import block_of, function_of, loop_of, statement_of, whole_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +63,7 @@ def add_unscale(clip: Call, step: Call, unscales: Sequence[Call], loop: Region) 
     if each is not loop_of(place.node):
         if not isinstance(each, ast.For) or loop_of(each) is not loop_of(place.node):
             return ()
-        lines = [f"for {ast.unparse(each.target)} in {ast.unparse(each.iter)}:", f"{step_in(source)}{lines[0]}"]
+        lines = [f"for {ast.unparse(each.target)} in {ast.unparse(each.iter)}:", f"{step_of(source)}{lines[0]}"]
     return (line_before(source, statement, *lines),)
 
 
@@ -84,7 +84,7 @@ def move_unscale(unscale: Call, clips: Sequence[Call], branch: ast.AST | None, l
     if not all(alone(source, statement) for statement in [*between, *branch.body]):
         return ()
     inner = branch.body[0]
-    more = indent_of(source, inner)[len(indent_of(source, first)) :]
+    more = indent_of(source, inner.lineno)[len(indent_of(source, first.lineno)) :]
     start = source.offset(inner.lineno, 0)
     spans = [whole_lines(source, statement) for statement in moved]
     text = "".join(
@@ -100,8 +100,3 @@ def _uses_names_of(makers: Sequence[ast.stmt], users: Sequence[ast.AST]) -> bool
     made = {name_of(node) for each in makers for node in ast.walk(each) if isinstance(getattr(node, "ctx", None), ast.Store)}
     used = {name_of(node) for each in users for node in ast.walk(each) if isinstance(node, (ast.Name, ast.Attribute))}
     return bool(made & used)
-
-
-def is_in(outer: ast.AST, call: Call) -> bool:
-    """Whether a call stands in a piece of the code."""
-    return contains(outer, call.node)

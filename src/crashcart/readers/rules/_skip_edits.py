@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._edits import alone, indent_of, line_after, line_before, replaced, step_in
+from crashcart.readers.code.edits import alone, indent_of, line_after, line_before, replaced, step_of
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
 from crashcart.readers.rules._rounds import loop_call
 from crashcart.readers.rules._scaler_state import kind_of
@@ -69,9 +69,9 @@ class Skip:
         in_body = backward is not None and any(contains(statement, backward.node) for statement in node.body)
         if way_out is None or not in_body or not alone(self.source, node) or node.orelse:
             return ()
-        inner = step_in(self.source)
+        inner = step_of(self.source)
         lines = [f"{inner}{line}" for line in [*self.clearing(function_of(node), self.source), way_out]]
-        return (line_after(self.source, node, "else:", *lines, indent=indent_of(self.source, node)),)
+        return (line_after(self.source, node, "else:", *lines, indent=indent_of(self.source, node.lineno)),)
 
     def _remembered_by_loop(self) -> Edits:
         """A loop over parts of a batch remembers whether any of them went backward; else the step is left out."""
@@ -85,7 +85,7 @@ class Skip:
         statement = statement_of(backward.node)
         if not alone(self.source, statement):
             return ()
-        name, inner = free_name(function_of(self.node), "went_backward"), step_in(self.source)
+        name, inner = free_name(function_of(self.node), "went_backward"), step_of(self.source)
         clearing = [f"{inner}{line}" for line in self.clearing(function_of(self.node), self.source)]
         noted = line_after(self.source, statement, f"{name} = True")
         asked = line_after(
@@ -94,7 +94,7 @@ class Skip:
             f"if not {name}:",
             *clearing,
             f"{inner}{way_out}",
-            indent=indent_of(self.source, inner_loop),
+            indent=indent_of(self.source, inner_loop.lineno),
         )
         before = line_before(self.source, inner_loop, f"{name} = False")
         return (before, Edit(noted.span, noted.text + asked.text)) if noted.span == asked.span else (before, noted, asked)
@@ -139,7 +139,7 @@ class Skip:
         if guard is not None:
             first, last = guard
             return (*edits, _indented_under(source, first, last, f"if {name}:"))
-        inner = step_in(source)
+        inner = step_of(source)
         lines = [f"if {name} is None:" if answers else f"if not {name}:"]
         lines += [f"{inner}{line}" for line in [*self.clearing(function_of(call.node), source), way_out]]
         return (*edits, line_after(source, statement, *lines, *behind))
@@ -161,7 +161,7 @@ class Skip:
         edits = [replaced(self.source, node, "return False" if node in leaves else "return True") for node in returns]
         last = function.body[-1]
         if not isinstance(last, ast.Return):
-            edits.append(line_after(self.source, last, "return True", indent=indent_of(self.source, last)))
+            edits.append(line_after(self.source, last, "return True", indent=indent_of(self.source, last.lineno)))
         if function.returns is not None and _is_none(function.returns):
             edits.append(replaced(self.source, function.returns, "bool"))
         return edits
@@ -198,7 +198,7 @@ class Skip:
         if tensor is None or (isinstance(above, ast.If) and test in above.orelse) or "\n" in self.source.written(test.test):
             return ()
         name = free_name(function_of(test), "skip" if bad_is_true else "keep")
-        inner = step_in(self.source)
+        inner = step_of(self.source)
         lines = (
             f"{name} = torch.tensor(float(bool({self.source.written(test.test)})), device={tensor}.device)",
             "if torch.distributed.is_available() and torch.distributed.is_initialized():",
@@ -257,14 +257,14 @@ def _clearing_lines(source: Source, call: Call) -> list[str]:
         return []
     around = parent(statement)
     if isinstance(around, ast.For) and len(around.body) == 1:
-        return [f"for {ast.unparse(around.target)} in {ast.unparse(around.iter)}:", f"{step_in(source)}{line}"]
+        return [f"for {ast.unparse(around.target)} in {ast.unparse(around.iter)}:", f"{step_of(source)}{line}"]
     return textwrap.dedent(line).split("\n")
 
 
 def _indented_under(source: Source, first: ast.stmt, last: ast.stmt, head: str) -> Edit:
     """Statements put one step further in, under a line of their own."""
     start, end = source.offset(first.lineno, 0), source.span(last).end
-    blanks, inner = indent_of(source, first), step_in(source)
+    blanks, inner = indent_of(source, first.lineno), step_of(source)
     text = "\n".join(f"{inner}{line}" if line.strip() else line for line in source.text[start:end].split("\n"))
     return Edit(Span(source.path, start, end, first.lineno), f"{blanks}{head}\n{text}")
 

@@ -10,8 +10,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines, step_of
+from crashcart.readers.code.edits import indent_of, missing_imports, own_lines, step_of
 from crashcart.readers.code.source import inside, name_of, parent
+from crashcart.readers.rules._statements import statement_of
 
 if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
@@ -44,13 +45,6 @@ class CallSites:
 def function_of(node: ast.AST) -> Function | None:
     """The function in which something stands."""
     return inside(node, ast.FunctionDef, ast.AsyncFunctionDef)  # type: ignore[return-value]  # one of the two
-
-
-def statement_of(node: ast.AST) -> ast.stmt:
-    """The statement of which something is a part."""
-    while not isinstance(node, ast.stmt):
-        node = parent(node) or ast.Pass()
-    return node
 
 
 def unwaited(callers: CallSites, source: Source, call: ast.Call, kind: Wait) -> Edits:

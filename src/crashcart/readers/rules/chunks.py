@@ -54,9 +54,9 @@ def _describe(execution: Execution, division: Division, slices: list[Slice]) -> 
     node = division.node
     return {
         "form": "slices" if slices else "step",
-        "parts": {"name": "", "number": constant_of(division.parts)},
+        "parts": constant_of(division.parts),
         "parts_text": division.source.written(node.right) if isinstance(node, ast.BinOp) else "",
-        "batch": {"name": "", "number": constant_of(size)},
+        "batch": constant_of(size),
         "places": evidence_of(division.parts, size),
         "edits": cut_without_loss(execution, division, slices),
     }

@@ -10,7 +10,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import alone, line_after
+from crashcart.readers.code.edits import alone, line_after
 from crashcart.readers.interpreter.trace import Call, Event, Region, Write
 from crashcart.readers.interpreter.values import Result
 from crashcart.readers.rules._rounds import training_rounds

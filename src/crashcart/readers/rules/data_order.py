@@ -13,7 +13,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit
-from crashcart.readers.code._edits import alone, line_before, step_in
+from crashcart.readers.code.edits import alone, line_before, step_of
 from crashcart.readers.interpreter.trace import Call, Region
 from crashcart.readers.interpreter.values import Choice, Constant, Instance, Result, Unknown, constant_of
 from crashcart.readers.rules._growth import deep_tags
@@ -97,7 +97,7 @@ def _tell_epoch(execution: Execution, loader: Loader, epochs: Region) -> tuple[E
     if not name:
         return ()
     test = f'if hasattr(getattr({name}, "sampler", None), "set_epoch"):'
-    return (line_before(source, node.body[0], test, f"{step_in(source)}{name}.sampler.set_epoch({epoch})"),)
+    return (line_before(source, node.body[0], test, f"{step_of(source)}{name}.sampler.set_epoch({epoch})"),)
 
 
 def _function(region: Region) -> Region | None:

@@ -36,23 +36,28 @@ _LISTING = (
 _SETS = ("torchvision.datasets.", "datasets.load_dataset", "datasets.load_from_disk", "webdataset.WebDataset")
 _READERS = {*LIBRARIES, *FILE_READERS, *RAW_READERS, *_LISTING} - {"torch.load", "pickle.load", "h5py.read"}
 _LONGEST = 300
+_OPEN = frozenset({"branch", "rank", "handler", "maybe", "try", "worker"})
 
 
 def look(execution: Execution) -> Iterator[Fact]:
-    """``code.data_path``: the path, the variables that may say another, how many numbered files of it are read one by one."""
+    """``code.data_path``: the path, the variables that may say another, how many numbered files of it are read one by one.
+
+    ``code.numbered_files``: the same count, wherever the folder is named.
+    """
     seen: set[str] = set()
+    numbered: set[int] = set()
     for call, value in (*_read(execution), *_given(execution)):
         variables: list[str] = []
+        files = _numbered(call, value)
+        if files["count"] is not None and id(call.node) not in numbered:
+            numbered.add(id(call.node))
+            yield call.fact("code.numbered_files", files)
         parts = list(_parts(value, variables))
         text = _known(parts)
         if not text or text in seen or len(text) > _LONGEST or "\n" in text or any(part.origins for part in parts):
             continue
         seen.add(text)
-        about = {
-            "path": text,
-            "variables": variables,
-            **_promised(call),
-        }
+        about = {"path": text, "variables": variables, "count": files["count"], "count_place": files["count_place"]}
         place = next((part for part in parts if part.node is not None and part.source is not None), None)
         if place is not None and place.source is not None and place.node is not None:
             span, evidence = place.source.span(place.node), place.source.evidence(place.node)
@@ -118,13 +123,15 @@ def _known(parts: list[Constant]) -> str:
     return "".join(texts)
 
 
-def _promised(call: Call) -> dict[str, Any]:
-    """How many files are read one after the other by their numbers, and where that count is written."""
-    for loop in call.region.loops()[:1]:
+def _numbered(call: Call, value: Value | None) -> dict[str, Any]:
+    """How many files are read one after the other by their numbers, where that count is written, and whether all are read for sure."""
+    changes = value is not None and "loop" in value.tags
+    for loop in call.region.loops()[:1] if changes else ():
         numbers = loop.iterable
         is_counted = isinstance(numbers, Result) and numbers.name == "range" and numbers.call is not None
         count = numbers.call.arguments[0] if is_counted and len(numbers.call.arguments) == 1 else None  # type: ignore[union-attr]
         if isinstance(count, Constant) and type(count.value) is int:
             place = count.source.span(count.node) if count.node is not None and count.source is not None else None
-            return {"count": count.value, "count_place": place}
-    return {"count": None, "count_place": None}
+            is_sure = not any(region.kind in _OPEN for region in call.region.above())
+            return {"count": count.value, "count_place": place, "count_is_sure": is_sure}
+    return {"count": None, "count_place": None, "count_is_sure": False}

@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._blocks import missing_imports, wrapped
+from crashcart.readers.code.edits import missing_imports, wrapped
 from crashcart.readers.code.source import name_of, parent
 from crashcart.readers.interpreter.libraries.collectives import is_barrier
 from crashcart.readers.interpreter.libraries.fetches import (
@@ -30,6 +30,7 @@ from crashcart.readers.interpreter.trace import Call
 from crashcart.readers.interpreter.values import Constant, Result, Unknown, constant_of
 from crashcart.readers.rules._rank_flow import collectives_of, turns
 from crashcart.readers.rules._settings import called_as
+from crashcart.readers.rules._statements import statement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,17 +193,11 @@ def _around(call: Call, branch: Region | None) -> tuple[ast.stmt, ast.stmt]:
     does what comes after a test that leaves with what was there.
     """
     if branch is None or not isinstance(branch.node, ast.If):
-        statement = _statement(call.node)
+        statement = statement_of(call.node)
         return statement, statement
     block = _block(branch.node)
     inside = call.source is not branch.source or any(node is call.node for node in ast.walk(branch.node))
     return branch.node, branch.node if inside or not block else block[-1]
-
-
-def _statement(node: ast.AST) -> ast.stmt:
-    while not isinstance(node, ast.stmt):
-        node = parent(node) or ast.Pass()
-    return node
 
 
 def _block(statement: ast.stmt) -> list[ast.stmt]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._blocks import wrapped
-from crashcart.readers.code._edits import line_before
+from crashcart.readers.code.edits import line_before, wrapped
 from crashcart.readers.interpreter.trace import Call, Region
 from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown, constant_of
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import alone, line_after, line_before
+from crashcart.readers.code.edits import alone, line_after, line_before
 from crashcart.readers.code.source import FUNCTIONS
 from crashcart.readers.interpreter.libraries.data_files import LIBRARIES, opened_by
 from crashcart.readers.interpreter.trace import Call, Write

@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines
+from crashcart.readers.code.edits import indent_of, missing_imports, own_lines
 from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
 from crashcart.readers.interpreter.values import Constant, Result, constant_of
 

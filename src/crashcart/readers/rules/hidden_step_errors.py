@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import alone, line_after, replaced
+from crashcart.readers.code.edits import alone, line_after, replaced
 from crashcart.readers.code.source import name_of
 from crashcart.readers.interpreter.trace import Call, Leave, Region
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import replaced
+from crashcart.readers.code.edits import replaced
 from crashcart.readers.interpreter.trace import Call, Write
 from crashcart.readers.interpreter.values import Choice, Instance, Unknown
 from crashcart.readers.rules._growth import deep_tags, growths, holder_text, is_bounded

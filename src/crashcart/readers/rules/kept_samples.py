@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code._edits import alone, line_after, line_before
+from crashcart.readers.code.edits import alone, line_after, line_before
 from crashcart.readers.interpreter.libraries.data_files import table_key
 from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown
 from crashcart.readers.rules._cached_functions import bounded_cache, cached_functions

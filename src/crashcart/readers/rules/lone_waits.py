@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code.source import parent
 from crashcart.readers.interpreter.libraries.collectives import is_barrier
 from crashcart.readers.rules._moves import all_moved_out, moved_out
 from crashcart.readers.rules._rank_flow import collectives_of, entry_call, happens, unanswered
 from crashcart.readers.rules._rank_writes import waits_too, written_by_first
 from crashcart.readers.rules._settings import called_as
+from crashcart.readers.rules._statements import statement_of
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         edits = fact.value["edits"]
         if len(same) > 1 and isinstance(guard.node, ast.If) and all(each.value["edits"] for each in same):
             nodes = [each.value["node"] for each in same]
-            edits = all_moved_out(guard.source, guard.node, [_statement(node) for node in nodes], nodes, rank_tests)
+            edits = all_moved_out(guard.source, guard.node, [statement_of(node) for node in nodes], nodes, rank_tests)
         yield replace(fact, value={**{name: item for name, item in fact.value.items() if name != "node"}, "edits": edits})
 
 
@@ -102,12 +102,6 @@ def _rank_tests(execution: Execution) -> frozenset[str]:
     return frozenset(ast.unparse(node) for node in execution.interpreter.rank_tests)
 
 
-def _statement(node: ast.AST) -> ast.stmt:
-    while not isinstance(node, ast.stmt):
-        node = parent(node) or ast.Pass()
-    return node
-
-
 def _leaves(guard: Region, place: Call) -> bool:
     """Whether the others were sent away before (``if rank != 0: return``), and the call does not stand in the branch."""
     return isinstance(guard.node, ast.If) and not any(place.node is node for node in ast.walk(guard.node))
@@ -123,7 +117,7 @@ def _edits(place: Call, guard: Region, collective: Collective, rank_tests: froze
             if is_barrier(collective.call) and _only_waits(place, collective)
             else ()
         )
-    statement = _statement(place.node)
+    statement = statement_of(place.node)
     in_test = isinstance(statement, ast.If) and any(node is place.node for node in ast.walk(statement.test))
     if not (isinstance(statement, (ast.Expr, ast.Assign)) or in_test) or statement in guard.node.orelse:
         return ()

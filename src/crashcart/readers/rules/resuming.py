@@ -11,7 +11,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
-from crashcart.readers.code._blocks import indent_of, own_lines
+from crashcart.readers.code.edits import indent_of, own_lines
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
 from crashcart.readers.interpreter.values import Result, Unknown
 from crashcart.readers.rules._checkpoints import PARTS, kind_of_part, path_parts, saves_of, written_file

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit
-from crashcart.readers.code._blocks import indent_of, missing_imports, own_lines
+from crashcart.readers.code.edits import indent_of, missing_imports, own_lines
 from crashcart.readers.code.source import keyword, name_of, parents
 from crashcart.readers.rules._checkpoints import Saved, loads_of, path_parts, saves_of, written_file
 from crashcart.readers.rules._library import handed_to

@@ -12,7 +12,9 @@ from crashcart.checkpoints.steps import named_step
 from crashcart.documents import load_json
 from crashcart.model import Evidence, NotLooked
 from crashcart.numbers import to_count
-from crashcart.readers.traces.survivors import mlrun_status, sacct, tfevents_last, wandb_summary
+from crashcart.readers.traces.slurm import sacct
+from crashcart.readers.traces.tfevents import last_step
+from crashcart.readers.traces.tracker import mlrun_status, wandb_step
 from crashcart.regular_files import read_whole
 from crashcart.schedule import meeting
 
@@ -33,10 +35,9 @@ def traces(found: Found) -> tuple[int | None, list[Evidence], list[NotLooked]]:
     for survivor in found.of("trainer-state")[:1]:
         _take(_trainer_step(survivor.path), "the trainer's state says step", survivor, steps, notes)
     for survivor in found.of("wandb-summary")[:1]:
-        summary = wandb_summary(survivor.path)
-        _take(summary.step if summary else None, "the last row that wandb kept is step", survivor, steps, notes)
+        _take(wandb_step(survivor.path), "the last row that wandb kept is step", survivor, steps, notes)
     for survivor in found.of("tfevents")[:1]:
-        _take(tfevents_last(survivor.path).step, "the last event in the tfevents file is step", survivor, steps, notes)
+        _take(last_step(survivor.path), "the last event in the tfevents file is step", survivor, steps, notes)
     for survivor in found.of("mlflow-run")[:1]:
         run = mlrun_status(survivor.path)
         if run is not None:
@@ -66,7 +67,7 @@ def _slurm(found: Found, notes: list[Evidence]) -> list[NotLooked]:
     answer = sacct(job)
     if isinstance(answer, NotLooked):
         return [answer]
-    notes.append(Evidence("slurm", f"Slurm has job {job} as {answer.state}", f"sacct -j {job}"))
+    notes.append(Evidence("slurm", f"Slurm has job {job} as {answer}", f"sacct -j {job}"))
     return []
 
 

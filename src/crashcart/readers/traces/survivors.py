@@ -21,12 +21,9 @@ import time
 from collections import deque
 
 from crashcart.model import NotLooked
-from crashcart.readers.traces.slurm import sacct
-from crashcart.readers.traces.tfevents import tfevents_last
-from crashcart.readers.traces.tracker import mlrun_status, wandb_summary
 from crashcart.record import field, record
 
-__all__ = ["Found", "Survivor", "mlrun_status", "sacct", "survivors", "tfevents_last", "wandb_summary"]
+__all__ = ["Found", "Survivor", "survivors"]
 
 MAX_DEPTH = 8
 MAX_ENTRIES = 100_000

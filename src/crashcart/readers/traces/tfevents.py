@@ -1,4 +1,4 @@
-"""The last steps and scalars of a TensorBoard event file, read without TensorFlow.
+"""The last step of a TensorBoard event file, read without TensorFlow.
 
 The file is a row of records: length (8 bytes), checksum of the length (4), data, checksum of the data (4); the checksum
 is CRC-32C, masked. The data are protobuf ``Event`` messages: field 1 wall time (double), 2 step (varint), 5 summary, in
@@ -13,144 +13,98 @@ Of a large file only the last 4 MiB are read: a length is found again by its che
 
 from __future__ import annotations
 
-import math
 import os
 import struct
-from collections import deque
 from functools import lru_cache
 from typing import IO, TYPE_CHECKING
 
-from crashcart.numbers import to_float
-from crashcart.record import field, record
 from crashcart.regular_files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Tail", "tfevents_last"]
+__all__ = ["last_step"]
 
 MAX_READ = 4 << 20
 MAX_RECORD = 1 << 20
-MAX_TAGS = 500
 MAX_TRIED = 100_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT = 10
 
 
-@record(frozen=True)
-class Tail:
-    """The end of an event file.
-
-    ``scalars`` holds the last values of each tag as (step, value), oldest first; ``ending`` says in words how the file
-    ends where it does not end cleanly.
-    """
-
-    step: int | None = None
-    wall_time: float | None = None
-    scalars: dict[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
-    records: int = 0
-    ending: str = ""
-
-
-def tfevents_last(path: str | os.PathLike[str], *, keep: int = 5) -> Tail:
-    """Read the last step, its wall time, and the last values of every scalar; raises OSError like open."""
-    kept: dict[str, deque[tuple[int, float]]] = {}
-    step, wall_time, records = None, None, 0
+def last_step(path: str | os.PathLike[str]) -> int | None:
+    """The last step for which a scalar was written; raises OSError like open."""
+    last = None
     with open_regular(path) as file:
-        framing = _Framing(file)
-        for data in framing.records():
-            records += 1
-            when, at, values = _event(data)
-            wall_time = when if when is not None else wall_time
-            step = at if values else step
-            for tag, value in values:
-                if tag in kept or len(kept) < MAX_TAGS:
-                    kept.setdefault(tag, deque(maxlen=keep)).append((at, value))
-    return Tail(step, wall_time, {tag: tuple(values) for tag, values in kept.items()}, records, framing.ending)
+        for data in _records(file):
+            step, has_scalar = _event(data)
+            last = step if has_scalar else last
+    return last
 
 
-class _Framing:
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.ending = ""
-
-    def records(self) -> Iterator[bytes]:
-        size = os.fstat(self._file.fileno()).st_size
-        start = self._resume(size - MAX_READ) if size > 2 * MAX_READ else 0
-        self._file.seek(start)
-        while head := self._file.read(12):
-            at = self._file.tell() - len(head)
-            if len(head) < 12 or struct.unpack("<I", head[8:])[0] != _masked(head[:8]):  # noqa: PLR2004 - as above
-                self.ending = f"cut off or damaged at byte {at} of {size}"
-                return
-            length = struct.unpack("<Q", head[:8])[0]
-            if at + 12 + length + 4 > size:
-                self.ending = f"cut off inside a record at byte {at} of {size}"
-                return
-            if length > MAX_RECORD:  # an image or a graph
-                self._file.seek(at + 12 + length + 4)
-                continue
-            data, check = self._file.read(length), self._file.read(4)
-            if len(check) < 4:  # noqa: PLR2004 - as above
-                self.ending = f"cut off inside a record at byte {at} of {size}"
-                return
-            if struct.unpack("<I", check)[0] != _masked(data):
-                self.ending = f"wrong checksum at byte {at} of {size}"
-                return
-            yield data
-
-    def _resume(self, start: int) -> int:
-        """Find the first place at or after ``start`` where a record begins."""
-        self._file.seek(start)
-        block = self._file.read(MAX_READ)
-        at, tried = block.find(b"\0\0\0\0\0"), 0
-        while at >= 0 and tried < MAX_TRIED:
-            for head in range(max(0, at - 3), min(at, len(block) - 12) + 1):
-                tried += 1
-                if struct.unpack("<I", block[head + 8 : head + 12])[0] == _masked(block[head : head + 8]):
-                    return start + head
-            at = block.find(b"\0\0\0\0\0", at + 1)
-        return start
+def _records(file: IO[bytes]) -> Iterator[bytes]:
+    """What the records hold, up to the first that is cut off or damaged."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(_resume(file, size - MAX_READ) if size > 2 * MAX_READ else 0)
+    while head := file.read(12):
+        at = file.tell() - len(head)
+        if len(head) < 12 or struct.unpack("<I", head[8:])[0] != _masked(head[:8]):  # noqa: PLR2004 - as above
+            return
+        length = struct.unpack("<Q", head[:8])[0]
+        if at + 12 + length + 4 > size:
+            return
+        if length > MAX_RECORD:  # an image or a graph
+            file.seek(at + 12 + length + 4)
+            continue
+        data, check = file.read(length), file.read(4)
+        if len(check) < 4 or struct.unpack("<I", check)[0] != _masked(data):  # noqa: PLR2004 - as above
+            return
+        yield data
 
 
-def _event(data: bytes) -> tuple[float | None, int, list[tuple[str, float]]]:
-    when, step, values = None, 0, []
+def _resume(file: IO[bytes], start: int) -> int:
+    """Find the first place at or after ``start`` where a record begins."""
+    file.seek(start)
+    block = file.read(MAX_READ)
+    at, tried = block.find(b"\0\0\0\0\0"), 0
+    while at >= 0 and tried < MAX_TRIED:
+        for head in range(max(0, at - 3), min(at, len(block) - 12) + 1):
+            tried += 1
+            if struct.unpack("<I", block[head + 8 : head + 12])[0] == _masked(block[head : head + 8]):
+                return start + head
+        at = block.find(b"\0\0\0\0\0", at + 1)
+    return start
+
+
+def _event(data: bytes) -> tuple[int, bool]:
+    """The step of an event, and whether it holds a scalar."""
+    step, has_scalar = 0, False
     for number, kind, value in _fields(data):
-        if number == 1 and kind == _FIXED64:
-            when = struct.unpack("<d", value)[0]
-        elif number == 2 and kind == _VARINT:  # noqa: PLR2004 - field numbers of the message
+        if number == 2 and kind == _VARINT:  # noqa: PLR2004 - field numbers of the message
             step = int.from_bytes(value, "little")
         elif number == 5 and kind == _BYTES:  # noqa: PLR2004 - as above
-            values += [found for inner, _, part in _fields(value) if inner == 1 and (found := _scalar(part))]
-    return when, step if step < 1 << 63 else step - (1 << 64), values
+            has_scalar |= any(inner == 1 and _is_scalar(part) for inner, _, part in _fields(value))
+    return step if step < 1 << 63 else step - (1 << 64), has_scalar
 
 
-def _scalar(data: bytes) -> tuple[str, float] | None:
-    tag, number = "", math.nan
-    found = False
-    for field_number, kind, value in _fields(data):
-        if field_number == 1 and kind == _BYTES:
-            tag = value.decode("utf-8", "replace")[:200]
-        elif field_number == 2 and kind == _FIXED32:  # noqa: PLR2004 - as above
-            number, found = struct.unpack("<f", value)[0], True
-        elif field_number == 8 and kind == _BYTES:  # noqa: PLR2004 - as above
-            inner = _tensor(value)
-            number, found = (inner, True) if inner is not None else (number, found)
-    return (tag, number) if found and tag else None
+def _is_scalar(data: bytes) -> bool:
+    """Whether a value is one number: a float, or a tensor of one, as TensorFlow 2 writes it."""
+    return any(
+        (number == 2 and kind == _FIXED32) or (number == 8 and kind == _BYTES and _holds_one_number(value))  # noqa: PLR2004 - as above
+        for number, kind, value in _fields(data)
+    )
 
 
-def _tensor(data: bytes) -> float | None:
-    """Read the value of a tensor that holds one float or double; TensorFlow 2 writes scalars in this way."""
+def _holds_one_number(data: bytes) -> bool:
+    """Whether a tensor holds one float or double."""
     double, raw = False, b""
     for number, kind, value in _fields(data):
         if number == 1 and kind == _VARINT:
             double = int.from_bytes(value, "little") == 2  # noqa: PLR2004 - DT_DOUBLE
         elif number in {4, 5, 6}:
             raw = value
-    if len(raw) != (8 if double else 4):
-        return None
-    return to_float(struct.unpack("<d" if double else "<f", raw)[0], finite=False)
+    return len(raw) == (8 if double else 4)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:

@@ -20,11 +20,11 @@ from __future__ import annotations
 import os
 
 from crashcart.documents import load_json
-from crashcart.numbers import to_count, to_float, to_int
-from crashcart.record import field, record
+from crashcart.numbers import to_float, to_int
+from crashcart.record import record
 from crashcart.regular_files import names_in, read_end, read_start
 
-__all__ = ["MlRun", "WandbSummary", "mlrun_status", "wandb_summary"]
+__all__ = ["MlRun", "mlrun_status", "wandb_step"]
 
 MAX_BYTES = 8 << 20
 MAX_METRICS = 200
@@ -33,43 +33,20 @@ _STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5"
 
 
 @record(frozen=True)
-class WandbSummary:
-    """The last values that wandb wrote; ``last_write`` is Unix time, ``runtime_seconds`` counts from the start."""
-
-    step: int | None = None
-    last_write: float | None = None
-    runtime_seconds: float | None = None
-    values: dict[str, float] = field(default_factory=dict)
-
-
-@record(frozen=True)
 class MlRun:
-    """An MLflow run: its status in words, its times in Unix seconds, the last (step, value) of each metric."""
+    """An MLflow run: its status in words, and the last step of any metric."""
 
     status: str
-    start: float | None = None
-    end: float | None = None
-    run_id: str = ""
-    metrics: dict[str, tuple[int, float]] = field(default_factory=dict)
-
-    @property
-    def step(self) -> int | None:
-        """The last step of any metric."""
-        return max((step for step, _ in self.metrics.values()), default=None)
+    step: int | None
 
 
-def wandb_summary(path: str | os.PathLike[str]) -> WandbSummary | None:
-    """Read ``wandb-summary.json``; None when it is not one (too large, cut off, not an object)."""
+def wandb_step(path: str | os.PathLike[str]) -> int | None:
+    """The last step in ``wandb-summary.json``; None when it is not one (too large, cut off, not an object)."""
     try:
         content = load_json(_limited(path))
     except ValueError:
         return None
-    if not isinstance(content, dict):
-        return None
-    numbers = {str(key): value for key, value in content.items() if isinstance(value, (int, float))}
-    values = {key: number for key, value in numbers.items() if (number := to_float(value, finite=False)) is not None}
-    step, timestamp, runtime = (to_float(values.pop(name, None)) for name in ("_step", "_timestamp", "_runtime"))
-    return WandbSummary(to_int(step), timestamp, runtime, values)
+    return to_int(to_float(content.get("_step"))) if isinstance(content, dict) else None
 
 
 def mlrun_status(path: str | os.PathLike[str]) -> MlRun | None:
@@ -82,39 +59,25 @@ def mlrun_status(path: str | os.PathLike[str]) -> MlRun | None:
     }
     if "status" not in meta:
         return None
-    status = _STATUS.get(meta["status"], meta["status"])
-    run_id = meta.get("run_id") or meta.get("run_uuid", "")
-    return MlRun(status, _milli(meta.get("start_time")), _milli(meta.get("end_time")), run_id, _metrics(folder))
+    metrics = os.path.join(folder, "metrics")
+    steps = [_last_step(os.path.join(metrics, name)) for name in names_in(metrics)[:MAX_METRICS]]
+    return MlRun(
+        _STATUS.get(meta["status"], meta["status"]), max((step for step in steps if step is not None), default=None)
+    )
 
 
-def _metrics(folder: str) -> dict[str, tuple[int, float]]:
-    found: dict[str, tuple[int, float]] = {}
-    inner = os.path.join(folder, "metrics")
-    for name in names_in(inner)[:MAX_METRICS]:
-        value = _last_value(os.path.join(inner, name))
-        if value is not None:
-            found[name] = value
-    return found
-
-
-def _last_value(path: str) -> tuple[int, float] | None:
+def _last_step(path: str) -> int | None:
     try:
         lines = read_end(path, 512)[0].decode("ascii", "replace").splitlines()
     except OSError:
         return None
     for line in reversed(lines):
         _, number, step, *_ = [*line.split(), "", "", ""]
-        found = to_int(step), to_float(number, finite=False)
-        if found[0] is not None and found[1] is not None:  # else it is the line that was being written
-            return found[0], found[1]
+        if to_int(step) is not None and to_float(number, finite=False) is not None:  # else it was being written
+            return to_int(step)
     return None
 
 
 def _limited(path: str | os.PathLike[str]) -> str:
     content = read_start(path, MAX_BYTES + 1)
     return content.decode("utf-8", "replace") if len(content) <= MAX_BYTES else ""
-
-
-def _milli(text: str | None) -> float | None:
-    number = to_count(text)
-    return None if number is None else number / 1000

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.documents import DocumentError, parse_python
 from crashcart.numbers import LARGEST
 from crashcart.readers.interpreter.intervals import limited, mapped
+from crashcart.readers.interpreter.lengths import Length, limited_length, rounded_length
 from crashcart.readers.interpreter.libraries import elements, models, tested_for_finite
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE
 from crashcart.readers.interpreter.values import (
@@ -93,6 +94,8 @@ def converted(interpreter: Interpreter, name: str, value: Value, node: ast.AST, 
             return Constant(truth, value.origins)
     if name == "str" and isinstance(value, Result) and value.name in {"text", "pathlib.Path"}:
         return Constant(value.data, value.origins) if isinstance(value.data, str) else value
+    if name == "int" and isinstance(value, Length):
+        return rounded_length(value)
     if name in {"int", "float"} and (within := mapped(_CONVERSIONS[name], value)) is not None:
         return with_place(interpreter, within, node)
     kind = "number" if name in {"int", "float"} else ""
@@ -138,7 +141,7 @@ def _length(interpreter: Interpreter, value: Value | None, call: Call) -> Value:
         numbers = known_range(value.call.arguments if value.call else [])
         if numbers is not None and abs(numbers.start) < LARGEST and abs(numbers.stop) < LARGEST:
             return Constant(len(numbers), value.origins)
-    return Unknown(frozenset({"length"}), value.origins if value is not None else (), kind="length", bound=value)
+    return Length(value, frozenset({"length"}), value, kind="length")
 
 
 @models("range")
@@ -384,6 +387,8 @@ def calculate(interpreter: Interpreter, call: Call) -> Value:
 def _calculated(interpreter: Interpreter, call: Call, values: list[Value]) -> Value:
     if call.name in {"min", "max"} and not call.keywords and (within := limited(call.name, values)) is not None:
         return within
+    if call.name == "max" and not call.keywords and (length := limited_length(values)) is not None:
+        return length
     if call.keywords or not values or not all(isinstance(value, Constant) for value in values):
         result = unknown_from(*values, *call.arguments)
         known = [constant_of(value) for value in values]

@@ -1,7 +1,8 @@
-"""Sizes of model parallelism against the number of ranks: tensor x pipeline x context must divide it, or nothing starts.
+"""What the frameworks check of the sizes of a job before they start.
 
-Megatron and what is made of it (NeMo, gpt-neox), torchtitan and accelerate all refuse at their start. What a part of a job says
-about its own engine (a rollout in vLLM, a teacher, a reward model) is another matter and does not count.
+DeepSpeed demands its identity, and that the trainer's arguments agree with its file. Tensor x pipeline x context must divide the
+ranks: Megatron and what is made of it (NeMo, gpt-neox), torchtitan and accelerate all refuse at their start. What a part of a job
+says about its own engine (a rollout in vLLM, a teacher, a reward model) is another matter and does not count.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.causes.config._sections import squeezed
 from crashcart.model import Sign
-from crashcart.numbers import to_int
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Evidence, Fact
 
-__all__ = ["parallel_sizes"]
+__all__ = ["IDENTITY", "deepspeed", "framework"]
 
+MOST = 1 << 40
+IDENTITY = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 SIZES = {
     "tensor": {"tensormodelparallelsize", "tensorparalleldegree", "modelparallelsize", "parallelismconfigtpsize"},
     "pipeline": {"pipelinemodelparallelsize", "pipelineparalleldegree", "pipeparallelsize"},
@@ -30,7 +33,54 @@ SIZES = {
 ELSEWHERE = re.compile(r"(?i)rollout|vllm|sglang|infer|gener|teacher|reward|critic|(?:^|[._])ref(?:[._]|$)|export|convert")
 
 
-def parallel_sizes(case: Case) -> Iterator[Sign]:
+def _is_number(value: object) -> bool:
+    return not isinstance(value, str) and abs(to_float(value, MOST)) < MOST
+
+
+def deepspeed(case: Case) -> Iterator[Fact]:
+    """The numbers of DeepSpeed's file that its identity is made of; ``auto`` is none."""
+    for group in case.seen.values():
+        for fact in group:
+            is_json = fact.span is not None and fact.span.file.endswith(".json")
+            if is_json and fact.origin == "file" and fact.spelling in IDENTITY and _is_number(fact.value):
+                yield fact
+
+
+def framework(case: Case) -> Iterator[Sign]:
+    """Parallel sizes; DeepSpeed's identity, and the arguments of the Hugging Face trainer against its file."""
+    yield from _parallel_sizes(case)
+    file = {fact.spelling: fact for fact in deepspeed(case)}
+    batch, micro, accumulation = (file.get(name) for name in IDENTITY)
+    ranks = case.number("launch.processes")
+    if batch and micro and ranks and _is_number(batch.value) and _is_number(micro.value) and ranks >= 1:
+        times = (
+            accumulation.value if accumulation and _is_number(accumulation.value) else batch.value // (micro.value * ranks)
+        )
+        if times * micro.value * ranks != batch.value:
+            told = f"DeepSpeed demands train_batch_size = micro x accumulation x ranks: {batch.value:g} is not {micro.value:g} x {times:g} x {ranks:g}"
+            places = (
+                batch.evidence,
+                micro.evidence,
+                *((accumulation.evidence,) if accumulation else ()),
+                case.facts["launch.processes"].evidence,
+            )
+            yield Sign("decisive", told, places)
+    for one, name in ((micro, "train.batch_size"), (accumulation, "train.accumulation")):
+        flag = case.facts.get(name)
+        if (
+            one
+            and flag
+            and flag.origin == "flag"
+            and _is_number(one.value)
+            and _is_number(flag.value)
+            and flag.value != one.value
+            and flag.spelling.startswith(("--per_device", "--gradient"))
+        ):
+            told = f"{flag.spelling} is {flag.value:g} and the DeepSpeed file says {one.value:g}: the trainer refuses values that differ"
+            yield Sign("decisive", told, (flag.evidence, one.evidence))
+
+
+def _parallel_sizes(case: Case) -> Iterator[Sign]:
     """The product of the sizes does not divide the ranks of this launch."""
     ranks = case.facts.get("launch.processes")
     if ranks is None or type(ranks.value) is not int or ranks.value < 1:

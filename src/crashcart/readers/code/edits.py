@@ -1,4 +1,4 @@
-"""Statements put under a ``with`` line, or given lines before them, as their author would indent them."""
+"""Small changes of a program, written as its author would: whole lines with the indentation of their neighbours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ from crashcart.model import Edit, Span
 if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
 
-__all__ = ["indent_of", "missing_imports", "own_lines", "step_of", "wrapped"]
+__all__ = [
+    "alone",
+    "indent_of",
+    "line_after",
+    "line_before",
+    "missing_imports",
+    "own_lines",
+    "replaced",
+    "step_of",
+    "wrapped",
+]
 
 
 def indent_of(source: Source, number: int) -> str:
@@ -19,15 +29,18 @@ def indent_of(source: Source, number: int) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def own_lines(source: Source, node: ast.stmt) -> bool:
-    """Whether a statement has its lines for itself, and no text in it that spans lines."""
+def alone(source: Source, node: ast.stmt) -> bool:
+    """Whether nothing else stands on the lines of a statement, so that lines can be put before and after it."""
     span = source.span(node)
     before = source.text[source.offset(node.lineno, 0) : span.start]
     rest = source.text[span.end :].split("\n", 1)[0].strip()
-    texts = [
-        one for one in ast.walk(node) if isinstance(one, (ast.Constant, ast.JoinedStr)) and one.end_lineno != one.lineno
-    ]
-    return not before.strip() and (not rest or rest.startswith("#")) and not texts
+    return not before.strip() and (not rest or rest.startswith("#"))
+
+
+def own_lines(source: Source, node: ast.stmt) -> bool:
+    """Whether a statement has its lines for itself, and no text in it that spans lines."""
+    texts = (each for each in ast.walk(node) if isinstance(each, (ast.Constant, ast.JoinedStr)))
+    return alone(source, node) and all(text.end_lineno == text.lineno for text in texts)
 
 
 def step_of(source: Source) -> str:
@@ -60,3 +73,23 @@ def wrapped(source: Source, node: ast.stmt, end: ast.stmt, before: list[str], in
     lines = [f"{indent}{line}" for line in before] + [f"{indent}{step}{line}" for line in inside]
     lines += [f"{step}{line}" if line.strip() else line for line in source.text[start:stop].split("\n")]
     return (Edit(Span(source.path, start, stop, first), "\n".join(lines)),)
+
+
+def line_before(source: Source, node: ast.stmt, *lines: str, first: int | None = None) -> Edit:
+    """Lines put before a statement."""
+    at = source.offset(first or node.lineno, 0)
+    text = "".join(f"{indent_of(source, node.lineno)}{line}\n" for line in lines)
+    return Edit(Span(source.path, at, at, first or node.lineno), text)
+
+
+def line_after(source: Source, node: ast.stmt, *lines: str, indent: str | None = None) -> Edit:
+    """Lines put after a statement."""
+    blanks = indent_of(source, node.lineno) if indent is None else indent
+    number = node.end_lineno or node.lineno
+    at = source.offset(number, 0) + len(source.line(number))
+    return Edit(Span(source.path, at, at, number), "".join(f"\n{blanks}{line}" for line in lines))
+
+
+def replaced(source: Source, node: ast.expr | ast.stmt, text: str) -> Edit:
+    """A node written differently."""
+    return Edit(source.span(node), text)
