@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from crashcart.deadline import check, grown_bytes, resident_bytes
 from crashcart.model import Fact
 from crashcart.names import canonical
-from crashcart.numbers import LARGEST
+from crashcart.numbers import bound_number
 from crashcart.readers.interpreter.intervals import bounds_of, combined
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE, Fork, Store
 from crashcart.readers.interpreter.trace import Call, Decision, Division, Failure, Leave, Region, Slice, Trace, Write
 from crashcart.readers.interpreter.values import (
     LONGEST_TEXT,
+    RAISED,
     Bound,
     Choice,
     Class,
@@ -45,6 +46,7 @@ from crashcart.readers.interpreter.values import (
     either,
     hashable,
     join,
+    made_number,
     made_text,
     origins_of,
     small_tags,
@@ -1311,7 +1313,7 @@ class Interpreter:
         return handler(node) if handler is not None else Unknown()
 
     def _eval_Constant(self, node: ast.Constant) -> Value:
-        return Constant(node.value, source=self.frame.source, node=node)
+        return Constant(bound_number(node.value), source=self.frame.source, node=node)
 
     def _eval_Name(self, node: ast.Name) -> Value:
         return self.lookup(node.id)
@@ -1568,7 +1570,7 @@ class Interpreter:
         if isinstance(owner, Constant) and plain is not self and isinstance(owner.value, (str, bytes)):
             try:
                 return Constant(owner.value[plain], origins_of(owner, key))
-            except (IndexError, TypeError):
+            except RAISED:
                 return unknown_from(owner, key)
         if isinstance(owner, Instance):
             result = self.call_method(owner, "__getitem__", [self._own_key(key)], {}, node)
@@ -1739,17 +1741,12 @@ class Interpreter:
         spec = self.evaluate(node.format_spec) if node.format_spec is not None else Constant("")
         if isinstance(value, Constant) and isinstance(spec, Constant):
             if node.conversion in {-1, 115} and not spec.value:
-                if isinstance(value.value, str):
-                    return value
-                return made_text([str(value.value)], value)
+                return value if isinstance(value.value, str) else made_text([str(value.value)], value)
+            if not _is_short_format(str(spec.value)) or isinstance(value.value, slice):
+                return unknown_from(value)
             try:
-                if len(str(spec.value)) > 12 or isinstance(value.value, slice):  # noqa: PLR2004 - a width of any length fills the memory
-                    return unknown_from(value)
-                width = "".join(filter(str.isdigit, str(spec.value)))
-                if len(width) > 3:  # noqa: PLR2004 - likewise
-                    return unknown_from(value)
                 return Constant(format(value.value, str(spec.value)), value.origins)
-            except (ValueError, TypeError) as problem:
+            except RAISED as problem:
                 return self.fail(node, type(problem).__name__, str(problem), value)
         return unknown_from(value)
 
@@ -1981,12 +1978,10 @@ class Interpreter:
             return self.fail(node, "ZeroDivisionError", str(problem), left, right)
         except TypeError as problem:
             return self.fail(node, "TypeError", str(problem), left, right)
-        except (ValueError, OverflowError, MemoryError):
-            return unknown_from(left, right)
-        if isinstance(result, (int, float)) and not isinstance(result, bool) and not -LARGEST < result < LARGEST:
+        except RAISED:
             return unknown_from(left, right)
         written = node if isinstance(node, ast.expr) and (origins or isinstance(result, str)) else None
-        return Constant(result, origins, source=self.frame.source, node=written)
+        return made_number(result, left, right, source=self.frame.source, node=written)
 
     def _concatenate(self, left: Container, right: Container, node: ast.AST) -> Value:
         is_open = bool(self.store.get(left, "open") or self.store.get(right, "open"))
@@ -2685,6 +2680,11 @@ def _is_text(value: Value) -> bool:
 
 def _hashable(value: object) -> bool:
     return isinstance(value, (str, int, float, bool, bytes, type(None), tuple))
+
+
+def _is_short_format(spec: str) -> bool:
+    """Whether a format cannot fill the memory: no width or precision of more than three digits."""
+    return len(spec) <= 12 and len("".join(filter(str.isdigit, spec))) <= 3  # noqa: PLR2004 - what people write
 
 
 def _is_bounded(op: ast.operator, one: Any, other: Any) -> bool:  # noqa: ANN401 - constants
