@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,11 @@ BEFORE = """import argparse, math, numpy, torch
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", default="0.1")
 args = parser.parse_args()
+"""
+PEAK = """import sys
+from crashcart.cli import main
+main()
+print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1], file=sys.stderr)
 """
 AFTER = "optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)\nloss.backward()\noptimizer.step()\n"
 PROGRAMS = {
@@ -45,3 +52,42 @@ def test_numpy_warns_where_math_raises(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "train.py").write_text("import numpy as np, torch\nx = np.sqrt(-1.0)\ny = np.log(0.0)\nloss.backward()\n")
     monkeypatch.chdir(tmp_path)
     assert not check(["train.py"]).findings
+
+
+YACS = """import argparse, torch
+from yacs.config import CfgNode
+parser = argparse.ArgumentParser()
+parser.add_argument("--config")
+config = CfgNode(ARGUMENTS)
+config.merge_from_file(parser.parse_args().config)
+loss.backward()
+"""
+
+
+def test_a_key_that_a_config_does_not_know_may_hold_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text("rates: [1e-4]\n")
+    words = ["python", "train.py", "--config", "config.yaml"]
+    (tmp_path / "train.py").write_text(YACS.replace("ARGUMENTS", "{'rate': 1}"))
+    check(command=words)
+    (tmp_path / "train.py").write_text(YACS.replace("ARGUMENTS", "new_allowed=True"))
+    assert not check(command=words).findings
+
+
+def test_what_one_statement_makes_is_bounded(tmp_path: Path) -> None:
+    texts = {
+        "texts": "a = 'a' * 19_000\nx = [" + "a + '1', " * 12_000 + "]\n",
+        "lists": "a = [0] * 4000\nx = [" + "a + a, " * 9_000 + "]\n",
+        "slices": "a = [0] * 4000\nx = [" + "a[1:], " * 9_000 + "]\n",
+        "appends": "a = [0] * 4000\nx = [" + "a.append(1), " * 9_000 + "]\n",
+        "one dictionary": "a = {" + ", ".join(f"'k{number}': {number}" for number in range(9_000)) + "}\n",
+        "folders of modules": "import sys\n"
+        + "".join(f"sys.path.append('d{number}')\n" for number in range(3000))
+        + "".join(f"import m{number}\n" for number in range(1000)),
+    }
+    for name, text in texts.items():
+        (tmp_path / "train.py").write_text(f"import torch\n{text}loss.backward()\n")
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, "check", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert int(done.stderr) < 120_000, name

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from crashcart.deadline import check, grown_bytes, resident_bytes
 from crashcart.model import Fact
 from crashcart.names import canonical
-from crashcart.numbers import bound_number
 from crashcart.readers.interpreter.intervals import bounds_of, combined
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE, Fork, Store
 from crashcart.readers.interpreter.trace import Call, Decision, Division, Failure, Leave, Region, Slice, Trace, Write
@@ -67,6 +66,7 @@ __all__ = ["Frame", "Interpreter", "OutOfSteps"]
 _MOST_STEPS = 400_000
 _MOST_MEMORY = 64 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
+_WORK_BETWEEN_LOOKS, _ITEMS_BETWEEN_LOOKS = 256, 1 << 16
 _DEEPEST = 48
 _FREE_REPEATS = 3  # calls of one function that are followed whatever they cost
 _MOST_SPENT = 10_000  # steps that all calls of one function may take
@@ -151,6 +151,7 @@ class Interpreter:
         self.loaded: dict[str, Module] = {}
         self.names: dict[Module, dict[str, None]] = {}
         self.steps = 0
+        self.work = 0  # expressions since the last look at the clock and the memory
         self.depth = 0
         self.quiet = 0
         self.stack: list[Function] = []
@@ -261,12 +262,17 @@ class Interpreter:
         return module
 
     def tick(self) -> None:
-        """Count a step; look at the clock and the memory now and then."""
+        """Count a step."""
         self.steps += 1
-        if not self.steps & 255:
-            check()
-            if self.steps > _MOST_STEPS or resident_bytes() > self.most_memory:
-                raise OutOfSteps
+        if self.steps > _MOST_STEPS:
+            raise OutOfSteps
+
+    def _look(self) -> None:
+        """Look at the clock and the memory: every so many expressions, since one statement may hold thousands that make something."""
+        self.work, self.store.written = 0, 0
+        check()
+        if resident_bytes() > self.most_memory:
+            raise OutOfSteps
 
     # ---- events
 
@@ -1309,11 +1315,14 @@ class Interpreter:
 
     def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression."""
+        self.work += 1
+        if self.work > _WORK_BETWEEN_LOOKS or self.store.written > _ITEMS_BETWEEN_LOOKS:
+            self._look()
         handler = self._expressions.get(node.__class__)
         return handler(node) if handler is not None else Unknown()
 
     def _eval_Constant(self, node: ast.Constant) -> Value:
-        return Constant(bound_number(node.value), source=self.frame.source, node=node)
+        return Constant(node.value, source=self.frame.source, node=node)
 
     def _eval_Name(self, node: ast.Name) -> Value:
         return self.lookup(node.id)
@@ -1705,11 +1714,21 @@ class Interpreter:
 
     def _eval_Dict(self, node: ast.Dict) -> Value:
         made = self.container("dict", {}, node)
+        content: dict[Any, Value] = {}  # set as a whole: each write of a container copies it
         for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
+            name = self.evaluate(key) if key is not None else None
+            plain = constant_of(name, self)
+            if plain is not self and _hashable(plain):
+                if len(content) < _MOST_ITEMS or plain in content:
+                    content[plain] = self.evaluate(value)
+                continue
+            self.store.set(made, "items", {**self.items(made), **content})
+            content.clear()
+            if name is None:
                 self.update(made, self.evaluate(value))
             else:
-                self.set_item(made, self.evaluate(key), self.evaluate(value), None)
+                self.set_item(made, name, self.evaluate(value), None)
+        self.store.set(made, "items", {**self.items(made), **content})
         return made
 
     def update(self, owner: Container, other: Value) -> None:
