@@ -5,6 +5,8 @@ processor time of the thread and not the clock that counts: a busy machine must 
 
 Time is noticed in two ways. Loops ask (``check``). And where the command line has said so (``interrupting``), a timer interrupts
 whatever runs in the main thread, also a regular expression. As a library, in other threads and in `crashcart run` only loops ask.
+An answer has a time for all of its parts ``together``: every share is cut to what is left of it, and no further job begins when its
+time or its memory is used up (``is_spent``). So many jobs, or many parts that each need all of their share, end like one.
 The timer does nothing while no share is being used, so that files are never half written. What neither asks nor can be interrupted,
 as code in C that holds the interpreter, is tried in a child first (``ends_in_time``).
 """
@@ -33,16 +35,21 @@ __all__ = [
     "grown_bytes",
     "guarded",
     "interrupting",
+    "is_spent",
     "limited",
     "note_memory",
     "resident_bytes",
     "spent",
+    "together",
     "too_long",
 ]
 
 Result = TypeVar("Result")
 _TICK_SECONDS = 0.05
 _GRACE_SECONDS = 0.5
+_LEAST_SECONDS = 0.02  # of a part that begins when the time of all together is up
+_LATE_SECONDS = 0.1
+_MOST_GROWN = 64 << 20  # bytes that all parts may have taken when another begins
 
 
 class OutOfTime(BaseException):
@@ -59,8 +66,8 @@ class _Limit:
     __slots__ = ("ends", "seconds")
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.ends = spent() + seconds
+        self.seconds = _left_of(seconds)
+        self.ends = spent() + self.seconds
 
 
 class _Running(_local):
@@ -70,6 +77,8 @@ class _Running(_local):
         self.limits: list[_Limit] = []
         self.children_seconds = 0.0
         self.bytes_before = 0
+        self.all_end: float | None = None  # of all parts together
+        self.all_bytes = 0  # before the first of them
 
 
 _running = _Running()
@@ -78,6 +87,29 @@ _running = _Running()
 def spent() -> float:
     """Processor time of this thread so far, and of the children that worked for it."""
     return time.thread_time() + _running.children_seconds
+
+
+@contextmanager
+def together(seconds: float) -> Iterator[None]:
+    """All parts of this piece of work have so much time together: each gets its share or what is left."""
+    before = _running.all_end, _running.all_bytes
+    _running.all_end, _running.all_bytes = spent() + seconds, resident_bytes()
+    try:
+        yield
+    finally:
+        _running.all_end, _running.all_bytes = before
+
+
+def is_spent() -> bool:
+    """Whether the time or the memory for all parts together is used up, so that no further one should begin."""
+    if _running.all_end is None:
+        return False
+    return spent() > _running.all_end - _LATE_SECONDS or resident_bytes() - _running.all_bytes > _MOST_GROWN
+
+
+def _left_of(seconds: float) -> float:
+    """A share, as far as the time of all together allows."""
+    return seconds if _running.all_end is None else min(seconds, max(_LEAST_SECONDS, _running.all_end - spent()))
 
 
 def check() -> None:
@@ -153,9 +185,10 @@ def guarded(
     allowance = seconds if isinstance(seconds, Allowance) else Allowance(seconds, seconds)
     with our_errors(what, note):
         share = min(allowance.share, allowance.left)
+        is_cut = _left_of(share) < share / 2
         result, in_time = allowance.attempt(task, otherwise)
         if not in_time:
-            note(what, too_long(share) if share > 0 else "the other parts took too long", "")
+            note(what, too_long(share) if share > 0 and not is_cut else "the other parts took too long", "")
         return result
     return otherwise
 

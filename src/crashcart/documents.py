@@ -136,7 +136,8 @@ def load_toml(text: str) -> dict[str, Any]:
         raise DocumentError(_DEEP) from None
     if _is_deep(table):
         raise DocumentError(_DEEP)
-    return table
+    bounded: dict[str, Any] = bound_number(table)  # of hexadecimal digits Python reads any number, and then cannot print it
+    return bounded
 
 
 def parse_python(text: str) -> ast.Module:

@@ -114,9 +114,11 @@ def to_float(value: object, default: object = None, *, finite: bool = True) -> o
 
 
 def bound_number(value: Any) -> Any:  # noqa: ANN401 - data enters here
-    """A value of a config or of source code; a whole number that is too large to calculate with becomes a float."""
+    """A value of a config or of source code; a whole number in it that is too large to calculate with or print becomes a float."""
     if isinstance(value, list):
         return [bound_number(item) for item in value]
+    if isinstance(value, dict):
+        return {key: bound_number(item) for key, item in value.items()}
     if type(value) is int and not -LARGEST < value < LARGEST:
         return to_float(value, finite=False)
     return value

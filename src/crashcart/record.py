@@ -77,7 +77,8 @@ def _equal(self: Any, other: object) -> bool:  # noqa: ANN401 - any record
 
 
 def _hash(self: Any) -> int:  # noqa: ANN401 - any record
-    return hash(tuple(getattr(self, name) for name in type(self).__record__))
+    parts = (getattr(self, name) for name in type(self).__record__)
+    return hash(tuple(len(part) if isinstance(part, (list, dict, set)) else part for part in parts))
 
 
 def _refuse(self: Any, name: str, value: object) -> None:  # noqa: ANN401, ARG001 - any record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +16,18 @@ import pytest
 
 from crashcart import deadline, engine
 from crashcart.cause import causes
-from crashcart.deadline import Allowance, OutOfTime, TookTooLongError, attempt, check, interrupting, limited
+from crashcart.deadline import (
+    Allowance,
+    OutOfTime,
+    TookTooLongError,
+    attempt,
+    check,
+    guarded,
+    interrupting,
+    is_spent,
+    limited,
+    together,
+)
 from crashcart.names import canonical
 from crashcart.readers import logs, rules
 from crashcart.readers.logs import read_logs, structured
@@ -92,6 +104,63 @@ def test_an_allowance_is_shared() -> None:
     allowance = Allowance(0.12, 0.1)
     assert [allowance.attempt(endless, None)[1] for _ in range(3)] == [False, False, False]
     assert allowance.attempt(lambda: 1, 0) == (0, False)
+
+
+def test_parts_share_the_time_of_all_together() -> None:
+    notes: list[tuple[str, str]] = []
+    start = time.thread_time()
+    with together(0.2):
+        for number in range(10):
+            guarded(f"part {number}", lambda what, why, _: notes.append((what, why)), endless, 0.15, None)
+        assert is_spent()
+    assert time.thread_time() - start < 1
+    assert notes[0] == ("part 0", "took longer than 0.15 s")
+    assert notes[9] == ("part 9", "the other parts took too long")
+    assert not is_spent()
+    assert attempt(lambda: 3, 0.05, 0) == (3, True)
+
+
+def test_parts_that_have_taken_their_memory_begin_no_other() -> None:
+    with together(60):
+        assert not is_spent()
+        held = bytearray(b"x") * (80 << 20)
+        assert is_spent()
+        del held
+
+
+USAGE = """import sys
+from crashcart.cli import main
+code = main()
+print([line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1], file=sys.stderr)
+sys.exit(code)
+"""
+ENDLESS_TRAINING = """import torch
+def visit(number, items):
+    total = 0
+    for item in range(number):
+        if items:
+            total = visit(item, [*items, total]) + visit(total, items)
+    return total
+""" + "".join(f"def visit_{n}(x):\n    return visit(x, [x]) + visit_{n - 1}(x) + visit_{n - 1}(x)\n" for n in range(1, 90)) + "".join(
+    f"visit_{n}({n})\n" for n in range(1, 90)
+) + "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\nloss.backward()\noptimizer.step()\n"  # fmt: skip
+
+
+@pytest.mark.parametrize("named", ["programs", "targets"])
+def test_many_jobs_take_the_time_and_memory_of_one(tmp_path: Path, named: str) -> None:
+    names = [f"train_{number}.py" for number in range(40)]
+    for name in names:
+        (tmp_path / name).write_text(ENDLESS_TRAINING)
+    (tmp_path / "Makefile").write_text("".join(f"{name[:-3]}:\n\tpython {name}\n" for name in names))
+    words = {"programs": names, "targets": ["Makefile"]}[named]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-c", USAGE, "check", "--json", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10  # about four on a quiet machine
+    assert int(done.stderr) >> 10 < 150
+    assert any("too" in gap["why"] for gap in json.loads(done.stdout)["not_looked"])
 
 
 def test_an_input_that_takes_too_long_is_named() -> None:

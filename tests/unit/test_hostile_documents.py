@@ -112,6 +112,14 @@ def test_toml_that_is_nested_too_deeply_is_refused(text: str) -> None:
         load_toml(text)
 
 
+def test_numbers_that_python_reads_and_cannot_print_are_bounded(tmp_path: Path) -> None:
+    digits = f"0x{'f' * 5000}"
+    assert load_toml(f"a = [{{b = {digits}}}]") == {"a": [{"b": float("inf")}]}
+    (tmp_path / "pyproject.toml").write_text(f"[tool.crashcart]\nignore = {digits}\n")
+    (tmp_path / "train.py").write_text("import torch\nloss.backward()\n")
+    assert "must be a list" in crashcart.check([str(tmp_path / "train.py")]).not_looked[0].why
+
+
 @pytest.mark.parametrize(
     "text", ["!!timestamp a", "!!bool x", '!!int ""', "[*a]", "&a [*a]", "{<<: [&a {b: 1}, *a]}", "[" * DEEP]
 )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from crashcart.case import Case
-from crashcart.deadline import TookTooLongError, guarded, spent
+from crashcart.deadline import TookTooLongError, guarded, is_spent, spent
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.names import learn
@@ -115,13 +115,19 @@ class _Planning:
         if asked.command:
             self.settle(".")
             return [_here(plan) for plan in self.command(asked.command)]
-        found: list[Plan] = []
-        for path in asked.paths or ["."]:
+        paths = list(dict.fromkeys(asked.paths)) or ["."]
+        for path in paths:
             if not os.path.exists(path):
                 raise CommandError(f"{path}: there is no such file or folder.")
-            self.settle(path if os.path.isdir(path) else os.path.dirname(path) or ".")
-            found += self.folder(path) if os.path.isdir(path) else [_here(plan) for plan in self.files(path)]
+        problems: list[tuple[str, str]] = []
+        found = _some("files and folders", paths, self.named, problems, seconds=None)
+        found[0].case.not_looked += [NotLooked(where, why) for where, why in problems]
         return found
+
+    def named(self, path: str) -> list[Plan]:
+        """The jobs of a path that the user named."""
+        self.settle(path if os.path.isdir(path) else os.path.dirname(path) or ".")
+        return self.folder(path) if os.path.isdir(path) else [_here(plan) for plan in self.files(path)]
 
     def settle(self, folder: str) -> None:
         """Take what the project says to crashcart itself."""
@@ -143,9 +149,15 @@ class _Planning:
         """The job of a file; of a Makefile those of its targets."""
         targets = training_targets(path) if is_makefile(path) else []
         folder = os.path.dirname(path) or "."
-        return [
-            self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path]) for target in targets
-        ] or self.file(path)
+        problems: list[tuple[str, str]] = []
+
+        def started_by(target: str) -> list[Plan]:
+            return [self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path])]
+
+        found = _some(f"targets of {path}", targets, started_by, problems, seconds=None)
+        for plan in found[:1]:
+            plan.case.not_looked += [NotLooked(where, why) for where, why in problems]
+        return found or self.file(path)
 
     def launched(self, path: str, problems: list[tuple[str, str]]) -> list[Plan]:
         """The jobs that a script or Makefile of a folder starts, if any."""
@@ -171,6 +183,7 @@ class _Planning:
         """The trainings of a script: the programs in it that step an optimizer; where none is known to, the likeliest."""
         found: list[Plan] = []
         skip: set[str] = set()
+        left_out: NotLooked | None = None
         while len(found) < _MOST_STAGES:
             plan = self.script(name, path, words, skip)
             program = plan.case.facts.get("launch.program_key")
@@ -182,7 +195,12 @@ class _Planning:
             skip.add(str(program.value))
             if plan.trains is None and len(found) == 1:
                 break
-        return [plan for plan in found if plan.trains] or found[:1]
+            if is_spent():
+                left_out = NotLooked(f"what {path} starts after {program.value}", "the other parts took too long")
+                break
+        kept = [plan for plan in found if plan.trains] or found[:1]
+        kept[0].case.not_looked += [left_out] if left_out is not None else []
+        return kept
 
     def script(self, name: str, path: str, words: Sequence[str], skip: Collection[str]) -> Plan:
         """The job of a script; without the grammar of the shell it is not checked, and the answer says so."""
@@ -337,13 +355,18 @@ def _shown_by(execution: Execution, case: Case) -> dict[str, list[Fact]]:
 
 
 def _some(
-    what: str, files: Sequence[str], read: Callable[[str], Iterable[Plan]], problems: list[tuple[str, str]]
+    what: str,
+    files: Sequence[str],
+    read: Callable[[str], Iterable[Plan]],
+    problems: list[tuple[str, str]],
+    *,
+    seconds: float | None = _FOLDER_SECONDS,
 ) -> list[Plan]:
-    """The jobs of a folder's files, as many as there is room and time for; of how many nothing is known is put in ``problems``."""
+    """The jobs of several files, as many as there is room and time for; of how many nothing is known is put in ``problems``."""
     found: list[Plan] = []
-    until = spent() + _FOLDER_SECONDS
+    until = spent() + seconds if seconds is not None else None
     for place, file in enumerate(files):
-        if len(found) >= _MOST_JOBS or spent() > until:
+        if len(found) >= _MOST_JOBS or (until is not None and spent() > until) or (found and is_spent()):
             problems.append(
                 (f"{len(files) - place} of {len(files)} {what}", "there are too many: name one, or a smaller folder")
             )

@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import note_memory
+from crashcart.deadline import note_memory, together
 from crashcart.engine import causes_allowance
 from crashcart.errors import CommandError
 from crashcart.foresight import foresee, merged, news
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "run"]
 
 KILLED, FIT = 1, 0
+_ANSWER_SECONDS = 4.2  # of processor time for reading and judging, whatever was named; what is left out is said
 # A program that takes one of these takes what the Hugging Face trainer takes.
 HF_TRAINER = frozenset({"per_device_train_batch_size", "num_train_epochs", "logging_steps", "save_steps", "save_strategy"})
 _LINES_ABOVE, _LONGEST_LINE = 9, 2000
@@ -43,7 +44,7 @@ def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), again
     """
     note_memory()
     asked = Asked(command, [paths] if isinstance(paths, str) else list(paths))
-    return clean_all(_compared(asked, _foreseen(plans(asked), asked), against)[0], _quoted_lines())
+    return clean_all(_compared(asked, _answered(asked)[1], against)[0], _quoted_lines())
 
 
 def _quoted_lines() -> Callable[[object], list[str]]:
@@ -63,6 +64,13 @@ def _quoted_lines() -> Callable[[object], list[str]]:
         return [line[:_LONGEST_LINE] for line in near]
 
     return lines_to
+
+
+def _answered(asked: Asked) -> tuple[list[Plan], Diagnosis]:
+    """The jobs and what is foreseen for them, all in the time of one answer."""
+    with together(_ANSWER_SECONDS):
+        found = plans(asked)
+        return found, _foreseen(found, asked)
 
 
 def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
@@ -109,7 +117,7 @@ def _compared(asked: Asked, now: Diagnosis, against: str | None) -> tuple[Diagno
     from crashcart.readers.revision import working_in
 
     with working_in(against):
-        before = _foreseen(plans(asked), asked)
+        _, before = _answered(asked)
     return replace(now, findings=tuple(news(now, before))), list(news(before, now))
 
 
@@ -128,13 +136,12 @@ def _told(options: argparse.Namespace) -> int:
 
     note_memory()
     asked = Asked(options.command, options.paths)
-    found = plans(asked)
-    diagnosis, gone = _compared(asked, _foreseen(found, asked), options.against)
+    found, now = _answered(asked)
+    diagnosis, gone = _compared(asked, now, options.against)
     for number in range(_ROUNDS if options.fix or options.fix_all else 0):
         if not show_and_write(diagnosis.findings, everything=options.fix_all, says_nothing=bool(number)):
             break
-        found = plans(asked)
-        diagnosis = _foreseen(found, asked)
+        found, diagnosis = _answered(asked)
     told = clean_all(diagnosis, _quoted_lines())
     jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from crashcart.deadline import check, grown_bytes, resident_bytes
 from crashcart.model import Fact
 from crashcart.names import canonical
-from crashcart.numbers import LARGEST
 from crashcart.readers.interpreter.intervals import bounds_of, combined
 from crashcart.readers.interpreter.lengths import Length, LengthTest, added_to_total, compared_length, worked_out
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE, Fork, Store
 from crashcart.readers.interpreter.trace import Call, Decision, Division, Failure, Leave, Region, Slice, Trace, Write
 from crashcart.readers.interpreter.values import (
     LONGEST_TEXT,
+    RAISED,
     Bound,
     Choice,
     Class,
@@ -46,6 +46,7 @@ from crashcart.readers.interpreter.values import (
     either,
     hashable,
     join,
+    made_number,
     made_text,
     origins_of,
     small_tags,
@@ -66,6 +67,7 @@ __all__ = ["Frame", "Interpreter", "OutOfSteps"]
 _MOST_STEPS = 400_000
 _MOST_MEMORY = 64 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
+_WORK_BETWEEN_LOOKS, _ITEMS_BETWEEN_LOOKS = 256, 1 << 16
 _DEEPEST = 48
 _FREE_REPEATS = 3  # calls of one function that are followed whatever they cost
 _MOST_SPENT = 10_000  # steps that all calls of one function may take
@@ -150,6 +152,7 @@ class Interpreter:
         self.loaded: dict[str, Module] = {}
         self.names: dict[Module, dict[str, None]] = {}
         self.steps = 0
+        self.work = 0  # expressions since the last look at the clock and the memory
         self.depth = 0
         self.quiet = 0
         self.stack: list[Function] = []
@@ -260,12 +263,17 @@ class Interpreter:
         return module
 
     def tick(self) -> None:
-        """Count a step; look at the clock and the memory now and then."""
+        """Count a step."""
         self.steps += 1
-        if not self.steps & 255:
-            check()
-            if self.steps > _MOST_STEPS or resident_bytes() > self.most_memory:
-                raise OutOfSteps
+        if self.steps > _MOST_STEPS:
+            raise OutOfSteps
+
+    def _look(self) -> None:
+        """Look at the clock and the memory: every so many expressions, since one statement may hold thousands that make something."""
+        self.work, self.store.written = 0, 0
+        check()
+        if resident_bytes() > self.most_memory:
+            raise OutOfSteps
 
     # ---- events
 
@@ -1311,6 +1319,9 @@ class Interpreter:
 
     def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression."""
+        self.work += 1
+        if self.work > _WORK_BETWEEN_LOOKS or self.store.written > _ITEMS_BETWEEN_LOOKS:
+            self._look()
         handler = self._expressions.get(node.__class__)
         return handler(node) if handler is not None else Unknown()
 
@@ -1574,7 +1585,7 @@ class Interpreter:
         if isinstance(owner, Constant) and plain is not self and isinstance(owner.value, (str, bytes)):
             try:
                 return Constant(owner.value[plain], origins_of(owner, key))
-            except (IndexError, TypeError):
+            except RAISED:
                 return unknown_from(owner, key)
         if isinstance(owner, Instance):
             result = self.call_method(owner, "__getitem__", [self._own_key(key)], {}, node)
@@ -1709,11 +1720,21 @@ class Interpreter:
 
     def _eval_Dict(self, node: ast.Dict) -> Value:
         made = self.container("dict", {}, node)
+        content: dict[Any, Value] = {}  # set as a whole: each write of a container copies it
         for key, value in zip(node.keys, node.values, strict=True):
-            if key is None:
+            name = self.evaluate(key) if key is not None else None
+            plain = constant_of(name, self)
+            if plain is not self and _hashable(plain):
+                if len(content) < _MOST_ITEMS or plain in content:
+                    content[plain] = self.evaluate(value)
+                continue
+            self.store.set(made, "items", {**self.items(made), **content})
+            content.clear()
+            if name is None:
                 self.update(made, self.evaluate(value))
             else:
-                self.set_item(made, self.evaluate(key), self.evaluate(value), None)
+                self.set_item(made, name, self.evaluate(value), None)
+        self.store.set(made, "items", {**self.items(made), **content})
         return made
 
     def update(self, owner: Container, other: Value) -> None:
@@ -1745,17 +1766,12 @@ class Interpreter:
         spec = self.evaluate(node.format_spec) if node.format_spec is not None else Constant("")
         if isinstance(value, Constant) and isinstance(spec, Constant):
             if node.conversion in {-1, 115} and not spec.value:
-                if isinstance(value.value, str):
-                    return value
-                return made_text([str(value.value)], value)
+                return value if isinstance(value.value, str) else made_text([str(value.value)], value)
+            if not _is_short_format(str(spec.value)) or isinstance(value.value, slice):
+                return unknown_from(value)
             try:
-                if len(str(spec.value)) > 12 or isinstance(value.value, slice):  # noqa: PLR2004 - a width of any length fills the memory
-                    return unknown_from(value)
-                width = "".join(filter(str.isdigit, str(spec.value)))
-                if len(width) > 3:  # noqa: PLR2004 - likewise
-                    return unknown_from(value)
                 return Constant(format(value.value, str(spec.value)), value.origins)
-            except (ValueError, TypeError) as problem:
+            except RAISED as problem:
                 return self.fail(node, type(problem).__name__, str(problem), value)
         return unknown_from(value)
 
@@ -1997,12 +2013,10 @@ class Interpreter:
             return self.fail(node, "ZeroDivisionError", str(problem), left, right)
         except TypeError as problem:
             return self.fail(node, "TypeError", str(problem), left, right)
-        except (ValueError, OverflowError, MemoryError):
-            return unknown_from(left, right)
-        if isinstance(result, (int, float)) and not isinstance(result, bool) and not -LARGEST < result < LARGEST:
+        except RAISED:
             return unknown_from(left, right)
         written = node if isinstance(node, ast.expr) and (origins or isinstance(result, str)) else None
-        return Constant(result, origins, source=self.frame.source, node=written)
+        return made_number(result, left, right, source=self.frame.source, node=written)
 
     def _concatenate(self, left: Container, right: Container, node: ast.AST) -> Value:
         is_open = bool(self.store.get(left, "open") or self.store.get(right, "open"))
@@ -2703,6 +2717,11 @@ def _is_text(value: Value) -> bool:
 
 def _hashable(value: object) -> bool:
     return isinstance(value, (str, int, float, bool, bytes, type(None), tuple))
+
+
+def _is_short_format(spec: str) -> bool:
+    """Whether a format cannot fill the memory: no width or precision of more than three digits."""
+    return len(spec) <= 12 and len("".join(filter(str.isdigit, spec))) <= 3  # noqa: PLR2004 - what people write
 
 
 def _is_bounded(op: ast.operator, one: Any, other: Any) -> bool:  # noqa: ANN401 - constants

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Modules"]
 
 _MOST_FILES = 3000
+_MOST_PLACES = 100  # folders in which each import is looked for
 _LARGEST = 2_000_000
 
 
@@ -56,7 +57,7 @@ class Modules:
 
     def look_in(self, folder: str, *, first: bool) -> None:
         """Look for modules in one more folder, before the others or behind them."""
-        if folder not in self.places:
+        if folder not in self.places and len(self.places) < _MOST_PLACES:
             self.places.insert(0 if first else len(self.places), folder)
 
     def _in(self, place: str, name: str) -> str | None:

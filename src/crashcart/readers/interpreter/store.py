@@ -26,6 +26,7 @@ class Store:
         self.cells: dict[Key, Any] = {}
         self.log: list[tuple[Key, Any]] = []
         self.over: set[object] = set()
+        self.written = 0  # items of containers, which are written as a whole
 
     def get(self, owner: object, name: object, default: Any = None) -> Any:  # noqa: ANN401 - values and contents
         """What is kept under a key."""
@@ -33,6 +34,8 @@ class Store:
 
     def set(self, owner: object, name: object, value: Any) -> None:  # noqa: ANN401 - values and contents
         """Keep something under a key."""
+        if value.__class__ is tuple or value.__class__ is dict:
+            self.written += len(value)
         key = (owner, name)
         self.log.append((key, self.cells.get(key, _ABSENT)))
         self.cells[key] = value

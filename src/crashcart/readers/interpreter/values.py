@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import LARGEST
+
 if TYPE_CHECKING:
     import ast
     from collections.abc import Callable, Iterable
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
 
 __all__ = [
+    "RAISED",
     "Bound",
     "Choice",
     "Class",
@@ -40,6 +43,7 @@ __all__ = [
     "either",
     "hashable",
     "join",
+    "made_number",
     "made_text",
     "origins_of",
     "small_tags",
@@ -47,6 +51,8 @@ __all__ = [
     "unknown_from",
 ]
 
+# What Python's own functions and operators raise for values that do not suit them.
+RAISED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError)
 _MOST_OPTIONS = 8
 LONGEST_TEXT = 20_000  # characters of a text that the program puts together; of a longer one only that it is a text is known
 _HEAVIEST = 100  # parts, and parts of parts, of a text or path of which not all is known
@@ -420,6 +426,13 @@ def made_text(pieces: Iterable[str], *values: Value | None) -> Value:
     if sum(map(len, listed)) > LONGEST_TEXT:
         return unknown_from(*values)
     return Constant("".join(listed), origins_of(*values))
+
+
+def made_number(number: Any, *values: Value | None, **more: Any) -> Value:  # noqa: ANN401 - what Python made of constants, and how it was written
+    """What was worked out; not known where it is a number too large to be worked with: printing it would raise, or take for ever."""
+    if isinstance(number, (int, float)) and not -LARGEST < number < LARGEST:
+        return unknown_from(*values)
+    return Constant(number, origins_of(*values), **more)
 
 
 def constant_of(value: Value | None, default: Any = None) -> Any:  # noqa: ANN401 - a constant of any type

@@ -7,12 +7,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, parse_python
-from crashcart.numbers import LARGEST
+from crashcart.numbers import bound_number
 from crashcart.readers.interpreter.intervals import limited, mapped
 from crashcart.readers.interpreter.lengths import Length, limited_length, rounded_length
 from crashcart.readers.interpreter.libraries import elements, models, tested_for_finite
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE
 from crashcart.readers.interpreter.values import (
+    RAISED,
     Choice,
     Class,
     Constant,
@@ -30,6 +31,7 @@ from crashcart.readers.interpreter.values import (
     constant_of,
     either,
     join,
+    made_number,
     origins_of,
     small_tags,
     tags_of,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
 _CONVERSIONS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": bool}
 _LONGEST = 400
+_LONGEST_RANGE = 1 << 62
+_MOST_DIGITS = 400  # that ``round`` may be asked for: a power of ten is made of them
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "bool": (bool,), "bytes": (bytes,), "numbers.Number": (int, float), "complex": (complex,),
 }  # fmt: skip
@@ -83,10 +87,9 @@ def converted(interpreter: Interpreter, name: str, value: Value, node: ast.AST, 
         if name != "str" and isinstance(value.value, str) and len(value.value) > _LONGEST:
             return unknown_from(value)
         try:
-            return Constant(
-                _CONVERSIONS[name](value.value), value.origins, direct=value.direct, source=value.source, node=value.node
-            )
-        except (ValueError, TypeError, OverflowError) as problem:
+            plain_value = bound_number(_CONVERSIONS[name](value.value))
+            return Constant(plain_value, value.origins, direct=value.direct, source=value.source, node=value.node)
+        except RAISED as problem:
             return interpreter.fail(node, type(problem).__name__, str(problem), value)
     if name == "bool":
         truth = interpreter.truth(value)
@@ -139,7 +142,7 @@ def _length(interpreter: Interpreter, value: Value | None, call: Call) -> Value:
         return known  # type: ignore[no-any-return]
     if isinstance(value, Result) and value.name == "range":
         numbers = known_range(value.call.arguments if value.call else [])
-        if numbers is not None and abs(numbers.start) < LARGEST and abs(numbers.stop) < LARGEST:
+        if numbers is not None:
             return Constant(len(numbers), value.origins)
     return Length(value, frozenset({"length"}), value, kind="length")
 
@@ -153,10 +156,10 @@ def make_range(interpreter: Interpreter, call: Call) -> Value:
 
 
 def known_range(bounds: Sequence[Value]) -> range | None:
-    """The range with these bounds, where Python would make it."""
+    """The range with these bounds, where Python would make it and can tell its length."""
     numbers = [constant_of(bound) for bound in bounds]
     is_possible = 1 <= len(numbers) <= 3 and all(type(number) is int for number in numbers) and 0 not in numbers[2:]
-    return range(*numbers) if is_possible else None
+    return range(*numbers) if is_possible and max(map(abs, numbers)) < _LONGEST_RANGE else None
 
 
 @models("list(range)")
@@ -407,6 +410,8 @@ def _calculated(interpreter: Interpreter, call: Call, values: list[Value]) -> Va
         len(plain) < 2 or not all(isinstance(each, (int, float)) and abs(each) < 1000 for each in plain)
     ):
         return unknown_from(*values)
+    if call.name == "round" and type(plain[-1]) is int and len(plain) > 1 and abs(plain[-1]) > _MOST_DIGITS:
+        return unknown_from(*values)
     operations: dict[str, Any] = {"min": min, "max": max, "sum": sum, "abs": abs, "round": round, "pow": pow}
     try:
         if call.name == "divmod":
@@ -417,11 +422,11 @@ def _calculated(interpreter: Interpreter, call: Call, values: list[Value]) -> Va
                 "tuple", [Constant(whole, origins_of(*values)), Constant(rest, origins_of(*values))]
             )
         result_value = operations[call.name](plain) if call.name in {"min", "max", "sum"} else operations[call.name](*plain)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError) as problem:
+    except RAISED as problem:
         return interpreter.fail(call.node, type(problem).__name__, str(problem), *values)
     if isinstance(result_value, complex):
         return unknown_from(*values)
-    return Constant(result_value, origins_of(*values), direct=False)
+    return made_number(result_value, *values)
 
 
 @models(
@@ -467,11 +472,13 @@ def calculate_math(interpreter: Interpreter, call: Call) -> Value:
         return unknown_from(*values)
     try:
         result = math.prod(plain) if name == "prod" else getattr(math, name)(*plain)
-    except (TypeError, ValueError, OverflowError) as problem:
+    except RAISED as problem:
+        if call.name.startswith("numpy."):  # which warns and goes on
+            return unknown_from(*values)
         return interpreter.fail(call.node, type(problem).__name__, str(problem), *values)
     if call.name.startswith("numpy.") and isinstance(result, int) and name in {"ceil", "floor"}:
         result = float(result)
-    return Constant(result, origins_of(*values))
+    return made_number(result, *values)
 
 
 @models("any", "all")

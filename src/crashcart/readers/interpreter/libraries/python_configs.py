@@ -70,13 +70,17 @@ _BINDING = re.compile(r"\s*([\w./]+)\s*=\s*(\S.*)")
 def make_node(interpreter: Interpreter, call: Call) -> Value:
     """``CN()`` or ``CN({...})``."""
     given = call.argument(0, "init_dict")
+    is_typed = call.method == "CfgNode"
     made = (
         copied(interpreter, given)
         if isinstance(given, Container) and given.kind in {"dict", "config", "namespace"}
-        else interpreter.container("config", call.keywords, call.node)
+        else interpreter.container("config", {} if is_typed else call.keywords, call.node)
     )
     made.kind = "config"
     nest(interpreter, made)
+    new_allowed = call.argument(2, "new_allowed") if is_typed else None
+    if new_allowed is not None and interpreter.truth(new_allowed) is not False:
+        interpreter.store.set(made, "(new)", TRUE)
     return made
 
 

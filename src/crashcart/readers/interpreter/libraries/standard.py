@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, load_json
 from crashcart.model import Fact
-from crashcart.numbers import to_int
+from crashcart.numbers import bound_number, to_int
 from crashcart.readers.interpreter.intervals import mapped
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.builtin_functions import known_range
@@ -440,7 +440,7 @@ def from_plain(interpreter: Interpreter, plain: Any, origin: Value, depth: int =
         kind = type(plain).__name__
         return interpreter.container(kind, [from_plain(interpreter, value, origin, depth - 1) for value in plain])
     if isinstance(plain, (str, int, float, bool, type(None), bytes)):
-        return Constant(plain, origin.origins, direct=isinstance(origin, Constant) and origin.direct)
+        return Constant(bound_number(plain), origin.origins, direct=isinstance(origin, Constant) and origin.direct)
     return unknown_from(origin)
 
 

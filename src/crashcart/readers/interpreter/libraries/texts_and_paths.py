@@ -11,6 +11,7 @@ from crashcart.numbers import to_count
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.values import (
     LONGEST_TEXT,
+    RAISED,
     Choice,
     Constant,
     Container,
@@ -86,7 +87,7 @@ def pure(interpreter: Interpreter, call: Call) -> Value:
         return unknown_from(owner, *values)
     try:
         result = getattr(owner.value, call.method)(*plain, **named)
-    except (TypeError, ValueError) as problem:
+    except RAISED as problem:
         return interpreter.fail(call.node, type(problem).__name__, str(problem), owner)
     return _wrapped(interpreter, result, origins_of(owner, *values), call)
 
@@ -137,7 +138,7 @@ def format_text(_interpreter: Interpreter, call: Call) -> Value:
             return made_text(
                 [owner.value.format(*(constant_of(value) for value in call.arguments), **named)], owner, *values
             )
-        except (ValueError, LookupError, AttributeError, TypeError):
+        except RAISED:
             return unknown_from(owner, *values)
     return Result("text", None, tags_of(*values), origins_of(owner, *values), data=_format_parts(owner, call))
 
@@ -183,7 +184,7 @@ def percent_format(interpreter: Interpreter, text: Constant, given: Value) -> Va
             if _is_long(1, *values):
                 return Unknown(tags, origins)
             return made_text([text.value % tuple(constant_of(value) for value in values)], text, *values)
-        except (TypeError, ValueError, OverflowError):
+        except RAISED:
             return Unknown(tags, origins)
     pieces = re.split(r"%[sdifrg]", text.value)
     if len(pieces) != len(values) + 1:
