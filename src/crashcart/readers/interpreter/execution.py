@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "Loader", "whole_dataset"]
 
 OPTIMIZER_STEPS = ("torch.optim.Optimizer.step", "torch.amp.GradScaler.step", "deepspeed.DeepSpeedEngine.step")
-TRAINERS = ("transformers.Trainer.train", "lightning.Trainer.fit", "transformers.Trainer")
+TRAINERS = (
+    "transformers.Trainer.train",
+    "lightning.Trainer.fit",
+    "transformers.Trainer",
+    "mmengine.runner.Runner.train",
+    "mmcv.runner.Runner.run",
+)
 _WRAPPING = {
     "enumerate",
     "tqdm.tqdm",

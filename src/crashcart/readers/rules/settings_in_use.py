@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.names import canonical
+from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.trace import Call, Leave, Region
 from crashcart.readers.interpreter.values import Constant, Container, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._settings import fact_of
@@ -84,6 +85,7 @@ _RATES = {
 
 _KINDS = {"save", "eval", "log", "sample"}
 _LEFT_TO_THE_LIBRARY = (None, "auto")
+_OF_EACH_MODEL = frozenset({"train.learning_rate"})  # of several models, as of a generator and a discriminator, the first
 _NUMBERS = {
     "train.batch_size",
     "eval.batch_size",
@@ -111,6 +113,10 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_whole = bool(known) and len(known) == len(facts)
         if is_whole and name == "log.period" and all(map(_is_number, known)):  # of several kinds of lines the most frequent
             yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
+        elif (
+            is_whole and name == "train.learning_rate"
+        ):  # of several models, as of a generator and a discriminator, the first
+            yield replace(known[0], name=f"used.{name}")
         elif is_whole and all(fact.value == known[0].value for fact in known):
             yield replace(known[0], name=f"used.{name}")
         elif execution.trace.calls and (
@@ -192,6 +198,8 @@ def _from_optimizers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             rate = Constant(_RATES[call.method]) if not _sets_rates(execution) else None
         if own and (rate is None or any(isinstance(constant_of(each), str) for each in own)):
             rate = own[0]
+        if constant_of(rate) == 0:  # which the program sets later
+            rate = None
         yield "train.learning_rate", fact_of(execution, "train.learning_rate", rate, call)
 
 
@@ -216,6 +224,9 @@ def _without_alternatives(calls: Sequence[Call]) -> list[Call]:
 
 
 def _from_trainers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
+    for call in execution.trace.named(SETTINGS):
+        for setting, value in call.keywords.items():
+            yield setting, fact_of(execution, setting, value, call)
     for call in execution.trace.named(*_ARGUMENTS):
         for keyword, value in call.keywords.items():
             name = _TRAINER_NAMES.get(keyword) if call.name == "lightning.Trainer" else None
@@ -230,8 +241,11 @@ def _from_trainers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
 def _accumulation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """``if (i + 1) % accum == 0: optimizer.step()``, or a loop of backward passes before one step."""
     for call in execution.steps:
-        for modulus in _moduli_around(execution, call):
-            yield "train.accumulation", fact_of(execution, "train.accumulation", modulus, call)
+        for region, modulus in _moduli_around(execution, call):
+            makes_more = any(not region.holds(backward.region) for backward in execution.backwards)
+            if makes_more or not execution.backwards:
+                value = modulus if makes_more else None
+                yield "train.accumulation", fact_of(execution, "train.accumulation", value, call)
     if _steps_each_round(execution):
         yield "train.accumulation", execution.steps[0].fact("train.accumulation", 1)
     stepping = {id(loop) for call in execution.steps for loop in call.region.loops()[:1]}
@@ -290,12 +304,12 @@ def _is_of_finite(region: Region) -> bool:
     return region.test is not None and "finite" in region.test.tags
 
 
-def _moduli_around(execution: Execution, call: Call) -> Iterator[Value]:
-    """What the tests between the training loop and an optimizer's step divide by."""
+def _moduli_around(execution: Execution, call: Call) -> Iterator[tuple[Region, Value]]:
+    """The tests between the training loop and an optimizer's step that divide by something, and by what."""
     for region in _between(call.region, execution.training_loops):
         modulus = _modulus_of(region)
         if modulus is not None:
-            yield modulus
+            yield region, modulus
 
 
 def _between(region: Region, loops: list[Region]) -> Iterator[Region]:
@@ -350,18 +364,29 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     for call in execution.steps:
         loops = call.region.loops()
         for number, loop in enumerate(loops):
-            if id(loop) in seen:
+            if id(loop) in seen or _is_repeated(execution, loop):
                 continue
             seen.add(id(loop))
             event = _first_call(loop) or call
-            fed = _is_fed(loop)
-            inner_fed = any(_is_fed(inner) for inner in loops[:number])
+            fed = _is_fed(loop) or _goes_through(execution, loop)
+            inner_fed = any(_is_fed(inner) or _goes_through(execution, inner) for inner in loops[:number])
             bound = _count_of(execution, loop)
             if bound is not None and not fed:
                 name = "train.epochs" if inner_fed or number > 0 else "train.max_steps"
                 yield name, fact_of(execution, name, bound, event)
             if not inner_fed or fed:
                 yield from _stops(execution, loop, event)
+
+
+def _is_repeated(execution: Execution, loop: Region) -> bool:
+    """Whether each round of a loop is a training of its own, with another optimizer: ``for run in range(runs)``, a process for each rank."""
+    return any(loop.holds(call.region) for call in execution.optimizers)
+
+
+def _goes_through(execution: Execution, loop: Region) -> bool:
+    """Whether a loop has as many rounds as something has parts: ``for _ in range(len(loader))``."""
+    bound = _count_of(execution, loop)
+    return isinstance(bound, Unknown) and bound.kind == "length"
 
 
 def _is_fed(loop: Region) -> bool:
@@ -394,7 +419,27 @@ def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[s
         ):
             counts_epochs = any(fact.name == "train.epochs" for fact in test.bound.origins)
             name = "train.epochs" if counts_epochs else "train.max_steps"
-            yield name, fact_of(execution, name, test.bound, event)
+            each = _added_each_round(execution, test.base)
+            bound = test.bound if each == 1 else _rounds_of(test.bound, each)
+            yield name, fact_of(execution, name, bound, event)
+
+
+def _added_each_round(execution: Execution, counter: Value | None) -> float | None:
+    """By how much a round of the loop raises a counter, which need not count rounds: ``images += batch_size``."""
+    if isinstance(counter, Unknown) and counter.kind == "offset":
+        return execution.number(counter.bound)
+    added = [
+        write.value for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)
+    ]
+    if not added:
+        return 1
+    offsets = [value for value in added if isinstance(value, Unknown) and value.kind == "offset" and value.base is counter]
+    return execution.number(offsets[0].bound) if len(offsets) == len(added) else None
+
+
+def _rounds_of(bound: Constant, each: float | None) -> Value | None:
+    """After how many rounds a counter reaches its bound."""
+    return Constant(math.ceil(bound.value / each), bound.origins) if each is not None and each > 0 else None
 
 
 def _leaves(leave: Leave, loop: Region) -> bool:
@@ -417,7 +462,7 @@ def _first_call(region: Region) -> Call | None:
 def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """What is done every so many steps or epochs, by the test around it."""
     inner = {id(loop) for loop in execution.training_loops}
-    accumulations = [modulus for call in execution.steps for modulus in _moduli_around(execution, call)]
+    accumulations = [modulus for call in execution.steps for _, modulus in _moduli_around(execution, call)]
     branches: dict[int, tuple[Region, dict[str, Call]]] = {}
     evaluating: set[int] = set()  # tests under which data are gone through, and not only something that is named so
     for call in execution.trace.calls:
@@ -521,7 +566,7 @@ def _trackers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         name: call
         for prefix, name in _TRACKERS.items()
         for call in execution.trace.calls
-        if call.name.startswith(prefix) and call.function is None
+        if call.function is None and _called(call).startswith(prefix)
     }
     kept = {name: call for name, call in found.items() if call in _without_alternatives(list(found.values()))}
     if kept:
@@ -529,6 +574,11 @@ def _trackers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         yield "tracker.kind", first.fact("tracker.kind", ",".join(sorted(kept)))
     elif execution.steps and not execution.library_trainers and not execution.is_cut_short and not _may_track(execution):
         yield "tracker.kind", execution.steps[0].fact("tracker.kind", "none")
+
+
+def _called(call: Call) -> str:
+    """The full name of a call, without the module in which Lightning keeps a logger."""
+    return f"lightning.loggers.{call.method}" if call.name.startswith("lightning.loggers.") else call.name
 
 
 def _may_track(execution: Execution) -> bool:

@@ -56,7 +56,7 @@ _ELEMENTS: dict[str, Any] = {}
 _FAMILIES = (
     "builtin_functions", "containers", "texts_and_paths", "standard", "argparse_parser", "interpolation", "config_files", "hf_parser",
     "typed_parsers", "click_parser", "hydra_config", "absl_flags", "fire_parser", "python_configs", "jsonargparse_cli", "data_files",
-    "torch_library", "trainers", "submitit_jobs",
+    "torch_library", "trainers", "openmmlab", "submitit_jobs",
 )  # fmt: skip
 # One name for what can be imported from several places.
 _ALIASES = {
@@ -72,7 +72,7 @@ _ALIASES = {
     "tqdm.autonotebook": "tqdm", "deepspeed.runtime": "deepspeed", "simple_parsing.helpers": "simple_parsing",
     "simple_parsing.helpers.fields": "simple_parsing", "hydra.core.config_store.ConfigStore.instance": "hydra.core.config_store.ConfigStore.instance",
     "ml_collections.config_dict": "ml_collections", "ml_collections.config_flags.config_flags": "ml_collections.config_flags",
-    "draccus.choice_types": "draccus", "draccus.argparsing": "draccus",
+    "mmengine.runner.runner": "mmengine.runner", "draccus.choice_types": "draccus", "draccus.argparsing": "draccus",
     "trl.commands.cli_utils": "trl", "trl.trainer.utils": "trl", "transformers.training_args_seq2seq": "transformers", "easydict": "easydict",
 }  # fmt: skip
 _NO_GRAPH = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
@@ -349,6 +349,33 @@ class Libraries:
                 tags |= {"tensor", "graph"}
         return Unknown(tags, origins)
 
+    def is_modelled(self, value: Result) -> bool:
+        """Whether what a call gave is known of its library: something is answered for its call, its parts or its attributes."""
+        return (
+            value.name in _MODELS
+            or value.name in _ELEMENTS
+            or value.name.partition(".")[0] in {"torch", "numpy", "builtins"}
+        )
+
+    def is_lasting(self, value: Value) -> bool:
+        """Whether something stays what it is when a library wraps it: a model, an optimizer, a loader."""
+        if isinstance(value, Instance):
+            return value.cls.is_a("Module", "Optimizer", "DataLoader", "LightningModule")
+        return isinstance(value, Result) and value.name.startswith(("torch.optim.", "torch.utils.data.", "torch.nn."))
+
+    def named_by(self, interpreter: Interpreter, values: Iterable[Value]) -> Value | None:
+        """What the only text among some values names: ``"package.module.Class"`` of the program, or of torch."""
+        names = [
+            value for value in values if isinstance(value, Constant) and isinstance(value.value, str) and "." in value.value
+        ]
+        if len(names) != 1:
+            return None
+        from crashcart.readers.interpreter.libraries.hydra_config import resolve_target
+
+        found = resolve_target(interpreter, names[0])
+        is_torch = isinstance(found, Library) and found.name.startswith("torch.")
+        return found if isinstance(found, (Class, Function)) or is_torch else None
+
     def mapping(self, interpreter: Interpreter, instance: Instance) -> Container | None:
         """The content of an object whose class inherits from ``dict``."""
         if not any(name in _DICTS for name in instance.cls.library_bases()):
@@ -558,6 +585,12 @@ class Libraries:
         """``len(value)`` of something of a library."""
         model = _MODELS.get(f"len({value.name})")
         return _asked(interpreter, f"len({value.name})", model, value, node) if model is not None else None
+
+    def is_of(self, interpreter: Interpreter, value: Value, kinds: Value) -> bool | None:
+        """``isinstance(value, kinds)``."""
+        from crashcart.readers.interpreter.libraries.builtin_functions import is_of_any
+
+        return is_of_any(value, interpreter.listed(kinds)[0] if isinstance(kinds, Container) else [kinds])
 
     def contains(self, interpreter: Interpreter, owner: Value, key: Value) -> bool | None:
         """``key in owner``."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact
 from crashcart.names import canonical, is_secret
+from crashcart.numbers import to_float, to_int
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.builtin_functions import converted
 from crashcart.readers.interpreter.libraries.field_types import defaulted
@@ -456,9 +457,38 @@ def parse_words(
 ) -> tuple[Container, list[Value]]:
     """The namespace that the parser makes, and the words that it leaves."""
     given, rest, refused = _ask(interpreter, spec, words, call, known_only=known_only)
-    return _namespace(
+    namespace = _namespace(
         interpreter, spec, given, call, is_open=not spec.known or refused or (words is None and not spec.arguments)
-    ), rest
+    )
+    if not spec.known and not refused and not known_only:
+        _take_flags_of_library(interpreter, namespace, rest)
+    return namespace, rest
+
+
+def _take_flags_of_library(interpreter: Interpreter, namespace: Container, rest: list[Value]) -> None:
+    """Flags of a parser to which a library added some: ``--gpus=4`` is ``args.gpus``, a number where it is written as one."""
+    words = [constant_of(word) for word in rest]
+    for place, word in enumerate(words):
+        if not isinstance(word, str) or not word.startswith("--"):
+            continue
+        spelling, has_value, text = word.partition("=")
+        behind = words[place + 1] if place + 1 < len(words) else None
+        if not has_value and isinstance(behind, str) and not behind.startswith("--"):
+            has_value, text = "=", behind
+        fact = interpreter.launch.flags.get(spelling)
+        name = spelling.removeprefix("--").replace("-", "_")
+        if has_value and fact is not None and name.isidentifier() and name not in interpreter.items(namespace):
+            interpreter.set_item(namespace, Constant(name), Constant(_plain_of(text), (fact,), direct=True), None)
+
+
+def _plain_of(text: str) -> int | float | bool | str | None:
+    """A word as the value that it is written as."""
+    if text in _WRITTEN:
+        return _WRITTEN[text]
+    return to_int(text, to_float(text, text))
+
+
+_WRITTEN = {"True": True, "true": True, "False": False, "false": False, "None": None}
 
 
 def _ask(

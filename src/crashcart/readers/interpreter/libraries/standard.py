@@ -381,6 +381,7 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
     name = constant_of(call.argument(0))
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         interpreter.imports_unseen = True
+        interpreter.unknown_imports += 1
         return Unknown()
     return interpreter.import_module(name)
 
