@@ -268,6 +268,111 @@ runner.run(loaders, [("train", 1)])
             "train.accumulation": 1,
         },
     ),
+    "a train that the program wrote anew for its trainer keeps the trainer's settings": (
+        {
+            "train.py": """import math
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+class Mine(Trainer):
+    def train(self, resume=None):
+        loader = self.get_train_dataloader()
+        self.create_optimizer_and_scheduler(num_training_steps=100)
+        for epoch in range(math.ceil(self.args.num_train_epochs)):
+            for step, inputs in enumerate(loader):
+                self.training_step(self.model, inputs)
+                self.optimizer.step()
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+Mine(model=None, args=args, train_dataset=[]).train()
+"""
+        },
+        "python train.py --output_dir out --num_train_epochs 2 --learning_rate 3e-5",
+        {"train.epochs": 2.0, "train.learning_rate": 3e-5, "log.period": 500},
+    ),
+    "a library that gets a loss and an optimizer makes the step": (
+        {
+            "train.py": HEAD
+            + """from timm.optim import create_optimizer
+from timm.utils import NativeScaler
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=5e-4)
+args = parser.parse_args()
+args.lr = args.lr * 4
+optimizer = create_optimizer(args, model)
+scaler = NativeScaler()
+loader = DataLoader(data, batch_size=16)
+for epoch in range(4):
+    for (x,) in loader:
+        loss = model(x).mean()
+        scaler(loss, optimizer, parameters=model.parameters())
+""".replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+        },
+        "python train.py",
+        {"train.epochs": 4, "train.learning_rate": 0.002, "train.accumulation": 1},
+    ),
+    "a rate that a schedule sets is the one that the schedule gets": (
+        {
+            "train.py": HEAD.replace(", lr=0.1", "").replace("SGD", "AdamW")
+            + """import math
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=5e-4)
+args = parser.parse_args()
+def cosine(base, steps):
+    return [base * 0.5 * (1 + math.cos(math.pi * step / steps)) for step in range(steps)]
+loader = DataLoader(data, batch_size=64)
+rates = cosine(args.lr * 64 / 256, 3 * len(loader))
+for epoch in range(3):
+    for step, (x,) in enumerate(loader):
+        for group in optimizer.param_groups:
+            group["lr"] = rates[step]
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.learning_rate": 0.000125, "train.epochs": 3},
+    ),
+    "processes that the program starts itself say how many they are": (
+        {
+            "train.py": HEAD
+            + """import multiprocessing
+parser = argparse.ArgumentParser()
+parser.add_argument("--devices", nargs="+", default=["cuda:0"])
+def work(rank, world):
+    if rank is None:
+        return
+    torch.distributed.init_process_group("nccl", rank=rank, world_size=world)
+    loader = DataLoader(data, batch_size=16)
+    for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    args = parser.parse_args()
+    for rank in range(len(args.devices)):
+        multiprocessing.Process(target=work, args=(rank, len(args.devices))).start()
+"""
+        },
+        "python train.py --devices cuda:0 cuda:1 cuda:2",
+        {"launch.processes": 3, "train.batch_size": 16},
+    ),
+    "what torch brings needs no stand-in": (
+        {
+            "train.py": HEAD
+            + """try:
+    from torch.cuda.amp import GradScaler
+except ImportError:
+    class GradScaler:
+        def scale(self, loss):
+            return loss
+        def step(self, optimizer):
+            optimizer.step()
+scaler = GradScaler()
+loader = DataLoader(data, batch_size=16)
+for (x,) in loader:
+    scaler.scale(model(x).mean()).backward()
+    scaler.step(optimizer)
+"""
+        },
+        "python train.py",
+        {"train.accumulation": 1},
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -490,7 +491,7 @@ class Interpreter:
             self.import_module(name.rpartition(".")[0])
         path = self.modules.find(name, level, importer)
         if path is None:
-            self.opaque += 1
+            self.opaque += name.partition(".")[0] not in _THERE
             return Library(self.libraries.full_name(name)) if not level else Unknown()
         if self._is_late(path):
             return Deferred(path, name or "package")
@@ -2143,6 +2144,9 @@ class Interpreter:
         things = (Function, Class, Module, Library, Instance, Container, Partial, Generator)
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Constant):
+                is_number = isinstance(other, Unknown) and (other.kind in _OF_NUMBERS or other.bounds is not None)
+                if is_number and one.value is None:
+                    return False
                 if isinstance(other, things) or (isinstance(other, Result) and other.name in self.libraries.OBJECTS):
                     return False
                 return None
@@ -2590,8 +2594,10 @@ class Interpreter:
             return self.call(function, arguments, {}, node)
 
 
+_THERE = sys.stdlib_module_names | {"torch"}  # what a training surely has: importing it does not fail
 _GRAPH = frozenset({"graph"})
 _ANY_COUNT = (-(1 << 39), 1 << 39)
+_OF_NUMBERS = frozenset({"index", "offset", "number", "length", "remainder"})  # kinds of unknown values that are numbers
 _BYTE = 255  # ``image / 255`` makes floats between 0 and 1 of 8-bit values; the tag ``scaled`` says so
 _SMALL = frozenset({"shape", "dtype", "ndim", "device", "nbytes"})  # attributes of arrays that hold none of their data
 _KEYED = frozenset({"dict", "namespace", "config"})

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.names import canonical
+from crashcart.readers.interpreter.execution import is_fed
 from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.trace import Call, Leave, Region
-from crashcart.readers.interpreter.values import Constant, Container, Result, Unknown, Value, constant_of
+from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._settings import fact_of
 from crashcart.record import replace
 
@@ -131,11 +132,12 @@ def _is_number(fact: Fact) -> bool:
 
 def _all(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     yield from _from_loaders(execution)
-    yield from _from_optimizers(execution)
     yield from _from_trainers(execution)
-    yield from _accumulation(execution)
-    yield from _lengths(execution)
-    yield from _periods(execution)
+    if not execution.rewritten_trainers:
+        yield from _from_optimizers(execution)
+        yield from _accumulation(execution)
+        yield from _lengths(execution)
+        yield from _periods(execution)
     yield from _trackers(execution)
     yield from _no_evaluation(execution)
     if execution.launch.starters and execution.ranks and execution.trace.calls:
@@ -151,11 +153,11 @@ def _unsure(execution: Execution) -> Iterator[tuple[str, Event]]:
                 value = loader.argument(position, argument, Constant(0))
                 if not isinstance(value, Constant):
                     yield name, loader.call
-    for call in execution.steps:
+    for call in execution.steps if not execution.rewritten_trainers else ():
         if not list(_moduli_around(execution, call)) and _is_now_and_then(execution, call):
             yield "train.accumulation", call
-    for call in _stepping(execution):
-        rate = call.argument(1, "lr")
+    for call in _stepping(execution) if not execution.rewritten_trainers else ():
+        rate = call.argument(1, "lr") if call.method[:1].isupper() else None
         if rate is not None and not isinstance(rate, Constant):
             yield "train.learning_rate", call
 
@@ -185,7 +187,8 @@ def _from_loaders(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
 
 def _from_optimizers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     for call in _stepping(execution):
-        rate = call.argument(1, "lr") or call.argument(1, "learning_rate")
+        position = 1 if call.method[:1].isupper() else None  # a function that makes optimizers has an order of its own
+        rate = call.argument(position, "lr") or call.argument(position, "learning_rate")
         groups = call.argument(0, "params")
         own = [
             interpreted
@@ -198,9 +201,38 @@ def _from_optimizers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             rate = Constant(_RATES[call.method]) if not _sets_rates(execution) else None
         if own and (rate is None or any(isinstance(constant_of(each), str) for each in own)):
             rate = own[0]
-        if constant_of(rate) == 0:  # which the program sets later
-            rate = None
+        if rate is None and not own:
+            rate = _rate_in_settings(execution, call)
+        if rate is None or constant_of(rate) == 0:  # the program sets it later
+            rate = _scheduled_rate(execution)
         yield "train.learning_rate", fact_of(execution, "train.learning_rate", rate, call)
+
+
+def _rate_in_settings(execution: Execution, call: Call) -> Value | None:
+    """The rate among the settings that a library is given to make an optimizer of: ``create_optimizer(args, model)``."""
+    for settings in call.arguments:
+        if isinstance(settings, Container) and settings.kind in {"namespace", "config", "dict"}:
+            entries = execution.interpreter.entries(settings)
+            return next((value for key, value in entries.items() if canonical(str(key)) == "train.learning_rate"), None)
+    return None
+
+
+def _scheduled_rate(execution: Execution) -> Value | None:
+    """The rate that the program hands to a schedule of its own, where it writes the rates of its optimizer itself."""
+    if not _sets_rates(execution):
+        return None
+    found: dict[object, Value] = {}
+    for call in execution.trace.calls:
+        for value in (*call.arguments, *call.keywords.values()) if _is_own(call) else ():
+            is_rate = execution.number(value) and any(fact.name == "train.learning_rate" for fact in value.origins)
+            if is_rate:
+                found[constant_of(value)] = value
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_own(call: Call) -> bool:
+    """Whether a call is one of a function or class of the program."""
+    return call.function is not None or isinstance(call.result, Instance)
 
 
 def _stepping(execution: Execution) -> list[Call]:
@@ -368,8 +400,8 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
                 continue
             seen.add(id(loop))
             event = _first_call(loop) or call
-            fed = _is_fed(loop) or _goes_through(execution, loop)
-            inner_fed = any(_is_fed(inner) or _goes_through(execution, inner) for inner in loops[:number])
+            fed = is_fed(loop) or _goes_through(execution, loop)
+            inner_fed = any(is_fed(inner) or _goes_through(execution, inner) for inner in loops[:number])
             bound = _count_of(execution, loop)
             if bound is not None and not fed:
                 name = "train.epochs" if inner_fed or number > 0 else "train.max_steps"
@@ -387,16 +419,6 @@ def _goes_through(execution: Execution, loop: Region) -> bool:
     """Whether a loop has as many rounds as something has parts: ``for _ in range(len(loader))``."""
     bound = _count_of(execution, loop)
     return isinstance(bound, Unknown) and bound.kind == "length"
-
-
-def _is_fed(loop: Region) -> bool:
-    """Whether a loop gets its batches from a loader."""
-    return any(
-        isinstance(child, Region)
-        and child.kind == "feed"
-        and any(isinstance(event, Call) and event.name == "iterate" for event in child.events())
-        for child in loop.children
-    )
 
 
 def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[str, Fact | None]]:
@@ -496,7 +518,7 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
     if not loops or not execution.loaders:
         return not loops or id(loops[0]) in execution.epoch_loops
     held = [loop for loop in execution.training_loops if loops[0].holds(loop)]
-    return not held or any(_is_fed(loop) or _is_drawn(execution, loop) for loop in held)
+    return not held or any(is_fed(loop) or _is_drawn(execution, loop) for loop in held)
 
 
 def _is_drawn(execution: Execution, loop: Region) -> bool:
@@ -568,7 +590,8 @@ def _trackers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         for call in execution.trace.calls
         if call.function is None and _called(call).startswith(prefix)
     }
-    kept = {name: call for name, call in found.items() if call in _without_alternatives(list(found.values()))}
+    certain = {name: call for name, call in found.items() if call.region.is_certain()}
+    kept = certain or {name: call for name, call in found.items() if call in _without_alternatives(list(found.values()))}
     if kept:
         first = next(iter(kept.values()))
         yield "tracker.kind", first.fact("tracker.kind", ",".join(sorted(kept)))

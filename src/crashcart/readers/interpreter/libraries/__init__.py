@@ -282,6 +282,8 @@ class Libraries:
             if found is not None:
                 return found
         self._call_back(interpreter, call)
+        if call.method in {"__call__", "?"}:
+            _note_step(interpreter, call)
         from crashcart.readers.interpreter.libraries.data_files import ARRAYS, ask_handle, handles_of, read_whole_table
 
         if model is None and handles_of(receiver):
@@ -817,6 +819,16 @@ def tested_for_finite(interpreter: Interpreter, call: Call, test: str, values: S
         return Constant(interpreter.finite_at(call.node) == (test == "isfinite"))
     tested = next((value for value in values if value is not None), None)
     return Unknown(tags_of(*values) - {"graph"} | {"finite"}, origins_of(*values), kind=test, bound=tested)
+
+
+def _note_step(interpreter: Interpreter, call: Call) -> None:
+    """What a library is given to call with a loss and an optimizer makes gradients and steps: ``scaler(loss, optimizer)``."""
+    values = [*call.arguments, *call.keywords.values()]
+    optimizer = next((value for value in values if isinstance(value, Result) and "optim" in value.name.lower()), None)
+    loss = next((value for value in values if "graph" in value.tags), None)
+    if optimizer is not None and loss is not None:
+        interpreter.record(_call_type(), call.node, "?.backward", [], {}, receiver=loss)
+        interpreter.record(_call_type(), call.node, "torch.optim.Optimizer.step", [], {}, receiver=optimizer)
 
 
 def _parser_in(call: Call) -> Result | None:
