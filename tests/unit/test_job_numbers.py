@@ -373,6 +373,69 @@ for (x,) in loader:
         "python train.py",
         {"train.accumulation": 1},
     ),
+    "a word of which the shell knows a part is that flag": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+""",
+            "run.sh": """CARDS=4
+DATA=${1}
+export PYTHONPATH=${PYTHONPATH}:`pwd`/src
+torchrun --nproc_per_node=${CARDS} train.py --data=${DATA}/train --batch_size=32
+""",
+        },
+        "bash run.sh",
+        {"refused": [], "train.batch_size": 32, "launch.processes": 4},
+    ),
+    "a flag that another word may hold is not missing": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+""",
+            "run.sh": "python train.py --batch_size=32 $(cat flags.txt)\n",
+        },
+        "bash run.sh",
+        {"refused": []},
+    ),
+    "Lightning's trainer does what it does by default": (
+        {
+            "train.py": HEAD.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+            + """import lightning.pytorch as pl
+class Model(pl.LightningModule):
+    def training_step(self, batch, number):
+        return model(batch[0]).mean()
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=2e-3)
+trainer = pl.Trainer(devices=2)
+trainer.fit(Model(), DataLoader(data, batch_size=3))
+"""
+        },
+        "python train.py",
+        {
+            "launch.processes": 2,
+            "train.batch_size": 3,
+            "train.epochs": 1000,
+            "train.accumulation": 1,
+            "log.period": 50,
+            "save.period_epochs": 1,
+            "eval.strategy": "no",
+            "tracker.kind": "tensorboard",
+        },
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

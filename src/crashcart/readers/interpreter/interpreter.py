@@ -2005,7 +2005,7 @@ class Interpreter:
         result: Value | None = None
         for one in lefts:
             for other in rights:
-                with self.inside("branch", self.region.node, test=Unknown()):  # what fails for one option may not come to be
+                with self.inside("option", self.region.node):  # what fails for one option may not come to be
                     value = operate(one, other)
                 result = value if result is None else join(result, value)
         return result if result is not None else Unknown()

@@ -68,7 +68,7 @@ _TRAINER_NAMES = {
 }
 _TRACKERS = {
     "wandb.init": "wandb", "torch.utils.tensorboard.SummaryWriter": "tensorboard", "tensorboardX.SummaryWriter": "tensorboard",
-    "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", "comet_ml.": "comet", "neptune.init": "neptune", "swanlab.init": "swanlab",
+    "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", **dict.fromkeys(("comet_ml.Experiment", "comet_ml.ExistingExperiment", "comet_ml.OfflineExperiment", "comet_ml.start"), "comet"), "neptune.init": "neptune", "swanlab.init": "swanlab",
     "lightning.loggers.WandbLogger": "wandb", "lightning.loggers.TensorBoardLogger": "tensorboard", "trackio.init": "trackio", "clearml.Task.init": "clearml",
     "aim.Run": "aim", "visdom.Visdom": "visdom", "lightning.loggers.CSVLogger": "csv",
 }  # fmt: skip

@@ -336,7 +336,13 @@ def words_of(interpreter: Interpreter, given: Value | None) -> list[tuple[str, V
         items, complete = interpreter.listed(given)
         if not complete:
             return None
-    return [(str(item.value) if isinstance(item, Constant) else _UNKNOWN_WORD, item) for item in items]
+    return [(str(item.value) if isinstance(item, Constant) else f"{_head_of(item)}{_UNKNOWN_WORD}", item) for item in items]
+
+
+def _head_of(word: Value) -> str:
+    """``--data=`` of a word of which only that is known."""
+    first = word.data[0] if isinstance(word, Result) and word.name == "text" and isinstance(word.data, list) else None
+    return str(constant_of(first, ""))
 
 
 def _of_launcher(interpreter: Interpreter, spec: ParserSpec, words: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
@@ -478,10 +484,10 @@ def _take_flags_of_library(interpreter: Interpreter, namespace: Container, rest:
         fact = interpreter.launch.flags.get(spelling)
         name = spelling.removeprefix("--").replace("-", "_")
         if has_value and fact is not None and name.isidentifier() and name not in interpreter.items(namespace):
-            interpreter.set_item(namespace, Constant(name), Constant(_plain_of(text), (fact,), direct=True), None)
+            interpreter.set_item(namespace, Constant(name), Constant(plain_of(text), (fact,), direct=True), None)
 
 
-def _plain_of(text: str) -> int | float | bool | str | None:
+def plain_of(text: str) -> int | float | bool | str | None:
     """A word as the value that it is written as."""
     if text in _WRITTEN:
         return _WRITTEN[text]
@@ -498,11 +504,14 @@ def _ask(
     if words is None:
         _name(interpreter, spec)
         return {}, [], False
+    may_hold_any = any(text == _UNKNOWN_WORD for text, _ in words)  # a word of which nothing is known may be any flag
     try:
         words = [*_of_launcher(interpreter, spec, words), *_with_files(interpreter, spec, words)]
         if spec.reads_files:
             words = [*_words_of_config(interpreter, spec, words), *words]
         parser = _build(interpreter, spec)
+        if may_hold_any:
+            _ask_for_nothing(parser)
         parsed, left = parser.parse_known_args([text for text, _ in words])
     except RefusedError as problem:
         if str(problem):
@@ -558,6 +567,15 @@ def _build(interpreter: Interpreter, spec: ParserSpec) -> _Parser:
     parser = _Parser(prog="", argument_default=argparse.SUPPRESS, **options)
     _fill(interpreter, spec, parser)
     return parser
+
+
+def _ask_for_nothing(parser: argparse.ArgumentParser) -> None:
+    """Let a parser go without its required flags."""
+    for action in parser._actions:
+        if action.option_strings:
+            action.required = False
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
 
 
 def _fill(interpreter: Interpreter, spec: ParserSpec, parser: argparse.ArgumentParser, depth: int = 0) -> None:

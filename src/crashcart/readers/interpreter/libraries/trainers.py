@@ -244,7 +244,7 @@ def hf_train(interpreter: Interpreter, call: Call) -> Value:
 # ---- Lightning
 
 SETTINGS = "(settings of a trainer)"
-_LOGS_EVERY = 50  # steps, where the trainer was not told otherwise
+_LOGS_EVERY, _EPOCHS = 50, 1000  # steps and epochs, where the trainer was not told otherwise
 _HOOKS_START = ("setup", "configure_model", "on_fit_start")
 _HOOKS_BATCH = ("on_train_batch_start", "training_step", "on_before_optimizer_step", "optimizer_step", "on_train_batch_end")
 _HOOKS_VALIDATION = ("on_validation_epoch_start", "on_validation_start")
@@ -284,9 +284,30 @@ def trainer_of_flags(interpreter: Interpreter, call: Call) -> Value | None:
     args = call.argument(0, "args")
     if not isinstance(args, Container):
         return None
-    flags = {name: value for name, value in interpreter.entries(args).items() if name in _TRAINER_PARAMETERS}
+    flags = {
+        name: value
+        for name, value in interpreter.entries(args).items()
+        if name in _TRAINER_PARAMETERS and constant_of(value, value) is not None
+    }
     given = {name: value for name, value in call.keywords.items() if name != "args"}
     return interpreter.call_library("lightning.Trainer", [], {**flags, **given}, call.node, complete=call.complete)
+
+
+@models("lightning.Trainer.add_argparse_args")
+def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
+    """The parser with a flag for each parameter of the trainer, of whatever version."""
+    from crashcart.readers.interpreter.libraries.argparse_parser import Argument, Declaration, plain_of, spec_of
+
+    parser = call.argument(0, "parent_parser")
+    spec = spec_of(interpreter, parser) if parser is not None else None
+    if parser is None or spec is None:
+        return None
+    spec.known = False
+    for name in sorted(_TRAINER_PARAMETERS):
+        argument = Argument([f"--{name}"], Declaration(call, {"default": NONE, "nargs": Constant("?")}))
+        argument.convert = plain_of
+        spec.arguments.append(argument)
+    return parser
 
 
 def record_settings(interpreter: Interpreter, node: ast.AST, settings: dict[str, Value | None]) -> None:
@@ -308,8 +329,12 @@ def _settle_trainer(interpreter: Interpreter, trainer: Value | None, *, validate
     epochs = keywords.get("check_val_every_n_epoch", Constant(1))
     if type(constant_of(between)) is int:
         settings["eval.period"] = between
-    elif constant_of(between) in {None, 1.0}:
-        settings["eval.period_epochs"] = epochs if validates else None
+    elif constant_of(between) in {None, 1.0} and validates:
+        settings["eval.period_epochs"] = epochs
+    elif not validates:
+        settings["eval.strategy"] = Constant("no")
+    if not {"max_epochs", "max_steps", "max_time", "fast_dev_run"} & keywords.keys():
+        settings["train.epochs"] = Constant(_EPOCHS)
     callbacks = _listed(interpreter, keywords.get("callbacks"))
     saves = {name: value for callback in callbacks for name, value in _period_of_saves(callback, epochs)}
     is_off = any(constant_of(keywords.get(name)) is False for name in ("enable_checkpointing", "checkpoint_callback"))
@@ -376,14 +401,19 @@ def lightning_fit(interpreter: Interpreter, call: Call) -> Value:
     for owner in owners:
         for hook in _HOOKS_START:
             interpreter.call_method(owner, hook, [Constant("fit")] if hook == "setup" else [], {}, call.node)
+    if call.method != "fit":
+        name = "val_dataloader" if call.method == "validate" else "test_dataloader"
+        loader = _loader(interpreter, owners, name, call.argument(1, "dataloaders"), call)
+        _validate(interpreter, model, watchers, loader, trainer, call)
+        return NONE
     optimizers = interpreter.call_method(model, "configure_optimizers", [], {}, call.node)
     if optimizers is not None:
         interpreter.store.set(model, "(optimizers)", optimizers)
     trains = _loader(interpreter, owners, "train_dataloader", loaders, call)
     validates = _loader(interpreter, owners, "val_dataloader", call.argument(2, "val_dataloaders"), call)
-    if call.method == "fit":
-        has_data = validates is not None or any(interpreter._find_method(each.cls, "val_dataloader") for each in owners)
-        _settle_trainer(interpreter, trainer, validates=has_data, call=call)
+    may_validate = validates is not None or not isinstance(model, Instance) or (data is not None and data not in owners)
+    may_validate |= any(interpreter._find_method(each.cls, "val_dataloader") is not None for each in owners)
+    _settle_trainer(interpreter, trainer, validates=may_validate, call=call)
     with interpreter.inside("loop", call.node, iterable=trainer):
         _hooks(interpreter, [model, *watchers], ("on_train_epoch_start", "on_epoch_start"), trainer, call)
         with interpreter.inside("loop", call.node, iterable=trains):
@@ -464,7 +494,12 @@ def _loader(interpreter: Interpreter, owners: list[Instance], name: str, given: 
             return items[0] if items else given
         return given
     for owner in owners:
-        made = interpreter.call_method(owner, name, [], {}, call.node)
+        own = interpreter.peek(owner, name)  # ``self.val_dataloader = self._val_dataloader``
+        made = (
+            interpreter.call(own, [], {}, call.node)
+            if own is not None
+            else interpreter.call_method(owner, name, [], {}, call.node)
+        )
         if made is not None:
             items, _ = interpreter.listed(made) if isinstance(made, Container) else ([made], True)
             return items[0] if items else made
