@@ -1960,7 +1960,9 @@ class Interpreter:
         if isinstance(op, ast.Mod) and not isinstance(left, (Container, Result)) and not _is_text(left):
             if constant_of(right) == 1 and type(constant_of(right)) is int and "loop" in left.tags:
                 return Constant(0, origins_of(left, right), moduli=(right,))  # a counter divides by 1
-            return Unknown(tags_of(left, right), origins_of(left, right), kind="remainder", moduli=(right,))
+            remainder = Unknown(tags_of(left, right), origins_of(left, right), kind="remainder", moduli=(right,))
+            remainder.base = left
+            return remainder
         if _is_text(left) or _is_text(right):
             if isinstance(op, ast.Add):
                 parts = [
@@ -2694,7 +2696,9 @@ def _merged_test(values: list[Value]) -> Unknown:
     moduli = tuple(modulus for value in tests for modulus in value.moduli)
     bound = next((value.bound for value in tests if value.bound is not None), None)
     kind = next((value.kind for value in tests if value.moduli), "")
-    return Unknown(tags_of(*values) - _GRAPH, origins_of(*values), kind=kind, moduli=moduli, bound=bound)
+    merged = Unknown(tags_of(*values) - _GRAPH, origins_of(*values), kind=kind, moduli=moduli, bound=bound)
+    merged.base = next((value for value in tests if value.moduli), None)
+    return merged
 
 
 def _parts_that_hold(values: list[Value], *, is_and: bool) -> list[Value]:

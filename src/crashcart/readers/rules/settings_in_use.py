@@ -506,8 +506,9 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
                 kind == "eval" and "sample" in kinds and id(region) not in evaluating
             )
             name = f"{kind}.period_epochs" if per_epoch else f"{kind}.period"
+            period = _modulus_of(region, accumulations) if _counts_rounds(execution, region.test) else None
             if not covered:
-                yield name, fact_of(execution, name, _modulus_of(region, accumulations), call)
+                yield name, fact_of(execution, name, period, call)
 
 
 def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> bool:
@@ -519,6 +520,26 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
         return not loops or id(loops[0]) in execution.epoch_loops
     held = [loop for loop in execution.training_loops if loops[0].holds(loop)]
     return not held or any(is_fed(loop) or _is_drawn(execution, loop) for loop in held)
+
+
+def _counts_rounds(execution: Execution, test: Value | None) -> bool:
+    """Whether what a test divides is raised in each round, and not now and then, as a number of ticks of many images."""
+    while isinstance(test, Unknown) and test.base is not None and test.kind in {"divides", "remains", "remainder"}:
+        test = test.base
+    counter = test.base if isinstance(test, Unknown) and test.kind == "offset" else test
+    raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
+    return counter is None or not any(map(_is_at_times, raised))
+
+
+def _is_at_times(event: Event) -> bool:
+    """Whether something happens in some rounds of its loop alone, as a test says that changes from round to round."""
+    for region in event.region.above():
+        if region.kind == "loop":
+            return False
+        changes = region.kind == "branch" and isinstance(region.test, Unknown) and "loop" in region.test.tags
+        if changes and not region.test.moduli and not _is_of_finite(region) and not _is_behind_end(region):  # type: ignore[union-attr]
+            return True
+    return False
 
 
 def _is_drawn(execution: Execution, loop: Region) -> bool:

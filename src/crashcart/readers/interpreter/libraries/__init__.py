@@ -526,7 +526,19 @@ class Libraries:
         found = _asked(interpreter, f"{own}.{name}", model, owner) if model is not None else None
         if found is not None:
             return found  # type: ignore[no-any-return]
-        return Bound(Library(f"{own}.{name}"), owner)
+        given = self._given(interpreter, owner, name) if isinstance(owner, Result) else None
+        return given if given is not None else Bound(Library(f"{own}.{name}"), owner)
+
+    def _given(self, interpreter: Interpreter, owner: Result, name: str) -> Value | None:
+        """What an object of a library was made with under a name, as ``HParams(batch_size=64).batch_size``, unless it was changed since."""
+        call = owner.call
+        if call is None or name not in call.keywords or call.method[:1].islower() or self.is_modelled(owner):
+            return None
+        for method, calls in interpreter.trace.by_method.items():
+            given = [each.arguments for each in calls if each.receiver is owner and each.arguments] if method[:1] != "_" else []
+            if any(name in str(constant_of(value, name)) for arguments in given for value in arguments):
+                return Unknown(origins=call.keywords[name].origins)
+        return call.keywords[name]
 
     def inherited(self, interpreter: Interpreter, owner: Instance, bases: list[str], name: str) -> Value | None:
         """An attribute that an object of the program has from a class of a library."""
