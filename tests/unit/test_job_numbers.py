@@ -69,6 +69,373 @@ for (x,) in loader:
         "bash run.sh",
         {"train.batch_size": 32},
     ),
+    "runs that are repeated are no epochs": (
+        {
+            "train.py": HEAD
+            + """def experiment():
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(data, batch_size=16)
+    for epoch in range(7):
+        for (x,) in loader:
+            model(x).mean().backward()
+            optimizer.step()
+for run in range(2):
+    experiment()
+"""
+        },
+        "python train.py",
+        {"train.epochs": 7, "train.batch_size": 16},
+    ),
+    "a loop over the length of a loader is one pass": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=16)
+for epoch in range(5):
+    batches = iter(loader)
+    for _ in range(len(loader)):
+        (x,) = next(batches)
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.epochs": 5, "train.max_steps": None},
+    ),
+    "a counter of samples is divided by what a round adds": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=20)
+seen = 0
+done = False
+while not done:
+    for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+        seen += 20
+        if seen >= 4000:
+            done = True
+            break
+"""
+        },
+        "python train.py",
+        {"train.max_steps": 200},
+    ),
+    "a rate of zero is set later": (
+        {"train.py": HEAD.replace("lr=0.1", "lr=0") + "for step in range(9):\n" + STEP.replace("(x)", "(torch.ones(4))")},
+        "python train.py",
+        {"train.learning_rate": None, "train.max_steps": 9},
+    ),
+    "settings in a dictionary of the program's own class reach the loader": (
+        {
+            "train.py": HEAD
+            + """import importlib
+import re
+class Settings(dict):
+    def __getattr__(self, name):
+        return self[name]
+    def __setattr__(self, name, value):
+        self[name] = value
+def find(name):
+    module, _, rest = re.sub("^np.", "numpy.", name).rpartition(".")
+    return getattr(importlib.import_module(module), rest)
+def make(class_name, **given):
+    return find(class_name)(model.parameters(), **given)
+settings = Settings(rate=Settings(lr=0.25))
+settings.batch = 24
+settings.workers = 2
+def train(batch, workers, rate):
+    optimizer = make("torch.optim.Adam", **rate)
+    loader = DataLoader(data, batch_size=batch, num_workers=workers)
+    for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+train(**settings)
+"""
+        },
+        "python train.py",
+        {"train.batch_size": 24, "loader.workers": 2, "train.learning_rate": 0.25},
+    ),
+    "an optimizer stays one behind a library": (
+        {
+            "train.py": HEAD
+            + """from apex import amp
+model, optimizer = amp.initialize(model, optimizer, opt_level="O1")
+loader = DataLoader(data, batch_size=16)
+for epoch in range(4):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.epochs": 4, "train.learning_rate": 0.1, "train.accumulation": 1},
+    ),
+    "Lightning's trainer takes its flags": (
+        {
+            "train.py": HEAD.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+            + """import pytorch_lightning as pl
+class Model(pl.LightningModule):
+    def training_step(self, batch, number):
+        return model(batch[0]).mean()
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=2e-3)
+    def val_dataloader(self):
+        return DataLoader(data, batch_size=4)
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch", type=int, default=4)
+parser = pl.Trainer.add_argparse_args(parser)
+args = parser.parse_args()
+trainer = pl.Trainer.from_argparse_args(args, logger=False)
+trainer.fit(Model(), DataLoader(data, batch_size=args.batch))
+"""
+        },
+        "python train.py --batch 6 --gpus=2 --num_nodes 2 --max_epochs=30",
+        {
+            "launch.processes": 4,
+            "train.batch_size": 6,
+            "train.epochs": 30,
+            "train.accumulation": 1,
+            "log.period": None,
+            "save.period_epochs": 1,
+            "eval.period_epochs": 1,
+            "tracker.kind": "none",
+            "train.learning_rate": 0.002,
+        },
+    ),
+    "mmengine's runner": (
+        {
+            "config.py": """train_dataloader = dict(batch_size=2, num_workers=3, dataset=dict(type="Coco"))
+train_cfg = dict(type="EpochBasedTrainLoop", max_epochs=12, val_interval=2)
+val_cfg = dict(type="ValLoop")
+optim_wrapper = dict(type="OptimWrapper", optimizer=dict(type="SGD", lr=0.02))
+auto_scale_lr = dict(enable=True, base_batch_size=16)
+default_hooks = dict(logger=dict(type="LoggerHook", interval=50), checkpoint=dict(type="CheckpointHook", interval=4))
+visualizer = dict(vis_backends=[dict(type="LocalVisBackend")])
+""",
+            "tools/train.py": """import argparse
+from mmengine.config import Config
+from mmengine.runner import Runner
+parser = argparse.ArgumentParser()
+parser.add_argument("config")
+parser.add_argument("--launcher", default="none")
+args = parser.parse_args()
+runner = Runner.from_cfg(Config.fromfile(args.config))
+runner.train()
+""",
+            "tools/dist_train.sh": 'python -m torch.distributed.launch --nproc_per_node=$2 $(dirname "$0")/train.py $1 --launcher pytorch ${@:3}\n',
+        },
+        "bash tools/dist_train.sh config.py 4",
+        {
+            "launch.processes": 4,
+            "train.batch_size": 2,
+            "loader.workers": 3,
+            "train.epochs": 12,
+            "train.accumulation": 1,
+            "log.period": 50,
+            "save.period_epochs": 4,
+            "eval.period_epochs": 2,
+            "tracker.kind": "none",
+            "train.learning_rate": 0.01,
+        },
+    ),
+    "mmcv's runner": (
+        {
+            "config.py": """optimizer = dict(type="AdamW", lr=6e-5, paramwise_cfg=dict(custom_keys={}))
+runner = dict(type="IterBasedRunner", max_iters=160000)
+checkpoint_config = dict(by_epoch=False, interval=4000)
+log_config = dict(interval=50, hooks=[dict(type="TextLoggerHook"), dict(type="TensorboardLoggerHook")])
+evaluation = dict(interval=16000, metric="mIoU")
+""",
+            "train.py": HEAD
+            + """from mmcv import Config
+from mmcv.runner import build_optimizer, build_runner
+from mmcv.runner import EvalHook
+cfg = Config.fromfile("config.py")
+loaders = [DataLoader(data, batch_size=2, num_workers=4)]
+runner = build_runner(cfg.runner, default_args=dict(model=model, optimizer=build_optimizer(model, cfg.optimizer)))
+runner.register_training_hooks(None, None, cfg.checkpoint_config, cfg.log_config)
+runner.register_hook(EvalHook(DataLoader(data), by_epoch=False, **cfg.evaluation))
+runner.run(loaders, [("train", 1)])
+""".replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", ""),
+        },
+        "python train.py",
+        {
+            "train.batch_size": 2,
+            "loader.workers": 4,
+            "train.max_steps": 160000,
+            "save.period": 4000,
+            "log.period": 50,
+            "eval.period": 16000,
+            "tracker.kind": "tensorboard",
+            "train.accumulation": 1,
+        },
+    ),
+    "a train that the program wrote anew for its trainer keeps the trainer's settings": (
+        {
+            "train.py": """import math
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+class Mine(Trainer):
+    def train(self, resume=None):
+        loader = self.get_train_dataloader()
+        self.create_optimizer_and_scheduler(num_training_steps=100)
+        for epoch in range(math.ceil(self.args.num_train_epochs)):
+            for step, inputs in enumerate(loader):
+                self.training_step(self.model, inputs)
+                self.optimizer.step()
+(args,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()
+Mine(model=None, args=args, train_dataset=[]).train()
+"""
+        },
+        "python train.py --output_dir out --num_train_epochs 2 --learning_rate 3e-5",
+        {"train.epochs": 2.0, "train.learning_rate": 3e-5, "log.period": 500},
+    ),
+    "a library that gets a loss and an optimizer makes the step": (
+        {
+            "train.py": HEAD
+            + """from timm.optim import create_optimizer
+from timm.utils import NativeScaler
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=5e-4)
+args = parser.parse_args()
+args.lr = args.lr * 4
+optimizer = create_optimizer(args, model)
+scaler = NativeScaler()
+loader = DataLoader(data, batch_size=16)
+for epoch in range(4):
+    for (x,) in loader:
+        loss = model(x).mean()
+        scaler(loss, optimizer, parameters=model.parameters())
+""".replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+        },
+        "python train.py",
+        {"train.epochs": 4, "train.learning_rate": 0.002, "train.accumulation": 1},
+    ),
+    "a rate that a schedule sets is the one that the schedule gets": (
+        {
+            "train.py": HEAD.replace(", lr=0.1", "").replace("SGD", "AdamW")
+            + """import math
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=5e-4)
+args = parser.parse_args()
+def cosine(base, steps):
+    return [base * 0.5 * (1 + math.cos(math.pi * step / steps)) for step in range(steps)]
+loader = DataLoader(data, batch_size=64)
+rates = cosine(args.lr * 64 / 256, 3 * len(loader))
+for epoch in range(3):
+    for step, (x,) in enumerate(loader):
+        for group in optimizer.param_groups:
+            group["lr"] = rates[step]
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.learning_rate": 0.000125, "train.epochs": 3},
+    ),
+    "processes that the program starts itself say how many they are": (
+        {
+            "train.py": HEAD
+            + """import multiprocessing
+parser = argparse.ArgumentParser()
+parser.add_argument("--devices", nargs="+", default=["cuda:0"])
+def work(rank, world):
+    if rank is None:
+        return
+    torch.distributed.init_process_group("nccl", rank=rank, world_size=world)
+    loader = DataLoader(data, batch_size=16)
+    for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+if __name__ == "__main__":
+    args = parser.parse_args()
+    for rank in range(len(args.devices)):
+        multiprocessing.Process(target=work, args=(rank, len(args.devices))).start()
+"""
+        },
+        "python train.py --devices cuda:0 cuda:1 cuda:2",
+        {"launch.processes": 3, "train.batch_size": 16},
+    ),
+    "what torch brings needs no stand-in": (
+        {
+            "train.py": HEAD
+            + """try:
+    from torch.cuda.amp import GradScaler
+except ImportError:
+    class GradScaler:
+        def scale(self, loss):
+            return loss
+        def step(self, optimizer):
+            optimizer.step()
+scaler = GradScaler()
+loader = DataLoader(data, batch_size=16)
+for (x,) in loader:
+    scaler.scale(model(x).mean()).backward()
+    scaler.step(optimizer)
+"""
+        },
+        "python train.py",
+        {"train.accumulation": 1},
+    ),
+    "a word of which the shell knows a part is that flag": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+""",
+            "run.sh": """CARDS=4
+DATA=${1}
+export PYTHONPATH=${PYTHONPATH}:`pwd`/src
+torchrun --nproc_per_node=${CARDS} train.py --data=${DATA}/train --batch_size=32
+""",
+        },
+        "bash run.sh",
+        {"refused": [], "train.batch_size": 32, "launch.processes": 4},
+    ),
+    "a flag that another word may hold is not missing": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--data", required=True)
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size)
+for (x,) in loader:
+        model(x).mean().backward()
+        optimizer.step()
+""",
+            "run.sh": "python train.py --batch_size=32 $(cat flags.txt)\n",
+        },
+        "bash run.sh",
+        {"refused": []},
+    ),
+    "Lightning's trainer does what it does by default": (
+        {
+            "train.py": HEAD.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)", "")
+            + """import lightning.pytorch as pl
+class Model(pl.LightningModule):
+    def training_step(self, batch, number):
+        return model(batch[0]).mean()
+    def configure_optimizers(self):
+        return torch.optim.Adam(self.parameters(), lr=2e-3)
+trainer = pl.Trainer(devices=2)
+trainer.fit(Model(), DataLoader(data, batch_size=3))
+"""
+        },
+        "python train.py",
+        {
+            "launch.processes": 2,
+            "train.batch_size": 3,
+            "train.epochs": 1000,
+            "train.accumulation": 1,
+            "log.period": 50,
+            "save.period_epochs": 1,
+            "eval.strategy": "no",
+            "tracker.kind": "tensorboard",
+        },
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

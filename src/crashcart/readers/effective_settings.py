@@ -42,7 +42,7 @@ def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None)
     """Replace and drop settings of a case by what its program was seen to do with them."""
     used = {name.removeprefix("used."): facts[0] for name, facts in seen.items() if name.startswith("used.")}
     unsure = {name.removeprefix("unsure.") for name, facts in seen.items() if name.startswith("unsure.") and facts}
-    dropped = {name for name in _NUMBERS & case.facts.keys() if case.facts[name].value in _NO_NUMBERS}
+    dropped = {name for name in _NUMBERS & case.facts.keys() if _is_no_number(name, case.facts[name].value)}
     dropped |= unsure - used.keys()
     for kind in ("save", "eval", "sample", "log"):  # of a number of steps and one of epochs the one that is used
         periods = {f"{kind}.period", f"{kind}.period_epochs"}
@@ -57,6 +57,12 @@ def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None)
         known = case.facts.get(name)
         if known is None or known.value != fact.value or fact.origin not in {"code", "environment"}:
             case.facts[name] = replace(fact, name=name)  # else the setting says where it can be changed
+
+
+def _is_no_number(name: str, value: object) -> bool:
+    """Whether a value leaves a number to the program or the library: ``auto``, ``max_steps=-1``."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value in _NO_NUMBERS or (is_number and name in _OF_LOOPS and not value > 0)  # type: ignore[operator]
 
 
 def _never_used(execution: Execution) -> set[str]:

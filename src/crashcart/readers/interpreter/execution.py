@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.readers.interpreter.launch import with_setting
 from crashcart.readers.interpreter.libraries import wrapped_loader
+from crashcart.readers.interpreter.trace import Call, Region
 from crashcart.readers.interpreter.values import Constant, Container, Instance, PerRank, Result, Value, constant_of
 from crashcart.record import record
 
@@ -22,12 +23,18 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.interpreter.interpreter import Interpreter
     from crashcart.readers.interpreter.launch import Launch
-    from crashcart.readers.interpreter.trace import Call, Event, Region, Trace
+    from crashcart.readers.interpreter.trace import Event, Trace
 
-__all__ = ["Execution", "Loader", "whole_dataset"]
+__all__ = ["Execution", "Loader", "is_fed", "whole_dataset"]
 
 OPTIMIZER_STEPS = ("torch.optim.Optimizer.step", "torch.amp.GradScaler.step", "deepspeed.DeepSpeedEngine.step")
-TRAINERS = ("transformers.Trainer.train", "lightning.Trainer.fit", "transformers.Trainer")
+TRAINERS = (
+    "transformers.Trainer.train",
+    "lightning.Trainer.fit",
+    "transformers.Trainer",
+    "mmengine.runner.Runner.train",
+    "mmcv.runner.Runner.run",
+)
 _WRAPPING = {
     "enumerate",
     "tqdm.tqdm",
@@ -74,6 +81,12 @@ class Loader:
     def is_alternative(self) -> bool:
         """Whether another loader may be built instead: the second arm of a test whose outcome is not known."""
         return any(region.kind == "branch" and not region.sense for region in self.call.region.above())
+
+
+def is_fed(loop: Region) -> bool:
+    """Whether a loop gets its batches from a loader."""
+    feeds = [child for child in loop.children if isinstance(child, Region) and child.kind == "feed"]
+    return any(isinstance(event, Call) and event.name == "iterate" for feed in feeds for event in feed.events())
 
 
 def _is_generator(region: Region) -> bool:
@@ -145,7 +158,7 @@ class Execution:
         return [
             call
             for call in self.trace.calls
-            if call.function is None and self.is_optimizer(call.result) and call.method[:1].isupper()
+            if call.function is None and self.is_optimizer(call.result) and _is_made_by(call)
         ]
 
     @cached_property
@@ -161,9 +174,16 @@ class Execution:
                 or self.is_optimizer(call.receiver)
                 or name.endswith("GradScaler.step")
                 or "ptimizer" in name
+                or self._is_stepped(call)
             ):
                 found.append(call)
         return found
+
+    def _is_stepped(self, call: Call) -> bool:
+        """Whether something unknown is an optimizer by what is done with it: its gradients are cleared, and it steps."""
+        if call.receiver is None or call.arguments or isinstance(call.receiver, (Instance, Result)):
+            return False
+        return any(other.receiver is call.receiver for other in self.trace.methods("zero_grad"))
 
     @cached_property
     def backwards(self) -> list[Call]:
@@ -184,7 +204,12 @@ class Execution:
     @cached_property
     def epoch_loops(self) -> set[int]:
         """The loops right around those over batches."""
-        return {id(outer) for loop in self.training_loops for outer in loop.loops()[1:2]}
+        found = set()
+        for loop in self.training_loops:
+            around = loop.loops()
+            fed = next((number for number, each in enumerate(around) if is_fed(each)), 0)  # it may be that of a generator
+            found |= {id(outer) for outer in around[fed + 1 : fed + 2]}
+        return found
 
     @cached_property
     def _training_nodes(self) -> set[int]:
@@ -206,7 +231,13 @@ class Execution:
     @cached_property
     def library_trainers(self) -> list[Call]:
         """The calls by which a trainer of a library trains: its settings count where it was given them."""
-        return self.trace.named(*TRAINERS)
+        return [*self.trace.named(*TRAINERS), *self.rewritten_trainers]
+
+    @cached_property
+    def rewritten_trainers(self) -> list[Call]:
+        """The calls of a ``train`` that the program wrote anew for its own kind of a library's trainer, which keeps its settings."""
+        owners = [(call, call.function.owner) for call in self.trace.methods("train") if call.function is not None]
+        return [call for call, owner in owners if owner is not None and "transformers.Trainer" in owner.library_bases()]
 
     # ---- loaders
 
@@ -305,9 +336,19 @@ class Execution:
         return isinstance(value, Constant) and value.direct and bool(value.origins)
 
 
+def _is_made_by(call: Call) -> bool:
+    """Whether a call makes its result: of a class, or by a function of a library that makes optimizers."""
+    return call.method[:1].isupper() or _is_factory_name(call.method)
+
+
+def _is_factory_name(name: str) -> bool:
+    """``create_optimizer``, ``build_optimizer``: what a function of a library is called that makes one."""
+    return name.partition("_")[0] in {"create", "build", "make", "get"} and name.endswith("optimizer")
+
+
 def _is_optimizer_name(name: str) -> bool:
     last = name.rpartition(".")[2]
-    return (
+    return _is_factory_name(last) or (
         last[:1].isupper()
         and any(
             word in last

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +185,7 @@ class Interpreter:
         self.samples: int | None = None  # how many samples are divided, as is assumed
         self.failed = 0  # errors that Python would raise for known values
         self.opaque = 0  # things that may raise without our knowing
+        self.unknown_imports = 0  # imports by a name that is not known
         self.imports_unseen = False  # whether a module that was not followed may have registered what a name stands for
         self._expressions: dict[type, Callable[[Any], Value]] = {
             kind: getattr(self, f"_eval_{kind.__name__}")
@@ -354,10 +356,30 @@ class Interpreter:
         return False
 
     def _exec_Assign(self, node: ast.Assign) -> bool:
-        value = self.evaluate(node.value)
+        value = self._given_back(node, self.evaluate(node.value))
         for target in node.targets:
             self.assign(target, value, node)
         return True
+
+    def _given_back(self, node: ast.Assign, value: Value) -> Value:
+        """What a library gives back under the names that it was given: ``model, optimizer = amp.initialize(model, optimizer)``."""
+        if not isinstance(node.value, ast.Call) or not _is_opaque(value, self.libraries):
+            return value
+        words = [*node.value.args, *(keyword.value for keyword in node.value.keywords)]
+        given = {ast.dump(word): word for word in words if isinstance(word, (ast.Name, ast.Attribute))}
+        target = node.targets[0]
+        several = isinstance(target, ast.Tuple)
+        names = [_as_read(each) for each in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        if not any(name in given for name in names) or (several and "loop" in value.tags):
+            return value
+        parts = self.libraries.parts_of(self, value, len(names)) if several else None
+        if parts is not None:
+            return value
+        kept = [self.evaluate(given[name]) if name in given else unknown_from(value) for name in names]
+        kept = [part if self.libraries.is_lasting(part) else unknown_from(value) for part in kept]
+        if several:
+            return self.container("tuple", kept, node.value)
+        return kept[0] if self.libraries.is_lasting(kept[0]) else value
 
     def _exec_AnnAssign(self, node: ast.AnnAssign) -> bool:
         if node.value is not None:
@@ -478,7 +500,7 @@ class Interpreter:
             self.import_module(name.rpartition(".")[0])
         path = self.modules.find(name, level, importer)
         if path is None:
-            self.opaque += 1
+            self.opaque += name.partition(".")[0] not in _THERE
             return Library(self.libraries.full_name(name)) if not level else Unknown()
         if self._is_late(path):
             return Deferred(path, name or "package")
@@ -616,8 +638,7 @@ class Interpreter:
         return self.libraries.decorated(self, function, value, name, decorator)  # type: ignore[no-any-return]
 
     def _exec_ClassDef(self, node: ast.ClassDef) -> bool:
-        bases = tuple(self.evaluate(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases)
-        cls = Class(node, self.frame.source, bases)
+        cls = Class(node, self.frame.source, self._bases(node))
         self.classes.append(cls)
         for statement in node.body:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -637,6 +658,17 @@ class Interpreter:
             self.evaluate(keyword.value)
         self.bind(node.name, decorated)
         return True
+
+    def _bases(self, node: ast.ClassDef) -> tuple[Value, ...]:
+        """The bases of a class, ``class Both(*PARTS)`` too; of one of several the first that is a class, and ``?`` for an unknown one."""
+        bases: list[Value] = []
+        for base in node.bases:
+            if isinstance(base, ast.Starred):
+                items, complete = self.listed(self.evaluate(base.value))
+                bases += items if complete else [*items, Unknown()]
+            else:
+                bases.append(self.evaluate(base.value if isinstance(base, ast.Subscript) else base))
+        return tuple(map(_base_of, bases))
 
     def classes_with(self, method: str) -> list[Class]:
         """The classes of the program that define a method themselves."""
@@ -739,6 +771,8 @@ class Interpreter:
                 self.narrow(part, sense=sense)
             return
         subject = test.left if isinstance(test, ast.Compare) and len(test.ops) == 1 else test
+        if isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and test.args:
+            subject = test.args[0]
         if not isinstance(subject, (ast.Name, ast.Attribute)):
             return
         value = self.evaluate(subject)
@@ -782,6 +816,9 @@ class Interpreter:
     def _fits(self, test: ast.expr, subject: ast.expr, option: Value, *, sense: bool) -> bool:
         if test is subject:
             truth = self.truth(option)
+        elif isinstance(test, ast.Call):
+            kinds = self.evaluate(test.args[1]) if len(test.args) > 1 else Unknown()
+            truth = self.libraries.is_of(self, option, kinds)
         else:
             truth = (
                 self.truth(self.compare(test.ops[0], option, self.evaluate(test.comparators[0])))
@@ -1246,8 +1283,11 @@ class Interpreter:
             self.bind_global(owner, name, value)
         elif isinstance(owner, Instance):
             setter = self._find(owner.cls, f"{name}.setter")
+            mapping = self.libraries.mapping(self, owner) if self._find(owner.cls, "__setattr__") is not None else None
             if isinstance(setter, Function):
                 self.call(Bound(setter, owner), [value], {}, setter.node)
+            elif mapping is not None:
+                self.set_item(mapping, Constant(name), value, None)
             else:
                 self.store.set(owner, name, value)
         elif isinstance(owner, (Class, Result, Function)):
@@ -1741,6 +1781,7 @@ class Interpreter:
         """``owner.update(other)``."""
         if isinstance(other, Choice):
             other = next((option for option in other.options if isinstance(option, Container)), other)
+        other = self._as_mapping(other)
         content = self.items(other) if isinstance(other, Container) and other.kind in _KEYED else None
         if content is None:
             if not (isinstance(other, Constant) and other.value is None):
@@ -1943,7 +1984,9 @@ class Interpreter:
         if isinstance(op, ast.Mod) and not isinstance(left, (Container, Result)) and not _is_text(left):
             if constant_of(right) == 1 and type(constant_of(right)) is int and "loop" in left.tags:
                 return Constant(0, origins_of(left, right), moduli=(right,))  # a counter divides by 1
-            return Unknown(tags_of(left, right), origins_of(left, right), kind="remainder", moduli=(right,))
+            remainder = Unknown(tags_of(left, right), origins_of(left, right), kind="remainder", moduli=(right,))
+            remainder.base = left
+            return remainder
         if _is_text(left) or _is_text(right):
             if isinstance(op, ast.Add):
                 parts = [
@@ -1996,7 +2039,7 @@ class Interpreter:
         result: Value | None = None
         for one in lefts:
             for other in rights:
-                with self.inside("branch", self.region.node, test=Unknown()):  # what fails for one option may not come to be
+                with self.inside("option", self.region.node):  # what fails for one option may not come to be
                     value = operate(one, other)
                 result = value if result is None else join(result, value)
         return result if result is not None else Unknown()
@@ -2077,6 +2120,7 @@ class Interpreter:
             self.libraries.check_operands(self, "<", left, right, node)
         result: Unknown = compared_length(op, left, right) or _merged_test([left, right])
         result.bound = right if "loop" in left.tags else left if "loop" in right.tags else None
+        result.base = left if "loop" in left.tags else right
         if result.moduli:
             result.kind = "remains" if isinstance(op, (ast.NotEq, ast.Gt)) and constant_of(right) == 0 else "divides"
         return result
@@ -2132,6 +2176,9 @@ class Interpreter:
         things = (Function, Class, Module, Library, Instance, Container, Partial, Generator)
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Constant):
+                is_number = isinstance(other, Unknown) and (other.kind in _OF_NUMBERS or other.bounds is not None)
+                if is_number and one.value is None:
+                    return False
                 if isinstance(other, things) or (isinstance(other, Result) and other.name in self.libraries.OBJECTS):
                     return False
                 return None
@@ -2296,13 +2343,19 @@ class Interpreter:
                 keywords[keyword.arg] = value
                 continue
             if isinstance(value, Choice):
-                value = next((option for option in value.options if isinstance(option, Container)), value)
+                value = next((option for option in value.options if isinstance(option, (Container, Instance))), value)
+            value = self._as_mapping(value)
             if isinstance(value, Container) and value.kind in _KEYED:
                 keywords.update({key: item for key, item in self.entries(value).items() if isinstance(key, str)})
                 complete &= not self.store.get(value, "open")
             else:
                 complete = False
         return self.call(function, arguments, keywords, node, complete=complete)
+
+    def _as_mapping(self, value: Value) -> Value:
+        """The content of an object whose class is a dictionary; anything else as it is."""
+        mapping = self.libraries.mapping(self, value) if isinstance(value, Instance) else None
+        return mapping if mapping is not None else value
 
     def _super(self, node: ast.Call) -> Value:
         frame: Any = self.frame
@@ -2410,7 +2463,11 @@ class Interpreter:
             function.is_generator = _yields(function.node)
         if function.is_generator:
             return Generator(function, lambda handler: self._generator(function, arguments, keywords, call, handler))
+        unknown_imports = self.unknown_imports
         call.result = self._follow(function, arguments, keywords, call, complete=complete)
+        if self.unknown_imports > unknown_imports and isinstance(call.result, Unknown):
+            named = self.libraries.named_by(self, (*arguments, *keywords.values()))
+            call.result = named if named is not None else call.result
         return call.result
 
     def _generator(
@@ -2571,8 +2628,10 @@ class Interpreter:
             return self.call(function, arguments, {}, node)
 
 
+_THERE = sys.stdlib_module_names | {"torch"}  # what a training surely has: importing it does not fail
 _GRAPH = frozenset({"graph"})
 _ANY_COUNT = (-(1 << 39), 1 << 39)
+_OF_NUMBERS = frozenset({"index", "offset", "number", "length", "remainder"})  # kinds of unknown values that are numbers
 _BYTE = 255  # ``image / 255`` makes floats between 0 and 1 of 8-bit values; the tag ``scaled`` says so
 _SMALL = frozenset({"shape", "dtype", "ndim", "device", "nbytes"})  # attributes of arrays that hold none of their data
 _KEYED = frozenset({"dict", "namespace", "config"})
@@ -2669,7 +2728,9 @@ def _merged_test(values: list[Value]) -> Unknown:
     moduli = tuple(modulus for value in tests for modulus in value.moduli)
     bound = next((value.bound for value in tests if value.bound is not None), None)
     kind = next((value.kind for value in tests if value.moduli), "")
-    return Unknown(tags_of(*values) - _GRAPH, origins_of(*values), kind=kind, moduli=moduli, bound=bound)
+    merged = Unknown(tags_of(*values) - _GRAPH, origins_of(*values), kind=kind, moduli=moduli, bound=bound)
+    merged.base = next((value for value in tests if value.moduli), None)
+    return merged
 
 
 def _parts_that_hold(values: list[Value], *, is_and: bool) -> list[Value]:
@@ -2695,6 +2756,22 @@ def _side(first: object, others: object, *, unless: bool) -> str:
     """The ranks that may come to an arm: those for which the test is not surely the other way."""
     comes = (first is not unless, others is not unless)
     return "" if all(comes) else "first" if comes[0] else "others"
+
+
+def _is_opaque(value: Value, libraries: Any) -> bool:  # noqa: ANN401 - see libraries
+    """Whether a value is what a call of a library gave of which nothing is known."""
+    return isinstance(value, Unknown) or (isinstance(value, Result) and not libraries.is_modelled(value))
+
+
+def _as_read(target: ast.expr) -> str:
+    """A target of an assignment, as it would be written where it is read."""
+    return ast.dump(target).replace("Store()", "Load()")
+
+
+def _base_of(value: Value) -> Value:
+    options = value.options if isinstance(value, Choice) else (value,)
+    known = next((option for option in options if isinstance(option, (Class, Library))), None)
+    return known if known is not None else value if isinstance(value, Result) else Library("?")
 
 
 def _message_of(error: Value) -> str:

@@ -109,7 +109,7 @@ class Region:
         return f"Region({self.kind} {self.source.path}:{getattr(self.node, 'lineno', 0)})"
 
 
-_UNCERTAIN = frozenset({"branch", "handler", "maybe"})
+_UNCERTAIN = frozenset({"branch", "handler", "maybe", "option"})
 
 
 class Event:

@@ -58,6 +58,7 @@ LONGEST_TEXT = 20_000  # characters of a text that the program puts together; of
 _HEAVIEST = 100  # parts, and parts of parts, of a text or path of which not all is known
 _MOST_ORIGINS = 8
 NO_TAGS: frozenset[str] = frozenset()
+_NUMBERS = frozenset({"index", "number", "length"})  # kinds of values that stay what they are by whatever way control came
 _BY_RANK = frozenset({"rank"})
 _VOLUME = ("bulk", "whole:", "handle:")
 
@@ -462,7 +463,10 @@ def join(first: Value, second: Value) -> Value:
             second if isinstance(second, Unknown) else options[0]
         )  # of two unknown values the later, so that a loop sees the change
     if len(options) > _MOST_OPTIONS or all(isinstance(option, Unknown) for option in options):
-        return unknown_from(*options)
+        made = unknown_from(*options)
+        kinds = {option.kind if isinstance(option, Unknown) else "" for option in options}
+        made.kind = kinds.pop() if len(kinds) == 1 and kinds <= _NUMBERS else ""
+        return made
     return Choice(tuple(options))
 
 

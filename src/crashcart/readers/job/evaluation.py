@@ -715,8 +715,13 @@ class Evaluator:
         options = ""
         exports = kind == "export"
         is_local = kind == "local" or (kind in {"declare", "typeset"} and bool(self.locals))
+        assigned, ends = "", -1
         for child in node.children[1:]:
             odd = kind == "readonly" or bool(set(options) & set("inulrc"))
+            if child.start_byte == ends and assigned:  # the grammar parts ``A=$B:`pwd``` before the backtick
+                self.state.forget([assigned])
+                ends = child.end_byte
+                continue
             if child.type == "variable_assignment":
                 target = source.text[child.start_byte : child.end_byte].partition("=")[0].rstrip("+").partition("[")[0]
                 if is_local and "g" not in options:
@@ -726,6 +731,7 @@ class Evaluator:
                 if "n" in options:
                     self.state.forget_all()
                 found.append(self.assign(source, child, exported=exports or "x" in options, keys="A" in options, odd=odd))
+                assigned, ends = found[-1][0], child.end_byte
                 continue
             for word in self.expander.arguments(source, [child], child.start_byte, child.end_byte):
                 words.append(word)

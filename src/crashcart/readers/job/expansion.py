@@ -58,6 +58,7 @@ class Expander:
     def __init__(self, state: State, shared: Container[str]) -> None:
         self.state, self.shared = state, shared
         self.unset: dict[str, Span] = {}
+        self.script: Word | None = None  # what bash calls the script by
         self.given: dict[str, Word] = {}  # arguments that are known, though not how many there are
         self.were_shifted = False
         self.may_end = False  # an expansion can end the script: ${A:?}, or any unset variable under set -u
@@ -269,7 +270,7 @@ class Expander:
         out.append(Cell("$", source.place(begin), known=source.text[begin] == "$"))
         self._literal(source, begin + 1, end, style, out)
 
-    def values(self, name: str, index: str | None) -> tuple[str, list[Word]]:  # noqa: PLR0911 - one line a kind of parameter
+    def values(self, name: str, index: str | None) -> tuple[str, list[Word]]:  # noqa: C901, PLR0911 - one line a kind of parameter
         """How a parameter stands (set, unset, outside, unknown), and its values; ``@`` gives many."""
         arguments = self.state.arguments
         if name in {"@", "*"}:
@@ -281,6 +282,8 @@ class Expander:
             if arguments is None:
                 return ("argument" if self.state.outside_is_known and not self.were_shifted else "unknown"), []
             return ("set", [arguments[number - 1]]) if 0 < number <= len(arguments) else ("unset", [])
+        if name == "0" and self.script is not None:
+            return "set", [self.script]
         if name == "#":
             return ("unknown", []) if arguments is None else ("set", [elsewhere(str(len(arguments)), self.here)])
         if not name.isidentifier():

@@ -55,7 +55,7 @@ def read_launch(path: str, words: Sequence[str] = (), *, target: str = "", skip:
 def _read_launch(path: str, words: Sequence[str], target: str, skip: Collection[str]) -> list[Fact]:
     at = next((number for number, word in enumerate(words) if word == path), len(words))
     given = {match[1]: match[2] for word in words[:at] if (match := SETTING.fullmatch(word))}
-    given |= _arguments(words[at + 1 :])
+    given |= {"0": path, **_arguments(words[at + 1 :])}
     if is_makefile(path):
         made = made_by(words)
         text, given = makefile(path, target or (made.target if made else ""), made.given if made else None)
@@ -117,7 +117,8 @@ def _called(command: Command, folder: str) -> tuple[str | None, dict[str, str]]:
             after = command.words[number + 1 :]
             counted = next((at for at, argument in enumerate(after) if argument.is_loose), len(after))
             known = {str(at): argument.text for at, argument in enumerate(after[:counted], 1) if argument.known}
-            return path, _arguments([argument.text for argument in after]) if len(known) == len(after) else known
+            arguments = _arguments([argument.text for argument in after]) if len(known) == len(after) else known
+            return path, {"0": word.text, **arguments}
     return None, {}
 
 

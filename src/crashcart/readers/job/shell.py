@@ -97,7 +97,8 @@ def _evaluated(source: Source, given: Mapping[str, str]) -> Evaluator:
         evaluator = Evaluator(source.file, shared, loops_are_unknown=loops_are_unknown)
         words = {name: elsewhere(value, Span(source.file, 0, 0, 0)) for name, value in given.items()}
         evaluator.state.variables = {name: Variable({0: word}) for name, word in words.items() if name.isidentifier()}
-        evaluator.expander.given = {name: word for name, word in words.items() if name.isdecimal()}
+        evaluator.expander.script = words.get("0")
+        evaluator.expander.given = {name: word for name, word in words.items() if name.isdecimal() and name != "0"}
         if "#" in given:
             evaluator.state.arguments = tuple(evaluator.expander.given.values())
         try:

@@ -76,7 +76,7 @@ def _in_evaluation(modes: list[tuple[int, bool]], call: Call) -> bool:
 
 def _runs_model(execution: Execution, call: Call) -> bool:
     """Whether a call runs a model and makes a graph."""
-    if "graph" not in call.result.tags:
+    if "graph" not in call.result.tags or _records_none(call.region):
         return False
     if call.function is not None:
         owner = call.function.owner
@@ -92,6 +92,12 @@ def _runs_model(execution: Execution, call: Call) -> bool:
         callables[number][0] is call.receiver and callables[number][1] == call.name
         for number in execution.interpreter.models
     )
+
+
+def _records_none(region: Region) -> bool:
+    """Whether torch records no graph in a region: what a model gave before, with its graph, stands for what it gives there."""
+    contexts = [each.value for each in region.above() if each.kind == "with"]
+    return any(isinstance(value, Result) and value.name in {"torch.no_grad", "torch.inference_mode"} for value in contexts)
 
 
 def _model(call: Call) -> object:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.names import canonical
+from crashcart.readers.interpreter.execution import is_fed
+from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.trace import Call, Leave, Region
-from crashcart.readers.interpreter.values import Constant, Container, Result, Unknown, Value, constant_of
+from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._settings import fact_of
 from crashcart.record import replace
 
@@ -66,7 +68,7 @@ _TRAINER_NAMES = {
 }
 _TRACKERS = {
     "wandb.init": "wandb", "torch.utils.tensorboard.SummaryWriter": "tensorboard", "tensorboardX.SummaryWriter": "tensorboard",
-    "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", "comet_ml.": "comet", "neptune.init": "neptune", "swanlab.init": "swanlab",
+    "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", **dict.fromkeys(("comet_ml.Experiment", "comet_ml.ExistingExperiment", "comet_ml.OfflineExperiment", "comet_ml.start"), "comet"), "neptune.init": "neptune", "swanlab.init": "swanlab",
     "lightning.loggers.WandbLogger": "wandb", "lightning.loggers.TensorBoardLogger": "tensorboard", "trackio.init": "trackio", "clearml.Task.init": "clearml",
     "aim.Run": "aim", "visdom.Visdom": "visdom", "lightning.loggers.CSVLogger": "csv",
 }  # fmt: skip
@@ -84,6 +86,7 @@ _RATES = {
 
 _KINDS = {"save", "eval", "log", "sample"}
 _LEFT_TO_THE_LIBRARY = (None, "auto")
+_OF_EACH_MODEL = frozenset({"train.learning_rate"})  # of several models, as of a generator and a discriminator, the first
 _NUMBERS = {
     "train.batch_size",
     "eval.batch_size",
@@ -111,6 +114,10 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_whole = bool(known) and len(known) == len(facts)
         if is_whole and name == "log.period" and all(map(_is_number, known)):  # of several kinds of lines the most frequent
             yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
+        elif (
+            is_whole and name == "train.learning_rate"
+        ):  # of several models, as of a generator and a discriminator, the first
+            yield replace(known[0], name=f"used.{name}")
         elif is_whole and all(fact.value == known[0].value for fact in known):
             yield replace(known[0], name=f"used.{name}")
         elif execution.trace.calls and (
@@ -125,11 +132,12 @@ def _is_number(fact: Fact) -> bool:
 
 def _all(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     yield from _from_loaders(execution)
-    yield from _from_optimizers(execution)
     yield from _from_trainers(execution)
-    yield from _accumulation(execution)
-    yield from _lengths(execution)
-    yield from _periods(execution)
+    if not execution.rewritten_trainers:
+        yield from _from_optimizers(execution)
+        yield from _accumulation(execution)
+        yield from _lengths(execution)
+        yield from _periods(execution)
     yield from _trackers(execution)
     yield from _no_evaluation(execution)
     if execution.launch.starters and execution.ranks and execution.trace.calls:
@@ -145,11 +153,11 @@ def _unsure(execution: Execution) -> Iterator[tuple[str, Event]]:
                 value = loader.argument(position, argument, Constant(0))
                 if not isinstance(value, Constant):
                     yield name, loader.call
-    for call in execution.steps:
+    for call in execution.steps if not execution.rewritten_trainers else ():
         if not list(_moduli_around(execution, call)) and _is_now_and_then(execution, call):
             yield "train.accumulation", call
-    for call in _stepping(execution):
-        rate = call.argument(1, "lr")
+    for call in _stepping(execution) if not execution.rewritten_trainers else ():
+        rate = call.argument(1, "lr") if call.method[:1].isupper() else None
         if rate is not None and not isinstance(rate, Constant):
             yield "train.learning_rate", call
 
@@ -179,7 +187,8 @@ def _from_loaders(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
 
 def _from_optimizers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     for call in _stepping(execution):
-        rate = call.argument(1, "lr") or call.argument(1, "learning_rate")
+        position = 1 if call.method[:1].isupper() else None  # a function that makes optimizers has an order of its own
+        rate = call.argument(position, "lr") or call.argument(position, "learning_rate")
         groups = call.argument(0, "params")
         own = [
             interpreted
@@ -192,7 +201,38 @@ def _from_optimizers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             rate = Constant(_RATES[call.method]) if not _sets_rates(execution) else None
         if own and (rate is None or any(isinstance(constant_of(each), str) for each in own)):
             rate = own[0]
+        if rate is None and not own:
+            rate = _rate_in_settings(execution, call)
+        if rate is None or constant_of(rate) == 0:  # the program sets it later
+            rate = _scheduled_rate(execution)
         yield "train.learning_rate", fact_of(execution, "train.learning_rate", rate, call)
+
+
+def _rate_in_settings(execution: Execution, call: Call) -> Value | None:
+    """The rate among the settings that a library is given to make an optimizer of: ``create_optimizer(args, model)``."""
+    for settings in call.arguments:
+        if isinstance(settings, Container) and settings.kind in {"namespace", "config", "dict"}:
+            entries = execution.interpreter.entries(settings)
+            return next((value for key, value in entries.items() if canonical(str(key)) == "train.learning_rate"), None)
+    return None
+
+
+def _scheduled_rate(execution: Execution) -> Value | None:
+    """The rate that the program hands to a schedule of its own, where it writes the rates of its optimizer itself."""
+    if not _sets_rates(execution):
+        return None
+    found: dict[object, Value] = {}
+    for call in execution.trace.calls:
+        for value in (*call.arguments, *call.keywords.values()) if _is_own(call) else ():
+            is_rate = execution.number(value) and any(fact.name == "train.learning_rate" for fact in value.origins)
+            if is_rate:
+                found[constant_of(value)] = value
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _is_own(call: Call) -> bool:
+    """Whether a call is one of a function or class of the program."""
+    return call.function is not None or isinstance(call.result, Instance)
 
 
 def _stepping(execution: Execution) -> list[Call]:
@@ -216,6 +256,9 @@ def _without_alternatives(calls: Sequence[Call]) -> list[Call]:
 
 
 def _from_trainers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
+    for call in execution.trace.named(SETTINGS):
+        for setting, value in call.keywords.items():
+            yield setting, fact_of(execution, setting, value, call)
     for call in execution.trace.named(*_ARGUMENTS):
         for keyword, value in call.keywords.items():
             name = _TRAINER_NAMES.get(keyword) if call.name == "lightning.Trainer" else None
@@ -230,8 +273,11 @@ def _from_trainers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
 def _accumulation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """``if (i + 1) % accum == 0: optimizer.step()``, or a loop of backward passes before one step."""
     for call in execution.steps:
-        for modulus in _moduli_around(execution, call):
-            yield "train.accumulation", fact_of(execution, "train.accumulation", modulus, call)
+        for region, modulus in _moduli_around(execution, call):
+            makes_more = any(not region.holds(backward.region) for backward in execution.backwards)
+            if makes_more or not execution.backwards:
+                value = modulus if makes_more else None
+                yield "train.accumulation", fact_of(execution, "train.accumulation", value, call)
     if _steps_each_round(execution):
         yield "train.accumulation", execution.steps[0].fact("train.accumulation", 1)
     stepping = {id(loop) for call in execution.steps for loop in call.region.loops()[:1]}
@@ -290,12 +336,12 @@ def _is_of_finite(region: Region) -> bool:
     return region.test is not None and "finite" in region.test.tags
 
 
-def _moduli_around(execution: Execution, call: Call) -> Iterator[Value]:
-    """What the tests between the training loop and an optimizer's step divide by."""
+def _moduli_around(execution: Execution, call: Call) -> Iterator[tuple[Region, Value]]:
+    """The tests between the training loop and an optimizer's step that divide by something, and by what."""
     for region in _between(call.region, execution.training_loops):
         modulus = _modulus_of(region)
         if modulus is not None:
-            yield modulus
+            yield region, modulus
 
 
 def _between(region: Region, loops: list[Region]) -> Iterator[Region]:
@@ -350,12 +396,12 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     for call in execution.steps:
         loops = call.region.loops()
         for number, loop in enumerate(loops):
-            if id(loop) in seen:
+            if id(loop) in seen or _is_repeated(execution, loop):
                 continue
             seen.add(id(loop))
             event = _first_call(loop) or call
-            fed = _is_fed(loop)
-            inner_fed = any(_is_fed(inner) for inner in loops[:number])
+            fed = is_fed(loop) or _goes_through(execution, loop)
+            inner_fed = any(is_fed(inner) or _goes_through(execution, inner) for inner in loops[:number])
             bound = _count_of(execution, loop)
             if bound is not None and not fed:
                 name = "train.epochs" if inner_fed or number > 0 else "train.max_steps"
@@ -364,14 +410,15 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
                 yield from _stops(execution, loop, event)
 
 
-def _is_fed(loop: Region) -> bool:
-    """Whether a loop gets its batches from a loader."""
-    return any(
-        isinstance(child, Region)
-        and child.kind == "feed"
-        and any(isinstance(event, Call) and event.name == "iterate" for event in child.events())
-        for child in loop.children
-    )
+def _is_repeated(execution: Execution, loop: Region) -> bool:
+    """Whether each round of a loop is a training of its own, with another optimizer: ``for run in range(runs)``, a process for each rank."""
+    return any(loop.holds(call.region) for call in execution.optimizers)
+
+
+def _goes_through(execution: Execution, loop: Region) -> bool:
+    """Whether a loop has as many rounds as something has parts: ``for _ in range(len(loader))``."""
+    bound = _count_of(execution, loop)
+    return isinstance(bound, Unknown) and bound.kind == "length"
 
 
 def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[str, Fact | None]]:
@@ -394,7 +441,27 @@ def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[s
         ):
             counts_epochs = any(fact.name == "train.epochs" for fact in test.bound.origins)
             name = "train.epochs" if counts_epochs else "train.max_steps"
-            yield name, fact_of(execution, name, test.bound, event)
+            each = _added_each_round(execution, test.base)
+            bound = test.bound if each == 1 else _rounds_of(test.bound, each)
+            yield name, fact_of(execution, name, bound, event)
+
+
+def _added_each_round(execution: Execution, counter: Value | None) -> float | None:
+    """By how much a round of the loop raises a counter, which need not count rounds: ``images += batch_size``."""
+    if isinstance(counter, Unknown) and counter.kind == "offset":
+        return execution.number(counter.bound)
+    added = [
+        write.value for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)
+    ]
+    if not added:
+        return 1
+    offsets = [value for value in added if isinstance(value, Unknown) and value.kind == "offset" and value.base is counter]
+    return execution.number(offsets[0].bound) if len(offsets) == len(added) else None
+
+
+def _rounds_of(bound: Constant, each: float | None) -> Value | None:
+    """After how many rounds a counter reaches its bound."""
+    return Constant(math.ceil(bound.value / each), bound.origins) if each is not None and each > 0 else None
 
 
 def _leaves(leave: Leave, loop: Region) -> bool:
@@ -417,7 +484,7 @@ def _first_call(region: Region) -> Call | None:
 def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """What is done every so many steps or epochs, by the test around it."""
     inner = {id(loop) for loop in execution.training_loops}
-    accumulations = [modulus for call in execution.steps for modulus in _moduli_around(execution, call)]
+    accumulations = [modulus for call in execution.steps for _, modulus in _moduli_around(execution, call)]
     branches: dict[int, tuple[Region, dict[str, Call]]] = {}
     evaluating: set[int] = set()  # tests under which data are gone through, and not only something that is named so
     for call in execution.trace.calls:
@@ -439,8 +506,9 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
                 kind == "eval" and "sample" in kinds and id(region) not in evaluating
             )
             name = f"{kind}.period_epochs" if per_epoch else f"{kind}.period"
+            period = _modulus_of(region, accumulations) if _counts_rounds(execution, region.test) else None
             if not covered:
-                yield name, fact_of(execution, name, _modulus_of(region, accumulations), call)
+                yield name, fact_of(execution, name, period, call)
 
 
 def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> bool:
@@ -451,7 +519,27 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
     if not loops or not execution.loaders:
         return not loops or id(loops[0]) in execution.epoch_loops
     held = [loop for loop in execution.training_loops if loops[0].holds(loop)]
-    return not held or any(_is_fed(loop) or _is_drawn(execution, loop) for loop in held)
+    return not held or any(is_fed(loop) or _is_drawn(execution, loop) for loop in held)
+
+
+def _counts_rounds(execution: Execution, test: Value | None) -> bool:
+    """Whether what a test divides is raised in each round, and not now and then, as a number of ticks of many images."""
+    while isinstance(test, Unknown) and test.base is not None and test.kind in {"divides", "remains", "remainder"}:
+        test = test.base
+    counter = test.base if isinstance(test, Unknown) and test.kind == "offset" else test
+    raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
+    return counter is None or not any(map(_is_at_times, raised))
+
+
+def _is_at_times(event: Event) -> bool:
+    """Whether something happens in some rounds of its loop alone, as a test says that changes from round to round."""
+    for region in event.region.above():
+        if region.kind == "loop":
+            return False
+        changes = region.kind == "branch" and isinstance(region.test, Unknown) and "loop" in region.test.tags
+        if changes and not region.test.moduli and not _is_of_finite(region) and not _is_behind_end(region):  # type: ignore[union-attr]
+            return True
+    return False
 
 
 def _is_drawn(execution: Execution, loop: Region) -> bool:
@@ -521,14 +609,20 @@ def _trackers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         name: call
         for prefix, name in _TRACKERS.items()
         for call in execution.trace.calls
-        if call.name.startswith(prefix) and call.function is None
+        if call.function is None and _called(call).startswith(prefix)
     }
-    kept = {name: call for name, call in found.items() if call in _without_alternatives(list(found.values()))}
+    certain = {name: call for name, call in found.items() if call.region.is_certain()}
+    kept = certain or {name: call for name, call in found.items() if call in _without_alternatives(list(found.values()))}
     if kept:
         first = next(iter(kept.values()))
         yield "tracker.kind", first.fact("tracker.kind", ",".join(sorted(kept)))
     elif execution.steps and not execution.library_trainers and not execution.is_cut_short and not _may_track(execution):
         yield "tracker.kind", execution.steps[0].fact("tracker.kind", "none")
+
+
+def _called(call: Call) -> str:
+    """The full name of a call, without the module in which Lightning keeps a logger."""
+    return f"lightning.loggers.{call.method}" if call.name.startswith("lightning.loggers.") else call.name
 
 
 def _may_track(execution: Execution) -> bool:

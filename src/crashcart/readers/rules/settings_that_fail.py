@@ -113,8 +113,10 @@ def _is_of_other_kind(failure: Failure, value: Value) -> bool:
 
 
 def _is_caught(failure: Failure) -> bool:
-    """Whether a ``try`` with handlers stands around it in the same function."""
+    """Whether a ``try`` with handlers stands around it in the same function, or it fails for one of several values alone."""
     for region in failure.region.above():
+        if region.kind == "option":  # of a value that is one of several, the tests around may know which
+            return True
         if region.kind == "try" and bool(getattr(region.node, "handlers", None)):
             return True
         if region.kind == "call":

@@ -56,7 +56,7 @@ _ELEMENTS: dict[str, Any] = {}
 _FAMILIES = (
     "builtin_functions", "containers", "texts_and_paths", "standard", "argparse_parser", "interpolation", "config_files", "hf_parser",
     "typed_parsers", "click_parser", "hydra_config", "absl_flags", "fire_parser", "python_configs", "jsonargparse_cli", "data_files",
-    "torch_library", "trainers", "submitit_jobs",
+    "torch_library", "trainers", "openmmlab", "submitit_jobs",
 )  # fmt: skip
 # One name for what can be imported from several places.
 _ALIASES = {
@@ -72,7 +72,7 @@ _ALIASES = {
     "tqdm.autonotebook": "tqdm", "deepspeed.runtime": "deepspeed", "simple_parsing.helpers": "simple_parsing",
     "simple_parsing.helpers.fields": "simple_parsing", "hydra.core.config_store.ConfigStore.instance": "hydra.core.config_store.ConfigStore.instance",
     "ml_collections.config_dict": "ml_collections", "ml_collections.config_flags.config_flags": "ml_collections.config_flags",
-    "draccus.choice_types": "draccus", "draccus.argparsing": "draccus",
+    "mmengine.runner.runner": "mmengine.runner", "draccus.choice_types": "draccus", "draccus.argparsing": "draccus",
     "trl.commands.cli_utils": "trl", "trl.trainer.utils": "trl", "transformers.training_args_seq2seq": "transformers", "easydict": "easydict",
 }  # fmt: skip
 _NO_GRAPH = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
@@ -282,6 +282,8 @@ class Libraries:
             if found is not None:
                 return found
         self._call_back(interpreter, call)
+        if call.method in {"__call__", "?"}:
+            _note_step(interpreter, call)
         from crashcart.readers.interpreter.libraries.data_files import ARRAYS, ask_handle, handles_of, read_whole_table
 
         if model is None and handles_of(receiver):
@@ -348,6 +350,33 @@ class Libraries:
             if number in interpreter.models and not no_graph(interpreter):
                 tags |= {"tensor", "graph"}
         return Unknown(tags, origins)
+
+    def is_modelled(self, value: Result) -> bool:
+        """Whether what a call gave is known of its library: something is answered for its call, its parts or its attributes."""
+        return (
+            value.name in _MODELS
+            or value.name in _ELEMENTS
+            or value.name.partition(".")[0] in {"torch", "numpy", "builtins"}
+        )
+
+    def is_lasting(self, value: Value) -> bool:
+        """Whether something stays what it is when a library wraps it: a model, an optimizer, a loader."""
+        if isinstance(value, Instance):
+            return value.cls.is_a("Module", "Optimizer", "DataLoader", "LightningModule")
+        return isinstance(value, Result) and value.name.startswith(("torch.optim.", "torch.utils.data.", "torch.nn."))
+
+    def named_by(self, interpreter: Interpreter, values: Iterable[Value]) -> Value | None:
+        """What the only text among some values names: ``"package.module.Class"`` of the program, or of torch."""
+        names = [
+            value for value in values if isinstance(value, Constant) and isinstance(value.value, str) and "." in value.value
+        ]
+        if len(names) != 1:
+            return None
+        from crashcart.readers.interpreter.libraries.hydra_config import resolve_target
+
+        found = resolve_target(interpreter, names[0])
+        is_torch = isinstance(found, Library) and found.name.startswith("torch.")
+        return found if isinstance(found, (Class, Function)) or is_torch else None
 
     def mapping(self, interpreter: Interpreter, instance: Instance) -> Container | None:
         """The content of an object whose class inherits from ``dict``."""
@@ -497,7 +526,19 @@ class Libraries:
         found = _asked(interpreter, f"{own}.{name}", model, owner) if model is not None else None
         if found is not None:
             return found  # type: ignore[no-any-return]
-        return Bound(Library(f"{own}.{name}"), owner)
+        given = self._given(interpreter, owner, name) if isinstance(owner, Result) else None
+        return given if given is not None else Bound(Library(f"{own}.{name}"), owner)
+
+    def _given(self, interpreter: Interpreter, owner: Result, name: str) -> Value | None:
+        """What an object of a library was made with under a name, as ``HParams(batch_size=64).batch_size``, unless it was changed since."""
+        call = owner.call
+        if call is None or name not in call.keywords or call.method[:1].islower() or self.is_modelled(owner):
+            return None
+        for method, calls in interpreter.trace.by_method.items():
+            given = [each.arguments for each in calls if each.receiver is owner and each.arguments] if method[:1] != "_" else []
+            if any(name in str(constant_of(value, name)) for arguments in given for value in arguments):
+                return Unknown(origins=call.keywords[name].origins)
+        return call.keywords[name]
 
     def inherited(self, interpreter: Interpreter, owner: Instance, bases: list[str], name: str) -> Value | None:
         """An attribute that an object of the program has from a class of a library."""
@@ -558,6 +599,12 @@ class Libraries:
         """``len(value)`` of something of a library."""
         model = _MODELS.get(f"len({value.name})")
         return _asked(interpreter, f"len({value.name})", model, value, node) if model is not None else None
+
+    def is_of(self, interpreter: Interpreter, value: Value, kinds: Value) -> bool | None:
+        """``isinstance(value, kinds)``."""
+        from crashcart.readers.interpreter.libraries.builtin_functions import is_of_any
+
+        return is_of_any(value, interpreter.listed(kinds)[0] if isinstance(kinds, Container) else [kinds])
 
     def contains(self, interpreter: Interpreter, owner: Value, key: Value) -> bool | None:
         """``key in owner``."""
@@ -784,6 +831,16 @@ def tested_for_finite(interpreter: Interpreter, call: Call, test: str, values: S
         return Constant(interpreter.finite_at(call.node) == (test == "isfinite"))
     tested = next((value for value in values if value is not None), None)
     return Unknown(tags_of(*values) - {"graph"} | {"finite"}, origins_of(*values), kind=test, bound=tested)
+
+
+def _note_step(interpreter: Interpreter, call: Call) -> None:
+    """What a library is given to call with a loss and an optimizer makes gradients and steps: ``scaler(loss, optimizer)``."""
+    values = [*call.arguments, *call.keywords.values()]
+    optimizer = next((value for value in values if isinstance(value, Result) and "optim" in value.name.lower()), None)
+    loss = next((value for value in values if "graph" in value.tags), None)
+    if optimizer is not None and loss is not None:
+        interpreter.record(_call_type(), call.node, "?.backward", [], {}, receiver=loss)
+        interpreter.record(_call_type(), call.node, "torch.optim.Optimizer.step", [], {}, receiver=optimizer)
 
 
 def _parser_in(call: Call) -> Result | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact
 from crashcart.names import canonical, is_secret
+from crashcart.numbers import to_float, to_int
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.builtin_functions import converted
 from crashcart.readers.interpreter.libraries.field_types import defaulted
@@ -335,7 +336,13 @@ def words_of(interpreter: Interpreter, given: Value | None) -> list[tuple[str, V
         items, complete = interpreter.listed(given)
         if not complete:
             return None
-    return [(str(item.value) if isinstance(item, Constant) else _UNKNOWN_WORD, item) for item in items]
+    return [(str(item.value) if isinstance(item, Constant) else f"{_head_of(item)}{_UNKNOWN_WORD}", item) for item in items]
+
+
+def _head_of(word: Value) -> str:
+    """``--data=`` of a word of which only that is known."""
+    first = word.data[0] if isinstance(word, Result) and word.name == "text" and isinstance(word.data, list) else None
+    return str(constant_of(first, ""))
 
 
 def _of_launcher(interpreter: Interpreter, spec: ParserSpec, words: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
@@ -456,9 +463,38 @@ def parse_words(
 ) -> tuple[Container, list[Value]]:
     """The namespace that the parser makes, and the words that it leaves."""
     given, rest, refused = _ask(interpreter, spec, words, call, known_only=known_only)
-    return _namespace(
+    namespace = _namespace(
         interpreter, spec, given, call, is_open=not spec.known or refused or (words is None and not spec.arguments)
-    ), rest
+    )
+    if not spec.known and not refused and not known_only:
+        _take_flags_of_library(interpreter, namespace, rest)
+    return namespace, rest
+
+
+def _take_flags_of_library(interpreter: Interpreter, namespace: Container, rest: list[Value]) -> None:
+    """Flags of a parser to which a library added some: ``--gpus=4`` is ``args.gpus``, a number where it is written as one."""
+    words = [constant_of(word) for word in rest]
+    for place, word in enumerate(words):
+        if not isinstance(word, str) or not word.startswith("--"):
+            continue
+        spelling, has_value, text = word.partition("=")
+        behind = words[place + 1] if place + 1 < len(words) else None
+        if not has_value and isinstance(behind, str) and not behind.startswith("--"):
+            has_value, text = "=", behind
+        fact = interpreter.launch.flags.get(spelling)
+        name = spelling.removeprefix("--").replace("-", "_")
+        if has_value and fact is not None and name.isidentifier() and name not in interpreter.items(namespace):
+            interpreter.set_item(namespace, Constant(name), Constant(plain_of(text), (fact,), direct=True), None)
+
+
+def plain_of(text: str) -> int | float | bool | str | None:
+    """A word as the value that it is written as."""
+    if text in _WRITTEN:
+        return _WRITTEN[text]
+    return to_int(text, to_float(text, text))
+
+
+_WRITTEN = {"True": True, "true": True, "False": False, "false": False, "None": None}
 
 
 def _ask(
@@ -468,11 +504,14 @@ def _ask(
     if words is None:
         _name(interpreter, spec)
         return {}, [], False
+    may_hold_any = any(text == _UNKNOWN_WORD for text, _ in words)  # a word of which nothing is known may be any flag
     try:
         words = [*_of_launcher(interpreter, spec, words), *_with_files(interpreter, spec, words)]
         if spec.reads_files:
             words = [*_words_of_config(interpreter, spec, words), *words]
         parser = _build(interpreter, spec)
+        if may_hold_any:
+            _ask_for_nothing(parser)
         parsed, left = parser.parse_known_args([text for text, _ in words])
     except RefusedError as problem:
         if str(problem):
@@ -528,6 +567,15 @@ def _build(interpreter: Interpreter, spec: ParserSpec) -> _Parser:
     parser = _Parser(prog="", argument_default=argparse.SUPPRESS, **options)
     _fill(interpreter, spec, parser)
     return parser
+
+
+def _ask_for_nothing(parser: argparse.ArgumentParser) -> None:
+    """Let a parser go without its required flags."""
+    for action in parser._actions:
+        if action.option_strings:
+            action.required = False
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
 
 
 def _fill(interpreter: Interpreter, spec: ParserSpec, parser: argparse.ArgumentParser, depth: int = 0) -> None:

@@ -505,11 +505,19 @@ def is_instance(interpreter: Interpreter, call: Call) -> Value:
         return Unknown()
     wanted = interpreter.listed(kinds)[0] if isinstance(kinds, Container) else [kinds]
     if isinstance(value, Choice):
-        return Unknown(origins=value.origins)
-    answers = [_is_of(value, kind) for kind in wanted]
+        truths = [is_of_any(option, wanted) for option in value.options]
+        known = isinstance(truths[0], bool) and all(truth is truths[0] for truth in truths)
+        return Constant(truths[0]) if known else Unknown(origins=value.origins)
+    truth = is_of_any(value, wanted)
+    return Unknown() if truth is None else Constant(truth)
+
+
+def is_of_any(value: Value, kinds: list[Value]) -> bool | None:
+    """Whether a value is of one of several classes; None where that is not known."""
+    answers = [_is_of(value, kind) for kind in kinds]
     if True in answers:
-        return TRUE
-    return FALSE if answers and all(answer is False for answer in answers) else Unknown()
+        return True
+    return False if answers and all(answer is False for answer in answers) else None
 
 
 def _is_of(value: Value, kind: Value) -> bool | None:
@@ -521,6 +529,8 @@ def _is_of(value: Value, kind: Value) -> bool | None:
     if isinstance(value, Container):
         if name in _KINDS:
             return value.kind in _KINDS[name]
+        if value.kind == "config" and name.endswith(("Config", "ConfigDict", "CfgNode")):
+            return True
         return False if name in _TYPES or isinstance(kind, Class) else None
     if isinstance(value, Instance):
         if isinstance(kind, Class):

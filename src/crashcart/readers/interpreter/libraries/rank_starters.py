@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
     from crashcart.readers.interpreter.values import Value
 
-__all__ = ["LIGHTNING", "OTHER_STARTERS", "SPAWNS", "count_of", "count_started", "start_ranks"]
+__all__ = ["LIGHTNING", "OTHER_STARTERS", "SPAWNS", "count_of", "count_started", "join_ranks", "start_ranks"]
 
 LIGHTNING = ("lightning.Trainer", "lightning.Fabric", "lightning.fabric.Fabric")
 SPAWNS = {
@@ -68,3 +68,19 @@ def start_ranks(interpreter: Interpreter, call: Call) -> None:
         launch.starters.append(id(call.node))
     launch.ranks = count
     launch.rank_facts = value.origins if value is not None else ()
+
+
+def join_ranks(interpreter: Interpreter, world: Value | None, call: Call) -> None:
+    """``init_process_group(world_size=3)`` in a process that the program started by itself: that many ranks there are."""
+    launch = interpreter.launch
+    count = constant_of(world)
+    is_own = launch.kind in {"", "python", "program"} and launch.ranks in {None, 1} and not launch.starters
+    if is_own and type(count) is int and 1 < count < _MOST_RANKS and _is_in_process(call):
+        launch.starters.append(id(call.node))
+        launch.ranks = count
+        launch.rank_facts = world.origins if world is not None else ()
+
+
+def _is_in_process(call: Call) -> bool:
+    """Whether a call happens in a process that the program started."""
+    return any(region.kind == "thread" for region in call.region.above())

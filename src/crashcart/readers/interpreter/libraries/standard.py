@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, load_json
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
 
 _MOST_NUMBERS = 64
+_HEAD = re.compile(
+    r"[-+]{0,2}[A-Za-z_][\w.-]{0,200}="
+)  # what stands before the value in a word: ``--data=``, ``data.path=``
 _RANKS = {
     "RANK",
     "LOCAL_RANK",
@@ -141,10 +145,17 @@ def command_line(interpreter: Interpreter, _owner: Value) -> Value:
         fact = launch.flags.get(text.partition("=")[0]) if "=" in text else None
         if fact is None and launch.program is not None and not text.startswith("-"):
             fact = Fact(f"sys.argv[{number}]", text, launch.program.evidence, "flag", f"sys.argv[{number}]")
-        words.append(Constant(text, (fact,) if fact is not None else (), direct=True) if is_known else Unknown())
+        origins = (fact,) if fact is not None else ()
+        words.append(Constant(text, origins, direct=True) if is_known else _partly_known(text))
     made = interpreter.container("list", words, is_open=launch.arguments is None)
     interpreter.store.set("sys", "argv", made)
     return made
+
+
+def _partly_known(word: str) -> Value:
+    """A word of which the shell knows a part: ``--data=$1/train`` is a flag with an unknown value."""
+    head = _HEAD.match(word)
+    return Result("text", data=[Constant(head[0]), Unknown()]) if head is not None else Unknown()
 
 
 @models("sys.exit", "exit", "quit", "os._exit", "os.abort", "os.execv", "os.execvp", "os.execve")
@@ -381,6 +392,7 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
     name = constant_of(call.argument(0))
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         interpreter.imports_unseen = True
+        interpreter.unknown_imports += 1
         return Unknown()
     return interpreter.import_module(name)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.numbers import to_count
 from crashcart.readers.interpreter.intervals import bounds_of
 from crashcart.readers.interpreter.libraries import attributes, elements, models, no_graph, tested_for_finite
-from crashcart.readers.interpreter.libraries.rank_starters import start_ranks
+from crashcart.readers.interpreter.libraries.rank_starters import join_ranks, start_ranks
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE
 from crashcart.readers.interpreter.trace import Call
 from crashcart.readers.interpreter.values import (
@@ -639,12 +639,18 @@ def initialised(_interpreter: Interpreter, _call: Call) -> Value:
     "torch.cuda.empty_cache",
     "torch.cuda.synchronize",
     "torch.distributed.destroy_process_group",
-    "torch.distributed.init_process_group",
     "torch.cuda.set_device",
     "torch.set_float32_matmul_precision",
 )
 def nothing(_interpreter: Interpreter, _call: Call) -> Value:
     """Nothing comes of it."""
+    return NONE
+
+
+@models("torch.distributed.init_process_group")
+def make_group(interpreter: Interpreter, call: Call) -> Value:
+    """The ranks meet; a program that no launcher started says itself how many they are."""
+    join_ranks(interpreter, call.argument(3, "world_size"), call)
     return NONE
 
 

@@ -24,6 +24,8 @@ from crashcart.readers.interpreter.values import (
 )
 
 if TYPE_CHECKING:
+    import ast
+
     from crashcart.readers.interpreter.interpreter import Interpreter
 
 
@@ -241,6 +243,8 @@ def hf_train(interpreter: Interpreter, call: Call) -> Value:
 
 # ---- Lightning
 
+SETTINGS = "(settings of a trainer)"
+_LOGS_EVERY, _EPOCHS = 50, 1000  # steps and epochs, where the trainer was not told otherwise
 _HOOKS_START = ("setup", "configure_model", "on_fit_start")
 _HOOKS_BATCH = ("on_train_batch_start", "training_step", "on_before_optimizer_step", "optimizer_step", "on_train_batch_end")
 _HOOKS_VALIDATION = ("on_validation_epoch_start", "on_validation_start")
@@ -256,6 +260,112 @@ def lightning_trainer(interpreter: Interpreter, call: Call) -> Value:
         if name != "strategy":  # as an attribute it is an object, whatever word it was made from
             interpreter.store.set(made, name, value)
     return made
+
+
+_TRAINER_PARAMETERS = frozenset(
+    [
+        "accelerator", "accumulate_grad_batches", "auto_lr_find", "auto_scale_batch_size", "auto_select_gpus", "barebones", "benchmark",
+        "callbacks", "check_val_every_n_epoch", "checkpoint_callback", "default_root_dir", "detect_anomaly", "deterministic", "devices",
+        "distributed_backend", "enable_checkpointing", "enable_model_summary", "enable_progress_bar", "fast_dev_run",
+        "flush_logs_every_n_steps", "gpus", "gradient_clip_algorithm", "gradient_clip_val", "inference_mode", "limit_predict_batches",
+        "limit_test_batches", "limit_train_batches", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps",
+        "max_time", "min_epochs", "min_steps", "move_metrics_to_cpu", "num_nodes", "num_processes", "num_sanity_val_steps",
+        "overfit_batches", "plugins", "precision", "prepare_data_per_node", "profiler", "progress_bar_refresh_rate",
+        "reload_dataloaders_every_epoch", "reload_dataloaders_every_n_epochs", "replace_sampler_ddp", "resume_from_checkpoint",
+        "row_log_interval", "strategy", "sync_batchnorm", "terminate_on_nan", "track_grad_norm", "truncated_bptt_steps", "use_distributed_sampler",
+        "val_check_interval", "weights_save_path", "weights_summary",
+    ]
+)  # fmt: skip
+
+
+@models("lightning.Trainer.from_argparse_args")
+def trainer_of_flags(interpreter: Interpreter, call: Call) -> Value | None:
+    """A trainer with the flags that are named as its parameters, and with what the call gives beside them."""
+    args = call.argument(0, "args")
+    if not isinstance(args, Container):
+        return None
+    flags = {
+        name: value
+        for name, value in interpreter.entries(args).items()
+        if name in _TRAINER_PARAMETERS and constant_of(value, value) is not None
+    }
+    given = {name: value for name, value in call.keywords.items() if name != "args"}
+    return interpreter.call_library("lightning.Trainer", [], {**flags, **given}, call.node, complete=call.complete)
+
+
+@models("lightning.Trainer.add_argparse_args")
+def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
+    """The parser with a flag for each parameter of the trainer, of whatever version."""
+    from crashcart.readers.interpreter.libraries.argparse_parser import Argument, Declaration, plain_of, spec_of
+
+    parser = call.argument(0, "parent_parser")
+    spec = spec_of(interpreter, parser) if parser is not None else None
+    if parser is None or spec is None:
+        return None
+    spec.known = False
+    for name in sorted(_TRAINER_PARAMETERS):
+        argument = Argument([f"--{name}"], Declaration(call, {"default": NONE, "nargs": Constant("?")}))
+        argument.convert = plain_of
+        spec.arguments.append(argument)
+    return parser
+
+
+def record_settings(interpreter: Interpreter, node: ast.AST, settings: dict[str, Value | None]) -> None:
+    """Numbers that a trainer of a library works with, under their canonical names; None where one is not known."""
+    interpreter.record(Call, node, SETTINGS, [], {name: value or Unknown() for name, value in settings.items()})
+
+
+def _settle_trainer(interpreter: Interpreter, trainer: Value | None, *, validates: bool, call: Call) -> None:
+    """What Lightning does where its trainer was not told otherwise."""
+    made = trainer.call if isinstance(trainer, Result) else None
+    if made is None or made.name != "lightning.Trainer" or not made.complete:
+        return
+    keywords, settings = made.keywords, dict[str, Value | None]()
+    if "accumulate_grad_batches" not in keywords:
+        settings["train.accumulation"] = Constant(1)
+    if "log_every_n_steps" not in keywords and constant_of(keywords.get("logger")) is not False:
+        settings["log.period"] = keywords.get("row_log_interval", Constant(_LOGS_EVERY))
+    between = keywords.get("val_check_interval", NONE)
+    epochs = keywords.get("check_val_every_n_epoch", Constant(1))
+    if type(constant_of(between)) is int:
+        settings["eval.period"] = between
+    elif constant_of(between) in {None, 1.0} and validates:
+        settings["eval.period_epochs"] = epochs
+    elif not validates:
+        settings["eval.strategy"] = Constant("no")
+    if not {"max_epochs", "max_steps", "max_time", "fast_dev_run"} & keywords.keys():
+        settings["train.epochs"] = Constant(_EPOCHS)
+    callbacks = _listed(interpreter, keywords.get("callbacks"))
+    saves = {name: value for callback in callbacks for name, value in _period_of_saves(callback, epochs)}
+    is_off = any(constant_of(keywords.get(name)) is False for name in ("enable_checkpointing", "checkpoint_callback"))
+    if not is_off:
+        settings |= saves or {"save.period_epochs": Constant(1)}
+    logger = keywords.get("logger", NONE)
+    if isinstance(logger, Constant) and logger.value in {None, True}:
+        settings["tracker.kind"] = Constant("tensorboard")
+    elif constant_of(logger) is False or (isinstance(logger, Container) and not _listed(interpreter, logger)):
+        settings["tracker.kind"] = Constant("none")
+    record_settings(interpreter, call.node, settings)
+
+
+def _listed(interpreter: Interpreter, value: Value | None) -> list[Value]:
+    if isinstance(value, Container):
+        return interpreter.listed(value)[0]
+    return [] if value is None or isinstance(value, Constant) else [value]
+
+
+def _period_of_saves(callback: Value, epochs: Value) -> list[tuple[str, Value | None]]:
+    """How often a callback that saves does so: each epoch, or with each evaluation where it watches a result of it."""
+    call = callback.call if isinstance(callback, (Result, Instance)) else None
+    is_saving = isinstance(callback, Result) and callback.name.endswith(".ModelCheckpoint")
+    if call is None or not (is_saving or (isinstance(callback, Instance) and callback.cls.is_a("ModelCheckpoint"))):
+        return []
+    named = {name: value for name, value in call.keywords.items() if constant_of(value, value) is not None}
+    if "every_n_train_steps" in named:
+        return [("save.period", named["every_n_train_steps"])]
+    default = epochs if "monitor" in named else Constant(1)
+    period = next((named[name] for name in ("every_n_epochs", "every_n_val_epochs", "period") if name in named), default)
+    return [] if "train_time_interval" in named else [("save.period_epochs", period if call.complete else None)]
 
 
 @models("lightning.Trainer.fit", "lightning.Trainer.validate", "lightning.Trainer.test")
@@ -291,17 +401,25 @@ def lightning_fit(interpreter: Interpreter, call: Call) -> Value:
     for owner in owners:
         for hook in _HOOKS_START:
             interpreter.call_method(owner, hook, [Constant("fit")] if hook == "setup" else [], {}, call.node)
+    if call.method != "fit":
+        name = "val_dataloader" if call.method == "validate" else "test_dataloader"
+        loader = _loader(interpreter, owners, name, call.argument(1, "dataloaders"), call)
+        _validate(interpreter, model, watchers, loader, trainer, call)
+        return NONE
     optimizers = interpreter.call_method(model, "configure_optimizers", [], {}, call.node)
     if optimizers is not None:
         interpreter.store.set(model, "(optimizers)", optimizers)
     trains = _loader(interpreter, owners, "train_dataloader", loaders, call)
     validates = _loader(interpreter, owners, "val_dataloader", call.argument(2, "val_dataloaders"), call)
+    may_validate = validates is not None or not isinstance(model, Instance) or (data is not None and data not in owners)
+    may_validate |= any(interpreter._find_method(each.cls, "val_dataloader") is not None for each in owners)
+    _settle_trainer(interpreter, trainer, validates=may_validate, call=call)
     with interpreter.inside("loop", call.node, iterable=trainer):
         _hooks(interpreter, [model, *watchers], ("on_train_epoch_start", "on_epoch_start"), trainer, call)
-        batch = interpreter.element(trains, call.node) if trains is not None else Unknown(frozenset({"tensor", "data"}))
-        if isinstance(model, Instance):
-            _learn_models(interpreter, model, batch, call)
         with interpreter.inside("loop", call.node, iterable=trains):
+            batch = _draw(interpreter, trains, call)
+            if isinstance(model, Instance):
+                _learn_models(interpreter, model, batch, call)
             for hook in _HOOKS_BATCH:
                 given = [batch, Unknown(frozenset({"loop"}))] if hook == "training_step" else [batch] * 4
                 result = interpreter.call_method(model, hook, given, {}, call.node)
@@ -317,6 +435,14 @@ def lightning_fit(interpreter: Interpreter, call: Call) -> Value:
         _hooks(interpreter, [model, *watchers], ("on_train_epoch_end", "training_epoch_end", "on_epoch_end"), trainer, call)
     _hooks(interpreter, [model, *watchers], ("on_train_end", "on_fit_end"), trainer, call)
     return NONE
+
+
+def _draw(interpreter: Interpreter, loader: Value | None, call: Call) -> Value:
+    """What a round of a loop over a loader gets."""
+    if loader is None:
+        return Unknown(frozenset({"tensor", "data"}))
+    with interpreter.inside("feed", call.node):
+        return interpreter.element(loader, call.node)
 
 
 def _learn_models(interpreter: Interpreter, model: Instance, batch: Value, call: Call) -> None:
@@ -340,8 +466,8 @@ def _validate(
 ) -> None:
     with interpreter.inside("with", call.node, value=Result("torch.no_grad")):
         _hooks(interpreter, [model, *watchers], _HOOKS_VALIDATION, trainer, call)
-        batch = interpreter.element(loader, call.node) if loader is not None else Unknown(frozenset({"tensor", "data"}))
         with interpreter.inside("loop", call.node, iterable=loader):
+            batch = _draw(interpreter, loader, call)
             interpreter.call_method(model, "validation_step", [batch, Unknown(frozenset({"loop"}))], {}, call.node)
             for watcher in watchers:
                 interpreter.call_method(
@@ -368,7 +494,12 @@ def _loader(interpreter: Interpreter, owners: list[Instance], name: str, given: 
             return items[0] if items else given
         return given
     for owner in owners:
-        made = interpreter.call_method(owner, name, [], {}, call.node)
+        own = interpreter.peek(owner, name)  # ``self.val_dataloader = self._val_dataloader``
+        made = (
+            interpreter.call(own, [], {}, call.node)
+            if own is not None
+            else interpreter.call_method(owner, name, [], {}, call.node)
+        )
         if made is not None:
             items, _ = interpreter.listed(made) if isinstance(made, Container) else ([made], True)
             return items[0] if items else made
