@@ -8,8 +8,6 @@ from crashcart.flight import clock
 from crashcart.model import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from crashcart.case import Case
     from crashcart.flight import Collective
 
@@ -52,10 +50,6 @@ def entered(one: Collective) -> Evidence:
 
 def _groups(case: Case) -> dict[str, list[Collective]]:
     groups: dict[str, list[Collective]] = {}
-    for one in _collectives(case):
+    for one in case.flight.collectives if case.flight is not None else ():
         groups.setdefault(one.group, []).append(one)
     return groups
-
-
-def _collectives(case: Case) -> Iterator[Collective]:
-    return iter(case.flight.collectives if case.flight is not None else ())

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from crashcart.model import Fact
     from crashcart.readers.interpreter.execution import Execution
 
-__all__ = ["facts_of", "rules_allowance"]
+__all__ = ["facts_of"]
 
 _ALL_RULES_SECONDS, _LEAST_SECONDS = 2.0, 0.02
 _FAIR = 8.0  # times its even share that one rule may take, so that a slow one leaves time for the others
 
 
-def facts_of(execution: Execution, allowance: Allowance | None = None) -> dict[str, list[Fact]]:
-    """What every rule saw, by name; several programs can share one ``allowance`` of time."""
+def facts_of(execution: Execution) -> dict[str, list[Fact]]:
+    """What every rule saw, by name, in the time that they have together."""
     found: dict[str, list[Fact]] = {}
-    allowance = allowance or rules_allowance()
+    allowance = Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
     rules = _rules()
     nothing: list[Fact] = []
     for source in {call.source.path: call.source for call in execution.trace.calls}.values():
@@ -43,11 +43,6 @@ def facts_of(execution: Execution, allowance: Allowance | None = None) -> dict[s
         for fact in facts:
             found.setdefault(fact.name, []).append(fact)
     return found
-
-
-def rules_allowance() -> Allowance:
-    """The time of all rules together."""
-    return Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
 
 
 def _seen(rule: Any, execution: Execution) -> list[Fact]:  # noqa: ANN401 - a module

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.execution import Execution
     from crashcart.readers.interpreter.trace import Call
 
-__all__ = ["PARTS", "Saved", "is_fixed", "kind_of_part", "loads_of", "path_parts", "saves_of", "written_file"]
+__all__ = ["PARTS", "Saved", "is_fixed", "kind_of_part", "path_parts", "saves_of", "written_file"]
 
 PARTS = ("optimizer", "schedule", "scaler")
 _CHANGING = frozenset({"loop", "tensor", "data", "random", "graph", "finite", "index"})
@@ -69,11 +69,6 @@ def saves_of(execution: Execution) -> list[Saved]:
         )
         for call in execution.trace.named("torch.save")
     ]
-
-
-def loads_of(execution: Execution) -> list[Call]:
-    """Every ``torch.load`` of the program."""
-    return execution.trace.named("torch.load")
 
 
 def kind_of_part(execution: Execution, value: Value | None) -> str:

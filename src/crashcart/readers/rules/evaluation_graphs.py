@@ -28,7 +28,9 @@ def look(execution: Execution) -> Iterator[Fact]:
     if not execution.backwards or _is_switched_off(execution):
         return
     modes = sorted(_modes(execution))
-    frozen = {id(call.receiver) for call in execution.trace.methods("requires_grad_") if _is_false(call)}
+    frozen = {
+        id(call.receiver) for call in execution.trace.methods("requires_grad_") if constant_of(call.argument(0)) is False
+    }
     seen: set[int] = set()
     for call in execution.trace.calls:
         if not _runs_model(execution, call) or any(_runs_model(execution, above) for above in call.calls_above()):
@@ -51,10 +53,6 @@ def _is_switched_off(execution: Execution) -> bool:
         constant_of(call.argument(0)) is False and not isinstance(call.node, ast.withitem)
         for call in execution.trace.methods("set_grad_enabled")
     )
-
-
-def _is_false(call: Call) -> bool:
-    return constant_of(call.argument(0)) is False
 
 
 def _modes(execution: Execution) -> Iterator[tuple[int, bool]]:

@@ -46,7 +46,9 @@ def _in_containers(execution: Execution) -> Iterator[tuple[Event, Value, str]]:
         loop = _training_loop(execution, growth.event)
         if loop is None or not growth.outlives(loop) or "graph" not in deep_tags(execution, growth.value):
             continue
-        if not _is_alternative(growth.event) and not is_bounded(execution, growth.container, _outermost(growth.event)):
+        if not _is_alternative(growth.event) and not is_bounded(
+            execution, growth.container, growth.event.region.loops()[-1]
+        ):
             yield growth.event, growth.value, holder_text(growth.event)
 
 
@@ -79,10 +81,6 @@ def _outlives(write: Write, loop: Region) -> bool:
         if region.kind in {"call", "maybe", "module"}:
             return False
     return False
-
-
-def _outermost(event: Event) -> Region:
-    return event.region.loops()[-1]
 
 
 def _is_alternative(event: Event) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Edit
 from crashcart.readers.code.edits import indent_of, missing_imports, own_lines
 from crashcart.readers.code.source import keyword, name_of, parents
-from crashcart.readers.rules._checkpoints import Saved, loads_of, path_parts, saves_of, written_file
+from crashcart.readers.rules._checkpoints import Saved, path_parts, saves_of, written_file
 from crashcart.readers.rules._library import handed_to
 from crashcart.readers.rules._statements import know_parents, statement_of
 
@@ -78,7 +78,7 @@ def _is_overwritten(execution: Execution, saved: Saved, saves: list[Saved]) -> b
 
 def _read_before(execution: Execution, saved: Saved) -> Call | None:
     """The load of the same file, before the first save."""
-    for call in loads_of(execution):
+    for call in execution.trace.named("torch.load"):
         if call.number < saved.call.number and saved.path is not None and path_parts(written_file(call)) == saved.path:
             return call
     return None
