@@ -53,6 +53,7 @@ from crashcart.readers.interpreter.values import (
     unknown_from,
 )
 from crashcart.record import replace
+from crashcart.redact import HIDDEN, names_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -300,6 +301,8 @@ class Interpreter:
 
     def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
         """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about."""
+        if says and any(names_secret(fact.spelling or fact.name) for fact in origins_of(*values)):
+            says = HIDDEN  # it may quote a part of the value, or the value in another form
         self.record(Failure, node, error, says, values).place = place
         self.failed += 1
         return unknown_from(*values)
