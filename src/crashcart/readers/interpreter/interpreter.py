@@ -53,7 +53,7 @@ from crashcart.readers.interpreter.values import (
     unknown_from,
 )
 from crashcart.record import replace
-from crashcart.redact import HIDDEN, names_secret
+from crashcart.secret_search import HIDDEN, stands_for_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -301,8 +301,8 @@ class Interpreter:
 
     def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
         """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about."""
-        if says and any(names_secret(fact.spelling or fact.name) for fact in origins_of(*values)):
-            says = HIDDEN  # it may quote a part of the value, or the value in another form
+        if says and any(map(_is_secret, values)):
+            says = HIDDEN  # it may quote the value in another form
         self.record(Failure, node, error, says, values).place = place
         self.failed += 1
         return unknown_from(*values)
@@ -2687,6 +2687,12 @@ def _message_of(error: Value) -> str:
     first = error.argument(0) if isinstance(error, Result) else None
     plain = constant_of(first)
     return plain if isinstance(plain, str) else ""
+
+
+def _is_secret(value: Value) -> bool:
+    """Whether a text comes of a setting of whose name it is the secret."""
+    plain = constant_of(value)
+    return isinstance(plain, str) and any(stands_for_secret(fact.spelling or fact.name, plain) for fact in value.origins)
 
 
 def _known_part(value: Value) -> Value:
