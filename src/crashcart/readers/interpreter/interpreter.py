@@ -265,8 +265,11 @@ class Interpreter:
     def tick(self) -> None:
         """Count a step."""
         self.steps += 1
+        self.work += 1
         if self.steps > _MOST_STEPS:
             raise OutOfSteps
+        if self.work > _WORK_BETWEEN_LOOKS:
+            self._look()
 
     def _look(self) -> None:
         """Look at the clock and the memory: every so many expressions, since one statement may hold thousands that make something."""

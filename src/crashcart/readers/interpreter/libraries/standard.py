@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
 
 _MOST_NUMBERS = 64
+_MOST_ARGUMENTS = 255
 _RANKS = {
     "RANK",
     "LOCAL_RANK",
@@ -266,7 +267,11 @@ def partial(interpreter: Interpreter, call: Call) -> Value:
     """A function with some of its arguments."""
     if not call.arguments:
         return Unknown()
-    return Partial(call.arguments[0], list(call.arguments[1:]), dict(call.keywords))
+    inner, arguments, keywords = call.arguments[0], list(call.arguments[1:]), dict(call.keywords)
+    function = inner
+    if isinstance(inner, Partial):  # one of both, as Python makes it
+        function, arguments, keywords = inner.function, [*inner.arguments, *arguments], {**inner.keywords, **keywords}
+    return Partial(function, arguments, keywords) if len(arguments) <= _MOST_ARGUMENTS else Unknown()
 
 
 @models("functools.partialmethod")
