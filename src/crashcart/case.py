@@ -6,6 +6,7 @@ Unknown is an answer of its own, never a pass.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from crashcart.errors import Missing
@@ -14,6 +15,8 @@ from crashcart.model import NotLooked
 from crashcart.record import field, record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from crashcart.checkpoints import Checkpoint
     from crashcart.flight import Flight
     from crashcart.model import Evidence, Fact
@@ -79,6 +82,14 @@ class Case:
     def all(self, name: str) -> list[Fact]:
         """Every fact of that name that code, data or machine gave."""
         return self.seen.get(name, [])
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """The settings whose value is a text, each by the name that the user gives it and by its own."""
+        for fact in chain(self.facts.values(), *self.seen.values()):
+            for value in fact.value if isinstance(fact.value, list) else [fact.value]:
+                if isinstance(value, str):
+                    yield fact.spelling, value
+                    yield fact.name, value
 
     def need(self, name: str) -> Fact:
         """The fact of that canonical name; raises ``Missing`` where nothing is known of it."""

@@ -1,7 +1,8 @@
 """Keeps secrets and terminal tricks out of everything that is shown or written.
 
 Logs, commands and environments hold keys, and a report gets pasted into public issues. ``secret_search`` finds them by shape, name
-and place; here they are replaced, in one text or in plain data of any depth.
+and place; here they are replaced, in one text or in plain data of any depth. A value that is known to be a secret, since a setting
+of such a name has it, is replaced wherever it stands, also where its name does not: in what an error says, under another name.
 """
 
 from __future__ import annotations
@@ -13,18 +14,34 @@ from crashcart.record import names_of, replace
 from crashcart.secret_search import HIDDEN, NEXT, names_secret, secrets_in, stands_for_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crashcart.secret_search import Place
 
     Context = Callable[[Any], Sequence[str]]
 
-__all__ = ["HIDDEN", "clean", "clean_all", "hide", "names_secret"]
+__all__ = ["HIDDEN", "clean", "clean_all", "forget_secrets", "hide", "learn_secrets", "names_secret"]
 
 Data = TypeVar("Data")
 
 _NAMES = ("spelling", "name", "key", "Name")  # members of plain data that name the value beside them
 _VALUES = frozenset(("value", "Value", "default", "text", "quote"))
+_SHORTEST, _LONG_WORD = 6, 10  # what is shorter may be a word of the answer
+_known: list[str] = []  # the longest first
+
+
+def learn_secrets(settings: Iterable[tuple[str, str]]) -> None:
+    """Hide the values that are secrets under one of their names wherever they stand, until they are forgotten."""
+    for name, value in settings:
+        is_telling = len(value) >= (_LONG_WORD if value.isalpha() else _SHORTEST)
+        if is_telling and value not in _known and names_secret(name) and stands_for_secret(name, value):
+            _known.append(value)
+    _known.sort(key=len, reverse=True)
+
+
+def forget_secrets() -> None:
+    """Another answer begins."""
+    _known.clear()
 
 
 def clean(text: str) -> str:
@@ -43,6 +60,8 @@ def clean_all(data: Data, context: Context | None = None) -> Data:
 
 def hide(text: str) -> str:
     """The text without secrets, and otherwise as it is."""
+    for secret in _known:
+        text = text.replace(secret, HIDDEN)
     places = sorted(secrets_in(text))
     if not places:
         return text

@@ -81,6 +81,10 @@ def test_what_one_statement_makes_is_bounded(tmp_path: Path) -> None:
         "slices": "a = [0] * 4000\nx = [" + "a[1:], " * 9_000 + "]\n",
         "appends": "a = [0] * 4000\nx = [" + "a.append(1), " * 9_000 + "]\n",
         "one dictionary": "a = {" + ", ".join(f"'k{number}': {number}" for number in range(9_000)) + "}\n",
+        "partial calls": "from functools import partial\nf = print\n"
+        + "f = partial(f, f)\n" * 3000
+        + "f = partial(f, *[1] * 4000)\n" * 200
+        + "f()\n",
         "folders of modules": "import sys\n"
         + "".join(f"sys.path.append('d{number}')\n" for number in range(3000))
         + "".join(f"import m{number}\n" for number in range(1000)),

@@ -523,3 +523,30 @@ def test_the_record_of_a_command_holds_no_secret_not_even_half_of_one(monkeypatc
 def test_a_closed_output_is_no_error() -> None:
     command = f"{sys.executable} -m crashcart runs >&- 2>&-"
     assert subprocess.run(command, shell=True, timeout=60, check=False).returncode == 0  # noqa: S602 - a line of ours
+
+
+@pytest.mark.parametrize(
+    "use", ["float({})", "float({}.upper())", "open('/data/' + {}).read()", "torch.device({}) + 1", "int({}[1:])"]
+)
+@pytest.mark.parametrize("way", ["default", "flag", "config", "reference"])
+def test_a_secret_that_the_program_uses_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], use: str, way: str
+) -> None:
+    secret, name = "mef2mSJ5CMTIeg1ZTVnVv2fgKD0f6YYI", "aws_secret_access_key"
+    written = secret if way == "default" else "none"
+    from_config = "lr" if way == "reference" else name
+    value = f"options.{name}" if way in {"default", "flag"} else f"config.{from_config}"
+    (tmp_path / "config.yaml").write_text(f"{name}: {secret}\nlr: ${{{name}}}\n")
+    (tmp_path / "train.py").write_text(
+        "import argparse, torch\nfrom omegaconf import OmegaConf\nparser = argparse.ArgumentParser()\n"
+        f"parser.add_argument('--{name}', default='{written}')\noptions = parser.parse_args()\nconfig = OmegaConf.load('config.yaml')\nx = {use.format(value)}\n"
+        f"optimizer = torch.optim.SGD(model.parameters(), lr={value})\nloss.backward()\noptimizer.step()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = [f"--{name}", secret] if way == "flag" else []
+    for shown in (["--notes", "--show-job"], ["--json", "--show-job"]):
+        main(["check", *shown, "--", "python", "train.py", *words])
+        told = "".join(capsys.readouterr())
+        assert way in {"config", "reference"} or "config/" in told
+        for part in (secret, secret.upper(), secret[1:]):
+            assert part not in told

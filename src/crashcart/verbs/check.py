@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from crashcart.deadline import note_memory, together
@@ -17,7 +18,7 @@ from crashcart.numbers import to_count
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.plan import Asked, plans
 from crashcart.record import replace
-from crashcart.redact import clean_all
+from crashcart.redact import clean_all, forget_secrets, learn_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -43,6 +44,7 @@ def check(paths: Sequence[str] | str = (), *, command: Sequence[str] = (), again
     ``against`` names another version of it, a folder or a git revision; then only what is new against that is told.
     """
     note_memory()
+    forget_secrets()
     asked = Asked(command, [paths] if isinstance(paths, str) else list(paths))
     return clean_all(_compared(asked, _answered(asked)[1], against)[0], _quoted_lines())
 
@@ -70,6 +72,8 @@ def _answered(asked: Asked) -> tuple[list[Plan], Diagnosis]:
     """The jobs and what is foreseen for them, all in the time of one answer."""
     with together(_ANSWER_SECONDS):
         found = plans(asked)
+        for plan in found:
+            learn_secrets(chain(plan.case.texts(), plan.execution.trace.texts() if plan.execution is not None else ()))
         return found, _foreseen(found, asked)
 
 
@@ -135,6 +139,7 @@ def _told(options: argparse.Namespace) -> int:
     from crashcart.repair import show_and_write
 
     note_memory()
+    forget_secrets()
     asked = Asked(options.command, options.paths)
     found, now = _answered(asked)
     diagnosis, gone = _compared(asked, now, options.against)

@@ -12,7 +12,7 @@ from crashcart.engine import examine
 from crashcart.escapes import one_line, unfiltered
 from crashcart.readers.gather import Given, gather
 from crashcart.record import replace
-from crashcart.redact import clean_all
+from crashcart.redact import clean_all, forget_secrets, learn_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -64,6 +64,7 @@ def _examined(
 ) -> tuple[Diagnosis, Case]:
     """The diagnosis with the secrets that are in it, and the case."""
     note_memory()
+    forget_secrets()
     if not listed and pid is None and not (given.command or given.configs or given.scripts):
         from crashcart.recording.folder import newest
 
@@ -80,6 +81,7 @@ def _examined(
             from crashcart.live.stuck import note_standstill
 
             note_standstill(case.flight)
+    learn_secrets(case.texts())
     subject = f"process {pid}" if pid is not None else " ".join(listed) or "."
     seconds = None
     if pid is None and case.flight is None and any(map(os.path.isdir, listed or ["."])):

@@ -55,6 +55,7 @@ from crashcart.readers.interpreter.values import (
     unknown_from,
 )
 from crashcart.record import replace
+from crashcart.secret_search import HIDDEN, stands_for_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -267,8 +268,11 @@ class Interpreter:
     def tick(self) -> None:
         """Count a step."""
         self.steps += 1
+        self.work += 1
         if self.steps > _MOST_STEPS:
             raise OutOfSteps
+        if self.work > _WORK_BETWEEN_LOOKS:
+            self._look()
 
     def _look(self) -> None:
         """Look at the clock and the memory: every so many expressions, since one statement may hold thousands that make something."""
@@ -303,6 +307,8 @@ class Interpreter:
 
     def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
         """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about."""
+        if says and any(map(_is_secret, values)):
+            says = HIDDEN  # it may quote the value in another form
         self.record(Failure, node, error, says, values).place = place
         self.failed += 1
         return unknown_from(*values)
@@ -2779,6 +2785,12 @@ def _message_of(error: Value) -> str:
     first = error.argument(0) if isinstance(error, Result) else None
     plain = constant_of(first)
     return plain if isinstance(plain, str) else ""
+
+
+def _is_secret(value: Value) -> bool:
+    """Whether a text comes of a setting of whose name it is the secret."""
+    plain = constant_of(value)
+    return isinstance(plain, str) and any(stands_for_secret(fact.spelling or fact.name, plain) for fact in value.origins)
 
 
 def _known_part(value: Value) -> Value:

@@ -7,6 +7,7 @@ ranks it happens, in which loops, under which tests, inside which ``no_grad``. R
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from crashcart.readers.interpreter.values import Constant, Unknown, Value
@@ -292,6 +293,15 @@ class Trace:
         """The calls whose name ends with one of these."""
         found = [call for name in names for call in self.by_method.get(name, ())]
         return sorted(found, key=lambda call: call.number) if len(names) > 1 else found
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """The texts that the program works with and that come of settings, each with the name of such a setting."""
+        given = (value for call in self.calls for value in (*call.arguments, *call.keywords.values()))
+        failed = (value for failure in self.failures for value in failure.values)
+        for value in chain(given, failed, (decision.setting for decision in self.decisions)):
+            if isinstance(value, Constant) and value.origins and isinstance(value.value, str):
+                for fact in value.origins:
+                    yield fact.spelling or fact.name, value.value
 
 
 def is_known(value: Value | None) -> bool:

@@ -258,7 +258,7 @@ class Composition:
 
 
 def _entry(key: str, option: str | None) -> Entry:
-    words = key.split()
+    words = key.split() or [""]
     group, _, package = words[-1].partition("@")
     return Entry(group, option, package or None, is_override="override" in words[:-1], is_optional="optional" in words[:-1])
 

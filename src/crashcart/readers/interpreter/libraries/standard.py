@@ -42,6 +42,7 @@ _MOST_NUMBERS = 64
 _HEAD = re.compile(
     r"[-+]{0,2}[A-Za-z_][\w.-]{0,200}="
 )  # what stands before the value in a word: ``--data=``, ``data.path=``
+_MOST_ARGUMENTS = 255
 _RANKS = {
     "RANK",
     "LOCAL_RANK",
@@ -277,7 +278,11 @@ def partial(interpreter: Interpreter, call: Call) -> Value:
     """A function with some of its arguments."""
     if not call.arguments:
         return Unknown()
-    return Partial(call.arguments[0], list(call.arguments[1:]), dict(call.keywords))
+    inner, arguments, keywords = call.arguments[0], list(call.arguments[1:]), dict(call.keywords)
+    function = inner
+    if isinstance(inner, Partial):  # one of both, as Python makes it
+        function, arguments, keywords = inner.function, [*inner.arguments, *arguments], {**inner.keywords, **keywords}
+    return Partial(function, arguments, keywords) if len(arguments) <= _MOST_ARGUMENTS else Unknown()
 
 
 @models("functools.partialmethod")
