@@ -501,6 +501,22 @@ for (x,) in loader:
         "python train.py",
         {"train.batch_size": 64, "save.period": None},
     ),
+    "a path and what a library gives may be texts": (
+        {
+            "train.py": """import argparse
+import pathlib
+import somewhere
+parser = argparse.ArgumentParser()
+parser.add_argument("--output", default="out")
+args = parser.parse_args()
+folder = str(pathlib.Path(args.output) / somewhere.now())
+assert isinstance(folder, str), folder
+assert isinstance(somewhere.name(args.output), str)
+"""
+        },
+        "python train.py --output runs",
+        {"refused": []},
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD
