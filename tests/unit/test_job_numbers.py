@@ -517,6 +517,39 @@ assert isinstance(somewhere.name(args.output), str)
         "python train.py --output runs",
         {"refused": []},
     ),
+    "the program that a launcher of the project's own starts is the job": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size // int(os.environ["WORLD_SIZE"]))
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+""",
+            "launch.py": """import os
+import subprocess
+import sys
+from argparse import ArgumentParser, REMAINDER
+parser = ArgumentParser()
+parser.add_argument("--nproc", type=int, default=1)
+parser.add_argument("script")
+parser.add_argument("rest", nargs=REMAINDER)
+args = parser.parse_args()
+environment = os.environ.copy()
+environment["WORLD_SIZE"] = str(args.nproc)
+started = []
+for rank in range(args.nproc):
+    environment["RANK"] = str(rank)
+    started.append(subprocess.Popen([sys.executable, "-u", args.script] + args.rest, env=environment))
+for process in started:
+    process.wait()
+""",
+        },
+        "python launch.py --nproc 4 train.py --batch_size 64",
+        {"launch.processes": 4, "train.batch_size": 16, "launch.script": "train.py", "refused": []},
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

@@ -544,7 +544,7 @@ class Interpreter:
                 if value is None:
                     value = self._submodule(module, alias.name)
             elif isinstance(module, Library):
-                value = Library(self.libraries.full_name(f"{module.name}.{alias.name}"))
+                value = self.libraries.attribute(self, module, alias.name)
             self.bind(alias.asname or alias.name, value if value is not None else Unknown())
         return True
 
