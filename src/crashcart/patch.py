@@ -284,10 +284,14 @@ def difference(edits: Iterable[Edit]) -> str:
 @lru_cache(maxsize=64)
 def _unified(old: str, new: str, before: str, after: str) -> str:
     """One file's diff; kept, since many jobs of a project share the code that is patched."""
-    lines = difflib.unified_diff(
-        _lines(hide(old)), _lines(hide(new)), before, after
-    )  # a diff may leave out the name of a secret
+    lines = difflib.unified_diff(_shown(old), _shown(new), before, after)  # a diff may leave out the name of a secret
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+@lru_cache(maxsize=8)
+def _shown(text: str) -> list[str]:
+    """The lines of a file without its secrets; kept, since looking for them takes long and one file gets several patches."""
+    return _lines(hide(text))
 
 
 def _lines(text: str) -> list[str]:

@@ -436,6 +436,120 @@ trainer.fit(Model(), DataLoader(data, batch_size=3))
             "tracker.kind": "tensorboard",
         },
     ),
+    "OmegaConf makes objects of the dataclasses that a config was made of": (
+        {
+            "config.yaml": "loader:\n  workers: 5\nbatch: 48\n",
+            "train.py": HEAD
+            + """from dataclasses import dataclass, field
+from omegaconf import OmegaConf
+@dataclass
+class LoaderSettings:
+    workers: int = 1
+    pin: bool = True
+@dataclass
+class Settings:
+    batch: int = 8
+    loader: LoaderSettings = field(default_factory=LoaderSettings)
+    @property
+    def half(self):
+        return self.batch // 2
+    @classmethod
+    def load(cls, path):
+        return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(cls), OmegaConf.load(path)))
+settings = Settings.load(sys.argv[1])
+loader = DataLoader(data, batch_size=settings.half, num_workers=settings.loader.workers, pin_memory=settings.loader.pin)
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+""",
+        },
+        "python train.py config.yaml",
+        {"train.batch_size": 24, "loader.workers": 5},
+    ),
+    "an object of a library has what it was made with": (
+        {
+            "train.py": HEAD
+            + """import tensorflow as tf
+hparams = tf.contrib.training.HParams(batch_size=64, workers=3)
+hparams.parse("workers=4")
+loader = DataLoader(data, batch_size=hparams.batch_size, num_workers=hparams.workers)
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+"""
+        },
+        "python train.py",
+        {"train.batch_size": 64, "loader.workers": None},
+    ),
+    "a period of ticks is not one of steps": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=64)
+images = tick = last = 0
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+    images += 64
+    if images < last + 4000:
+        continue
+    if tick % 50 == 0:
+        torch.save(model.state_dict(), "model.pt")
+    tick += 1
+    last = images
+"""
+        },
+        "python train.py",
+        {"train.batch_size": 64, "save.period": None},
+    ),
+    "a path and what a library gives may be texts": (
+        {
+            "train.py": """import argparse
+import pathlib
+import somewhere
+parser = argparse.ArgumentParser()
+parser.add_argument("--output", default="out")
+args = parser.parse_args()
+folder = str(pathlib.Path(args.output) / somewhere.now())
+assert isinstance(folder, str), folder
+assert isinstance(somewhere.name(args.output), str)
+"""
+        },
+        "python train.py --output runs",
+        {"refused": []},
+    ),
+    "the program that a launcher of the project's own starts is the job": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int, default=8)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size // int(os.environ["WORLD_SIZE"]))
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+""",
+            "launch.py": """import os
+import subprocess
+import sys
+from argparse import ArgumentParser, REMAINDER
+parser = ArgumentParser()
+parser.add_argument("--nproc", type=int, default=1)
+parser.add_argument("script")
+parser.add_argument("rest", nargs=REMAINDER)
+args = parser.parse_args()
+environment = os.environ.copy()
+environment["WORLD_SIZE"] = str(args.nproc)
+started = []
+for rank in range(args.nproc):
+    environment["RANK"] = str(rank)
+    started.append(subprocess.Popen([sys.executable, "-u", args.script] + args.rest, env=environment))
+for process in started:
+    process.wait()
+""",
+        },
+        "python launch.py --nproc 4 train.py --batch_size 64",
+        {"launch.processes": 4, "train.batch_size": 16, "launch.script": "train.py", "refused": []},
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

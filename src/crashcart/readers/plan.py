@@ -29,6 +29,7 @@ from crashcart.readers.job.command import read_command
 from crashcart.readers.job.configs import Read, read_configs
 from crashcart.readers.job.environment import PREFIX
 from crashcart.readers.job.files import launch_facts
+from crashcart.readers.job.inner_program import inner_launch
 from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing
@@ -247,7 +248,7 @@ class _Planning:
         """A config of a folder that no script names."""
         return self.job(path, [], os.path.dirname(path) or ".", configs=[path], entries=entries, found=True)
 
-    def job(  # noqa: PLR0913 - what a job is told by
+    def job(  # noqa: PLR0913, PLR0915 - what a job is told by; one step after another
         self,
         name: str,
         facts: list[Fact],
@@ -257,8 +258,12 @@ class _Planning:
         *,
         named: Sequence[str] = (),
         found: bool = False,
+        is_started: bool = False,
     ) -> Plan:
-        """One job from the facts of its launch; ``found`` says that nobody named its config, it only lay there."""
+        """One job from the facts of its launch.
+
+        ``found`` says that nobody named its config, it only lay there; ``is_started`` that a program starts it.
+        """
         self.progress(name)
         case = Case(before=True)
         root = self.root
@@ -274,6 +279,8 @@ class _Planning:
         if len(starts) == 1:  # of several programs none speaks for the job
             modules = Modules(starts[0], roots := [*more, ".", root])
             execution = self.follow(modules, started, roots, case)
+            if execution is not None and not is_started and (launch_of_inner := inner_launch(execution)):
+                return self.job(name, _around(facts, launch_of_inner), folder, named=[*named, starts[0]], is_started=True)
             if modules.refused:
                 seen["code.no_python"] = modules.refused
             case.not_looked += modules.not_looked if execution is None else []
@@ -336,6 +343,12 @@ class _Planning:
 
         guarded("the program's code", case.could_not_look, run, 2 * _FOLLOW_SECONDS, None)
         return execution
+
+
+def _around(facts: Sequence[Fact], inner: Sequence[Fact]) -> list[Fact]:
+    """The launch of a program that another one starts: the environment is that of both, and a script counts the outer one."""
+    kept = [fact for fact in facts if fact.origin == "environment" or fact.name == "launch.program_key"]
+    return [*kept, *(fact for fact in inner if fact.name != "launch.program_key")]
 
 
 def _unread(execution: Execution | None) -> frozenset[str]:

@@ -288,21 +288,22 @@ class Interpreter:
         region = self.region if not self.quiet else Region("quiet", None, self.frame.source, node)
         self.trace.number += 1
         event = kind(region, self.frame.source, node, self.trace.number, *details, **more)
-        if not self.quiet:
-            if kind is Call:
-                self.trace.add(event)
-            elif kind is Write:
-                self.trace.writes.append(event)
-            elif kind is Leave:
-                self.trace.leaves.append(event)
-            elif kind is Failure:
-                self.trace.failures.append(event)
-            elif kind is Decision:
-                self.trace.decisions.append(event)
-            elif kind is Division:
-                self.trace.divisions.append(event)
-            elif kind is Slice:
-                self.trace.slices.append(event)
+        if self.quiet:
+            region.children.clear()  # nobody goes through it, and what points back would keep the memory
+        elif kind is Call:
+            self.trace.add(event)
+        elif kind is Write:
+            self.trace.writes.append(event)
+        elif kind is Leave:
+            self.trace.leaves.append(event)
+        elif kind is Failure:
+            self.trace.failures.append(event)
+        elif kind is Decision:
+            self.trace.decisions.append(event)
+        elif kind is Division:
+            self.trace.divisions.append(event)
+        elif kind is Slice:
+            self.trace.slices.append(event)
         return event
 
     def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
@@ -558,7 +559,7 @@ class Interpreter:
                 if value is None:
                     value = self._submodule(module, alias.name)
             elif isinstance(module, Library):
-                value = Library(self.libraries.full_name(f"{module.name}.{alias.name}"))
+                value = self.libraries.attribute(self, module, alias.name)
             self.bind(alias.asname or alias.name, value if value is not None else Unknown())
         return True
 

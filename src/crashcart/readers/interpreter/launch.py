@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
 
-__all__ = ["Launch", "launch_of", "with_setting"]
+__all__ = ["OWN_LAUNCHER", "Launch", "launch_of", "with_setting"]
 
 # These set RANK, LOCAL_RANK and WORLD_SIZE for every process.
-_SETTING_RANKS = {"torchrun", "accelerate", "deepspeed", "torch.distributed.launch", "torch.distributed.run"}
+OWN_LAUNCHER = "a launcher of the project's own"
+_SETTING_RANKS = {"torchrun", "accelerate", "deepspeed", "torch.distributed.launch", "torch.distributed.run", OWN_LAUNCHER}
 
 
 @record

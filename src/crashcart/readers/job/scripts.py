@@ -20,6 +20,7 @@ from crashcart.readers.job.command import BESIDE, program_name, read_script
 from crashcart.readers.job.launchers import SLURM, slurm_setting
 from crashcart.readers.job.makefile import is_makefile, made_by, makefile, targets_of
 from crashcart.readers.job.shell import lex, text_of
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -62,6 +63,12 @@ def _read_launch(path: str, words: Sequence[str], target: str, skip: Collection[
         return _followed(path, given, (), text, skip=skip)
     facts = _followed(path, given, (), skip=skip)
     return [*facts, *_sbatch(words[:at])]
+
+
+def read_started(path: str, text: str) -> list[Fact]:
+    """What a command says that a program starts: ``text`` is the command as a shell would have it, on the line of the file that starts it."""
+    facts = limited(lambda: _followed(path, {}, (), text), _SCRIPT_SECONDS, f"{path}: reading what it starts")
+    return [replace(fact, span=None) for fact in facts]  # it is no text of the file
 
 
 def training_targets(path: str) -> list[str]:

@@ -535,7 +535,9 @@ class Libraries:
         if call is None or name not in call.keywords or call.method[:1].islower() or self.is_modelled(owner):
             return None
         for method, calls in interpreter.trace.by_method.items():
-            given = [each.arguments for each in calls if each.receiver is owner and each.arguments] if method[:1] != "_" else []
+            given = (
+                [each.arguments for each in calls if each.receiver is owner and each.arguments] if method[:1] != "_" else []
+            )
             if any(name in str(constant_of(value, name)) for arguments in given for value in arguments):
                 return Unknown(origins=call.keywords[name].origins)
         return call.keywords[name]

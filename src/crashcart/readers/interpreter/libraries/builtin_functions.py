@@ -545,8 +545,13 @@ def _is_of(value: Value, kind: Value) -> bool | None:
         and value.kind != "mapping"
     ):
         return True
+    if isinstance(value, Result) and value.name == "text":
+        return name == "str" if name in _TYPES or name in _KINDS else None
+    if isinstance(value, Result) and value.name == "pathlib.Path" and name == "str":
+        return None  # ``str(path)`` stands for the same
     if isinstance(value, Result) and name:
-        return True if value.name == name else False if name in _TYPES or name in _KINDS else None
+        is_object = value.name.rpartition(".")[2][:1].isupper()  # a function of a library may give anything
+        return True if value.name == name else False if is_object and (name in _TYPES or name in _KINDS) else None
     return None
 
 

@@ -13,7 +13,7 @@ from crashcart.model import NotLooked
 from crashcart.numbers import to_float
 from crashcart.readers.interpreter.libraries import models
 from crashcart.readers.interpreter.libraries.builtin_functions import nest
-from crashcart.readers.interpreter.libraries.containers import copied
+from crashcart.readers.interpreter.libraries.containers import copied, keep_class
 from crashcart.readers.interpreter.libraries.interpolation import resolve
 from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
 from crashcart.readers.interpreter.store import NONE
@@ -260,8 +260,10 @@ def load_numbers(interpreter: Interpreter, call: Call) -> Value:
 def create(interpreter: Interpreter, call: Call) -> Value:
     """A config of plain data, or the other way round."""
     value = call.argument(0, "obj") or call.argument(None, "cfg")
-    if isinstance(value, Class):
-        value = interpreter.instantiate(value, [], {}, call.node)
+    if isinstance(value, Class) or (isinstance(value, Instance) and call.method == "structured"):
+        from crashcart.readers.interpreter.libraries.hydra_config import structured
+
+        return structured(interpreter, value)
     if isinstance(value, Instance):
         pairs = {
             name: inner
@@ -271,6 +273,8 @@ def create(interpreter: Interpreter, call: Call) -> Value:
         return interpreter.container("config", pairs, call.node)
     if not isinstance(value, Container):
         return value if value is not None else interpreter.container("config", {}, call.node)
+    if call.method == "to_object" and isinstance(interpreter.store.get(value, "(class)"), Class):
+        return _as_object(interpreter, value, call)
     made = copied(interpreter, value)
     if call.method in {"create", "structured"}:
         made.kind = "config" if made.kind in {"dict", "namespace"} else made.kind
@@ -279,6 +283,24 @@ def create(interpreter: Interpreter, call: Call) -> Value:
             resolve(interpreter, made)
         return made
     return _as_dicts(interpreter, made)
+
+
+def _as_object(interpreter: Interpreter, value: Value, call: Call, depth: int = 8) -> Value:
+    """An object of the dataclass that a config was made of, with objects in it; what has no class keeps its keys as attributes."""
+    cls = interpreter.store.get(value, "(class)")
+    if not isinstance(value, Container) or not depth:
+        return value
+    content = interpreter.items(value)
+    if not isinstance(content, dict):
+        return interpreter.container(value.kind, [_as_object(interpreter, item, call, depth - 1) for item in content])
+    items = {name: _as_object(interpreter, item, call, depth - 1) for name, item in content.items()}
+    if not isinstance(cls, Class):
+        return interpreter.container(value.kind, items, is_open=bool(interpreter.store.get(value, "open")))
+    made = Instance(cls, call)
+    for name, item in items.items():
+        interpreter.store.set(made, name, item)
+    interpreter.call_method(made, "__post_init__", [], {}, call.node)
+    return made
 
 
 def _as_dicts(interpreter: Interpreter, value: Container, depth: int = 8) -> Container:
@@ -329,7 +351,9 @@ def overlay(interpreter: Interpreter, below: Value, above: Value, depth: int = 8
     for key, value in interpreter.entries(above).items():
         items[key] = overlay(interpreter, items[key], value, depth - 1) if key in items else value
     is_open = bool(interpreter.store.get(below, "open") or interpreter.store.get(above, "open"))
-    return interpreter.container(below.kind, items, is_open=is_open)
+    made = interpreter.container(below.kind, items, is_open=is_open)
+    keep_class(interpreter, below, made)
+    return made
 
 
 @models("omegaconf.OmegaConf.from_cli", "omegaconf.OmegaConf.from_dotlist")

@@ -126,7 +126,15 @@ def copied(interpreter: Interpreter, value: Container, depth: int = 6) -> Contai
     )
     made = interpreter.container(value.kind, items, is_open=bool(interpreter.store.get(value, "open")))
     made.origins = value.origins
+    keep_class(interpreter, value, made)
     return made
+
+
+def keep_class(interpreter: Interpreter, config: Value, made: Value) -> None:
+    """A config that is made of another is of the same dataclass, where that one was made of one."""
+    cls = interpreter.store.get(config, "(class)")
+    if cls is not None:
+        interpreter.store.set(made, "(class)", cls)
 
 
 @models(

@@ -303,8 +303,9 @@ def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
     if parser is None or spec is None:
         return None
     spec.known = False
+    default: Value = NONE if interpreter.launch.arguments is not None else Unknown()  # where nobody said how it is started
     for name in sorted(_TRAINER_PARAMETERS):
-        argument = Argument([f"--{name}"], Declaration(call, {"default": NONE, "nargs": Constant("?")}))
+        argument = Argument([f"--{name}"], Declaration(call, {"default": default, "nargs": Constant("?")}))
         argument.convert = plain_of
         spec.arguments.append(argument)
     return parser
