@@ -66,10 +66,11 @@ _FOLDER_SECONDS = 1.2  # for the launch scripts of a folder, and again for its c
 
 @record(frozen=True)
 class Asked:
-    """What the user gave: words of a command, or paths."""
+    """What the user gave: words of a command, or paths; ``every`` asks for the programs of a script that do not train, too."""
 
     command: Sequence[str] = ()
     paths: Sequence[str] = ()
+    every: bool = False
 
 
 @record
@@ -110,8 +111,10 @@ class _Planning:
         self.root = "."
         self.remarks = Remarks()
         self.looking = Looking()
+        self.every = False
 
     def of(self, asked: Asked) -> list[Plan]:
+        self.every = asked.every
         if asked.command:
             self.settle(".")
             return [_here(plan) for plan in self.command(asked.command)]
@@ -182,7 +185,7 @@ class _Planning:
             skip.add(str(program.value))
             if plan.trains is None and len(found) == 1:
                 break
-        return [plan for plan in found if plan.trains] or found[:1]
+        return found if self.every else [plan for plan in found if plan.trains] or found[:1]
 
     def script(self, name: str, path: str, words: Sequence[str], skip: Collection[str]) -> Plan:
         """The job of a script; without the grammar of the shell it is not checked, and the answer says so."""

@@ -340,8 +340,8 @@ def _validate(
 ) -> None:
     with interpreter.inside("with", call.node, value=Result("torch.no_grad")):
         _hooks(interpreter, [model, *watchers], _HOOKS_VALIDATION, trainer, call)
-        batch = interpreter.element(loader, call.node) if loader is not None else Unknown(frozenset({"tensor", "data"}))
         with interpreter.inside("loop", call.node, iterable=loader):
+            batch = interpreter.element(loader, call.node) if loader is not None else Unknown(frozenset({"tensor", "data"}))
             interpreter.call_method(model, "validation_step", [batch, Unknown(frozenset({"loop"}))], {}, call.node)
             for watcher in watchers:
                 interpreter.call_method(
