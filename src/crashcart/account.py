@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import CHILD, deaths, finished, first, followers, hung, is_second_hand
+from crashcart.deaths import CHILD, deaths, finished, first, followers, hung, is_second_hand, partners
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
@@ -20,7 +20,7 @@ from crashcart.places import in_words, of_event, of_raised, own_place, shortened
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
     from crashcart.deaths import Death
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["ELSEWHERE", "Account", "account_of", "is_same_exception", "thread_deaths"]
+__all__ = ["ELSEWHERE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
 
 ELSEWHERE = 2
 _MOST_EVENTS = 12
@@ -80,11 +80,15 @@ def account_of(case: Case) -> Account:
         leader = min(deaths(case), key=_when, default=None)
     abnormal = _first_abnormal(case, flight, leader)
     events = sorted(_normal_events(flight, abnormal), key=_moment)
-    led_to = [skipped] if (skipped := _skipped_alone(case, flight, leader)) is not None and abnormal is not None else []
+    led_to = []
+    if abnormal is not None and (skipped := _skipped_alone(case, flight, leader)) is not None:
+        led_to = [skipped]
+    elif abnormal is not None and (written := reported(case)) is not None:
+        led_to = [_reported_event(written, folder_of(flight), abnormal)]
     death = [replace(abnormal, abnormal=not led_to)] if abnormal is not None else []
     following = sorted(_consequences(case, flight, leader, abnormal), key=_moment)
     lines, before = _lines_of(case, leader)
-    lines |= {line.order for line in case.log.skips} if led_to else set()
+    lines |= {order for event in led_to for order in _lines_behind(case, event)}
     return Account(
         tuple(_shortened([*events, *led_to, *death, *following])),
         led_to[0] if led_to else abnormal,
@@ -105,6 +109,34 @@ def thread_deaths(case: Case) -> list[Event]:
         for event in flight.of_kind("exception")
         if event.pid in pids and event.details.get("thread") not in {None, _MAIN_THREAD}
     ]
+
+
+def reported(case: Case) -> Raised | None:
+    """The exception that the program wrote into a file of its own, and not on its output, before it ended or stood still."""
+    paths = case.flight.facts.get("own_reports", ()) if case.flight is not None else ()
+    written = [raised for raised in case.log.raised if raised.kind and _is_in(raised.line, paths)]
+    return written[-1] if written else None
+
+
+def _is_in(line: Line, paths: Sequence[str]) -> bool:
+    return any(path == line.file or path.endswith(f"/{line.file}") for path in paths)
+
+
+def _reported_event(written: Raised, folder: str, abnormal: StoryEvent) -> StoryEvent:
+    """What a program caught and wrote down; it had happened before what came of it."""
+    kind, message = written.kind.rpartition(".")[2], written.message.strip().split("\n", 1)[0]
+    place = own_place(of_raised(written), folder)
+    says = f"the program caught {kind}" + (f" at {place}" if place else "") + (f": {_cut(message)}" if message else "")
+    says += f" (written into {written.line.file})"
+    return StoryEvent("raised", says, (evidence(written.line),), abnormal.time, abnormal.rank, abnormal=True)
+
+
+def _lines_behind(case: Case, event: StoryEvent) -> Iterator[int]:
+    """The lines of the log that tell what led to a death."""
+    if event.kind == "batch skipped":
+        yield from (line.order for line in case.log.skips)
+    elif (written := reported(case)) is not None:
+        yield from (line.order for line in case.log.around(written.line, before=2 * len(written.frames) + 2, after=0))
 
 
 def folder_of(flight: Flight) -> str:
@@ -194,9 +226,7 @@ def _standstill(flight: Flight) -> StoryEvent:
 def _last_partner_lost(case: Case, flight: Flight, standstill: StoryEvent) -> StoryEvent | None:
     """The last thread or child process of a rank that ended before all stood still: what is waited for is mostly one of them."""
     ranks = {process.pid for process in flight.ranks}
-    children = {
-        process.pid for process in flight.processes.values() if process.parent in ranks and process.role in {"other", CHILD}
-    }
+    children = {process.pid for process in partners(flight, ranks) if process.role in {"other", CHILD}}
     lost = [_thread_event(flight, event) for event in thread_deaths(case)]
     for event in flight.of_kind("gone"):
         if event.details.get("pid") in children:

@@ -8,6 +8,7 @@ exit code 0 while others went on is the first too.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from crashcart.flight import Pid, clock
@@ -37,6 +38,7 @@ __all__ = [
     "is_second_hand",
     "left_early",
     "order",
+    "partners",
     "stop",
     "stopped_by_us",
     "stopped_first",
@@ -414,6 +416,17 @@ def swallowed(case: Case) -> Death | None:
         if leader is not None and leader.raised is not None:
             return leader
     return None
+
+
+def partners(flight: Flight, pids: set[int]) -> list[Process]:
+    """The processes that these started for themselves: not those of a shell that became one of them later, by ``exec``."""
+    began = {event.pid: event.time for event in flight.of_kind("hello") if event.details.get("how") == "start"}
+    ended = {event.details.get("pid"): event.time for event in flight.of_kind("gone")}
+    return [
+        process
+        for process in flight.processes.values()
+        if process.parent in pids and ended.get(process.pid, math.inf) > began.get(process.parent, 0.0)
+    ]
 
 
 def followers(case: Case, leader: Death) -> list[Death]:

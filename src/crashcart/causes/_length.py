@@ -41,6 +41,11 @@ def lengths(case: Case, loader: Loader) -> Iterator[Length]:
     if type(count) is int and count >= 0:
         yield Length(count, "samples", "", tuple(loader.fact.value["length_evidence"]))
         return
+    file = loader.fact.value["file"]
+    for fact in case.all("data.file_rows") if file is not None else ():
+        if fact.value["file"] == file:
+            yield Length(fact.value["rows"], "samples", "", (fact.evidence,))
+            return
     held = [fact for fact in case.all("data.held") if fact.value["complete"]]
     rows = case.all("data.rows")
     if len(rows) == 1:

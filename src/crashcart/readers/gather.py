@@ -124,7 +124,9 @@ class _Gathering:
         from crashcart.readers.own_reports import own_reports
 
         shown = {os.path.realpath(path) for path in (*found.logs, str(self.case.flight.facts.get("errors") or ""))}
-        return [*found.logs, *(path for path in own_reports(self.case.flight) if os.path.realpath(path) not in shown)]
+        reports = [path for path in own_reports(self.case.flight) if os.path.realpath(path) not in shown]
+        self.case.flight.facts["own_reports"] = reports
+        return [*found.logs, *reports]
 
     def _look_through(self, folder: str, scripts: list[str], configs: list[str]) -> list[str]:
         from crashcart.readers.traces.survivors import survivors

@@ -15,10 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from crashcart.deaths import finished
+from crashcart.doubts import is_in_doubt, saved_names
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
 from crashcart.readers.job.script_files import text_of
+from crashcart.readers.name_patterns import unmatched_names
+from crashcart.readers.saved_files import CUT, files_cut_short
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ __all__ = ["is_wanted", "read_scene"]
 
 _WRITTEN = (".py", ".sh", ".yaml", ".yml", ".toml", "Makefile")  # by people; data are made by the job itself
 _KINDS = ("code.", "data.")
+_OF_A_FINISHED_RUN = ("code.trainer_resume", "code.loader", "data.file_rows")
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -43,18 +47,23 @@ _CLOCK_SLACK = 2.0  # seconds: file systems round the time of a change
 
 def is_wanted(case: Case) -> bool:
     """Whether something went wrong that the code may explain."""
-    return not finished(case) if case.flight is not None else any(raised.kind for raised in case.log.raised)
+    if case.flight is None:
+        return any(raised.kind for raised in case.log.raised)
+    return not finished(case) or is_in_doubt(case.flight)
 
 
 def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
     """Put what the job's code and data show into the case; its settings are returned, as the program's own loaders read them."""
     flight = case.flight
+    if flight is not None and not finished(case):
+        _read_what_cut_files(case, flight)
     plan = _recorded(case, flight) if flight is not None else _printed(case, scripts)
     if plan is None:
         return {}
     folder = str(flight.facts.get("folder") or "") if flight is not None else "."
+    kinds = _KINDS if flight is None or not finished(case) else _OF_A_FINISHED_RUN
     for name, facts in plan.case.seen.items():
-        if name.startswith(_KINDS):
+        if name.startswith(kinds):
             case.seen.setdefault(name, []).extend(_seen_from_here(fact, folder) for fact in facts)
     if plan.execution is not None:
         for spot in reversed(frames_of_first(case)[-_MOST_FRAMES:]):
@@ -64,8 +73,28 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 settings = [_seen_from_here(fact, folder) for fact in used]
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
+    if plan.execution is not None and flight is not None:
+        names = saved_names(flight)
+        found = unmatched_names(plan.execution, names) if names else None
+        if found is not None:
+            case.seen["code.unmatched_names"] = [_seen_from_here(found, folder)]
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
+
+
+def _read_what_cut_files(case: Case, flight: Flight) -> None:
+    """Saved files that are shorter now, and what the programs of the script copy only in part."""
+    from crashcart.readers.plan import Asked, plans
+
+    case.seen[CUT] = files_cut_short(flight)
+    folder = str(flight.facts.get("folder") or "")
+    words = next(_commands(flight), [])
+    if not case.seen[CUT] or not words or not os.path.isdir(folder):
+        return
+    found: list[Fact] = []
+    with _working_in(folder), contextlib.suppress(CommandError, OSError):
+        found = [fact for plan in plans(Asked(words, every=True)) for fact in plan.case.all("code.read_in_part")]
+    case.seen["code.read_in_part"] = [_seen_from_here(fact, folder) for fact in found]
 
 
 def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of any kind

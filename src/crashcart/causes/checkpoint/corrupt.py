@@ -22,14 +22,17 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, launched_with, ranks
 from crashcart.causes.checkpoint._where import LOADING, no_pickle
+from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.places import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
     from crashcart.log import Line
+    from crashcart.model import Fact
 
 title = "A checkpoint or a file of weights is damaged or cut short"
 piece = "save_atomic"
@@ -109,8 +112,30 @@ def in_checkpoints(case: Case) -> Iterator[Sign]:
             yield Sign("weak", "a checkpoint is not whole", (item,) if item is not None else (), fatal=False)
 
 
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A file that the run had saved whole, and that is shorter now."""
+    leader = first(case)
+    folder = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
+    for fact in case.all("data.cut_short") if leader is not None and leader.raised is not None else ():
+        value = fact.value
+        says = f"{shortened(value['path'], folder)} had {value['saved']:,.0f} bytes when it was saved, and has {value['now']:,} now"
+        yield Sign("strong", says, (fact.evidence, value["by"].evidence), order=order(case))
+
+
+def _cuts(case: Case) -> list[Fact]:
+    """Where the code copies as many bytes of a file as are left of one that was cut."""
+    sizes = {fact.value["now"] for fact in case.all("data.cut_short")}
+    return [fact for fact in case.all("code.read_in_part") if fact.value["size"] in sizes]
+
+
 def in_code(case: Case) -> Iterator[Sign]:
-    """A checkpoint that is written over the one that a resume would read."""
+    """A checkpoint that is written over the one that a resume would read; a copy of the first bytes of one."""
+    for fact in _cuts(case):
+        yield Sign(
+            "strong",
+            f"only the first {fact.value['size']:,} bytes of a file are copied",
+            (fact.evidence, fact.value["size_place"]),
+        )
     for fact in case.all("code.saved_in_place"):
         many = fact.value["everyone"] and (ranks(case) or 1) > 1
         told = f"{fact.value['name']} is written in place, "
@@ -125,7 +150,11 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """Write beside the file and rename; then the general remedies."""
+    """Copy the whole file; write beside the file and rename; then the general remedies."""
+    cuts = edits_of(_cuts(case))
+    if cuts:
+        why = "a copy that is already cut cannot be mended: delete it, and begin from the last whole one"
+        yield Fix("Copy all of the file", "exact", why, edits=cuts)
     written = case.all("code.saved_in_place")
     edits = edits_of(one for one in written if not one.value["handed"])
     handed = edits_of(one for one in written if one.value["handed"])

@@ -19,6 +19,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import Stack, compiled, decisive, strong
+from crashcart.causes._joined import edits_of
+from crashcart.causes._last_batch import smaller_last_batch
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -108,6 +110,27 @@ def _loads(raised: Raised) -> bool:
         compiled(r"DataLoader worker|torch/utils/data/|Original Traceback").search(f"{raised.message} {raised.stack()}")
         is not None
     )
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """The loader whose last batch is smaller than the size that the program counts on."""
+    found = None if case.before else smaller_last_batch(case)
+    if found is not None:
+        loader, samples = found
+        says = f"this loader gives batches of {loader.batch} and may leave {samples} for its last, but the program counts on {loader.batch}"
+        yield Sign("strong", says, loader.evidence[:1])
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Leave out the last batch where it is the one that does not fit; else words."""
+    found = None if case.before else smaller_last_batch(case)
+    if found is not None and (edits := edits_of([found[0].fact], "drop_last_edits")):
+        is_training = found[0].fact.value["for"] == "train"
+        why = "the other way is to take the size from the batch, `len(batch)`, where the program has the fixed one"
+        if not is_training:
+            why = f"the evaluation then leaves out up to {(found[0].batch or 1) - 1} samples; {why}"
+        yield Fix("Leave out a last batch that is not full", "same-recipe" if is_training else "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

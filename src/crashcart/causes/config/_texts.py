@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Edit, Evidence, Fact, Strength
 
-__all__ = ["Misread", "as_number", "misread"]
+__all__ = ["Misread", "as_number", "failing", "misread"]
 
 NUMBER = r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 GLUED = rf"(?P<number>{NUMBER})(?P<rest>#.*|,)"
@@ -52,7 +52,7 @@ def misread(case: Case) -> Iterator[Misread]:
     """Every setting of the job that the program will not get as it was meant."""
     used = str(case.facts["config.loader"].value) if "config.loader" in case.facts else ""
     claimed: set[tuple[str, str]] = set()
-    for found in (*_failing(case), *_as_words(case)):
+    for found in (*failing(case), *_as_words(case)):
         if found.fact is not None:
             claimed.add((found.fact.evidence.where, found.fact.spelling))
         yield found
@@ -64,7 +64,7 @@ def misread(case: Case) -> Iterator[Misread]:
             yield from _by_looks(case, fact, used if is_yaml else "json")
 
 
-def _failing(case: Case) -> Iterator[Misread]:
+def failing(case: Case) -> Iterator[Misread]:
     """Settings with which the program raises, as it was followed."""
     for fact in case.all("code.setting_fails"):
         setting: Fact | None = fact.value["setting"]

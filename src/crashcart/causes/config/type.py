@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.config._spelling import as_number
-from crashcart.causes.config._texts import Misread, misread
+from crashcart.causes.config._texts import Misread, failing, misread
 from crashcart.causes.config._where import SETTINGS, says
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
@@ -128,6 +128,9 @@ def in_config(case: Case) -> Iterator[Sign]:
             places = (*((one.fact.evidence,) if one.fact is not None else ()), *one.places)
             yield Sign(one.strength, one.says, places, fatal=one.strength != "weak")
         return
+    for one in failing(case):
+        places = (*one.places, *((one.fact.evidence,) if one.fact is not None else ()))
+        yield Sign(one.strength, one.says, places)
     if case.checkpoints or case.step:
         return  # the program got past reading its settings
     for fact in _texts(case):
@@ -165,7 +168,7 @@ def fix(case: Case) -> Iterator[Fix]:
     if flags:
         why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
         yield Fix("Let the flag read its text", "exact", why, edits=flags)
-    found = list(misread(case)) if case.before else []
+    found = list(misread(case) if case.before else failing(case))
     taken = tuple(dict.fromkeys(edit for one in found for edit in one.edits))
     if taken:
         why = "what comes from a command line or the environment is text; it is made a number where it is taken"
@@ -185,7 +188,8 @@ def _as_numbers(case: Case, found: list[Misread]) -> Iterator[Fix]:
         sure = {fact.evidence.where.rsplit(":", 1)[0] for fact, one in placed if one.strength != "weak"}
         written = [(fact, one.instead) for fact, one in placed if fact.evidence.where.rsplit(":", 1)[0] in sure]
     else:
-        written = [(fact, as_number(str(fact.value))) for fact in _texts(case)]
+        written = [(one.fact, one.instead) for one in found if one.fact is not None and one.instead is not None]
+        written += [(fact, as_number(str(fact.value))) for fact in _texts(case)]
     # An alias stands where its anchor does: one edit for both.
     edits = tuple(dict.fromkeys(Edit(fact.span, text) for fact, text in written if fact.span and text is not None))
     why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 from crashcart.cause import against, compiled, decisive, strong, weak
 from crashcart.causes._joined import setting
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.model import Fact
 
 title = "A label, token or index is out of range"
 alike = ("code/shape-or-dtype", "hardware/gpu-fault")
@@ -34,6 +36,7 @@ CLASSES = ("num_classes", "nb_classes", "n_classes", "num_labels", "nclass", "nc
 IGNORED = {-100, -1, 255}
 SPLITS = {"train", "val", "test", "valid", "validation", "eval", "training", "testing", "images", "labels", "annotations"}
 LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
+TARGET = r"\bTarget (-?\d+) is out of bounds"
 
 phrases = (
     decisive(
@@ -53,7 +56,7 @@ phrases = (
         says="an index is outside of what the model has room for",
     ),
     decisive("target_val >= zero", "target >= 0. && target <= 1.", says="a target is not between 0 and 1", pattern=r"Assertion"),
-    decisive("is out of bounds", says="a target is no class of the model", pattern=r"\bTarget -?\d+ is out of bounds"),
+    decisive("is out of bounds", says="a target is no class of the model", pattern=TARGET),
     decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
              pattern=r"\.cu:\d{1,20}.{0,100}Assertion [`'].{0,100}(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
                  r"probability|isnan|isfinite"),
@@ -100,6 +103,32 @@ def in_data(case: Case) -> Iterator[Sign]:
             yield Sign("strong", f"{told}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """After a death: the layer that has no room for the target that was met."""
+    found = None if case.before else _too_small(case)
+    if found is not None:
+        layer, target = found
+        size: Fact = layer.value["size"]
+        says = f"{layer.value['layer']} has {size.value} outputs" + (f" ({size.spelling})" if size.spelling else "")
+        says += f", so that {size.value - 1} is the last class, and a target was {target}"
+        yield Sign("strong", says, tuple(dict.fromkeys((size.evidence, layer.evidence))))
+
+
+def _too_small(case: Case) -> tuple[Fact, int] | None:
+    """The layer whose number of outputs is what a target that was met goes beyond, and that target."""
+    for line in case.log.index.saying(("is out of bounds",)):
+        if (match := compiled(TARGET).search(line.text)) is None:
+            continue
+        target = to_int(match[1], 0)
+        small = {
+            fact.value["size"].span: fact for fact in case.all("code.output_size") if 1 < fact.value["size"].value <= target
+        }
+        exact = [fact for fact in small.values() if fact.value["size"].value == target]
+        fits = list(small.values()) if len(small) == 1 else exact
+        return (fits[0], target) if len(fits) == 1 else None
+    return None
+
+
 AGREE = (
     Fix(
         "Make labels and sizes agree",
@@ -116,7 +145,18 @@ TRUE_LINE = Fix(
 )
 
 
-def fix(case: Case) -> tuple[Fix, ...]:
+def fix(case: Case) -> Iterator[Fix]:
+    """Room for the target that was met, where one number makes the layer; else words."""
+    found = None if case.before else _too_small(case)
+    if found is not None and (span := found[0].value["size"].span) is not None:
+        layer, target = found
+        name = layer.value["size"].spelling or f"the outputs of {layer.value['layer']}"
+        why = "right where that target is a class of its own; labels that begin at 1, or a mark for `ignore`, are to be changed instead"
+        yield Fix(f"Set {name} to {target + 1}", "changes-training", why, edits=(Edit(span, str(target + 1)),))
+    yield from _in_words(case)
+
+
+def _in_words(case: Case) -> tuple[Fix, ...]:
     """What a device reports late has to be shown first; an exception on the CPU names its line."""
     on_device = any("cuda" in line.lowered or "device-side" in line.lowered for line in case.log.lines)
     return (

@@ -158,7 +158,17 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in _hidden(case):
         told = f"a rank whose step fails goes on with the next batch while the other {(count or 2) - 1} wait in this one"
         yield Sign("strong", told, (fact.evidence,))
+    for fact in _left_out(case):
+        told = (
+            "each rank leaves out a batch by itself here, by what the batch holds: the others then wait in its backward pass"
+        )
+        yield Sign("strong", told, (fact.evidence,))
     yield from _lone_waits(case)
+
+
+def _left_out(case: Case) -> list[Fact]:
+    """Batches that a rank leaves out by what they hold; before a run nobody knows that the ranks' batches differ in that."""
+    return case.all("code.batch_left_out") if not case.before and ranks(case) != 1 else []
 
 
 def _with_steps(process: Process) -> str:
@@ -244,6 +254,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "one number is reduced over the ranks before the branch; nothing changes while every loss is finite"
         yield Fix("Let all ranks leave the batch out, or none", "exact", why, edits=edits)
+    edits = edits_of(_left_out(case))
+    if edits:
+        why = "one number is reduced over the ranks before the branch: where one rank leaves out its batch, all leave out theirs"
+        yield Fix("Let all ranks leave the batch out, or none", "changes-training", why, edits=edits)
     edits = edits_of(_hidden(case), "edits")
     if edits:
         why = "the job then stops with the error and its place, instead of standing still until a time-out"

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.account import reported
 from crashcart.cause import compiled
 from crashcart.causes.hang._outside import from_outside
 from crashcart.causes.tracker._frames import is_own_tracker
 from crashcart.collective_frames import waits_for_ranks
-from crashcart.deaths import finished, hung
+from crashcart.deaths import finished, hung, partners
 from crashcart.flight import clock, threads_of, took
+from crashcart.log import evidence
 from crashcart.model import Evidence, Fix
-from crashcart.places import of_event, own_place
+from crashcart.places import of_event, of_raised, own_place
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.flight import Event, Flight, Frame, StackDump, Stood
+    from crashcart.log import Raised
     from crashcart.model import Strength
 
 PACKAGES = r"(?:site|dist)-packages/"
@@ -72,7 +75,7 @@ def stall(case: Case) -> Stall | None:
     if flight is None or not hung(case) or finished(case):  # one that came to its end after all did not hang
         return None
     event = [*flight.of_kind("hang")][-1]
-    return _Told(flight, event).stall()
+    return _Told(flight, event, reported(case)).stall()
 
 
 def passed(case: Case) -> Iterator[Event]:
@@ -92,8 +95,9 @@ def stood_at_hang(flight: Flight) -> tuple[Stood, ...]:
 class _Told:
     """One hang, with the stacks that were taken last before it was told."""
 
-    def __init__(self, flight: Flight, event: Event) -> None:
+    def __init__(self, flight: Flight, event: Event, written: Raised | None = None) -> None:
         self.flight = flight
+        self.written = written
         self.details = event.details
         self.event = event
         rank = event.details.get("rank")
@@ -214,24 +218,29 @@ class _Told:
             and (not at_loader or "pin_memory" in str(event.details.get("thread")))
         ]
         children = [] if at_loader else self._ended_children(odd.pid)
+        shown: Evidence
         at_process = compiled(PROCESS_WAIT).search(odd.frames[0].file) is not None
         if children and (at_process or not threads):
-            dead, who = children[0], _ended_in_words(children)
+            shown, who = children[0].evidence, _ended_in_words(children)
         elif threads:
             dead = threads[0]
-            place = own_place(of_event(dead))
+            shown, place = dead.evidence, own_place(of_event(dead))
             who = f"its thread {dead.details.get('thread')} had died of {dead.details.get('type')}"
             who += f" at {place}" if place else ""
+        elif self.written is not None and not at_loader:
+            shown, place = evidence(self.written.line), own_place(of_raised(self.written))
+            who = f"a thread of it had ended by {self.written.kind}" + (f" at {place}" if place else "")
+            who += f", which is only told in {self.written.line.file}"
         else:
             return None
         says = f"{self._who} has waited {self._long} at {self._where}; {who}"
         says += f", and {_wait(others)} for it in a collective" if others else ""
         found = self._found("hang/dead-thread", says, "decisive", odd, *others[:1])
-        return replace(found, evidence=(dead.evidence, *found.evidence))
+        return replace(found, evidence=(shown, *found.evidence))
 
     def _ended_children(self, pid: int) -> list[Event]:
         """The ends of processes that this one had started and that nobody had asked to end: bad ones, or all where none is left."""
-        children = {one.pid for one in self.flight.processes.values() if one.parent == pid and one.role not in NO_PARTNERS}
+        children = {process.pid for process in partners(self.flight, {pid}) if process.role not in NO_PARTNERS}
         ends = [
             event
             for event in self.flight.of_kind("gone")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.account import thread_deaths
+from crashcart.account import reported, thread_deaths
 from crashcart.cause import compiled, weak
 from crashcart.causes.hang._recorded import stall
 from crashcart.causes.hang._stacks import LINES_PER_FRAME, standing
@@ -84,7 +84,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 def fix(case: Case) -> Iterator[Fix]:
     """The error of the thread first, by its line; then the wait."""
     dead = thread_deaths(case)
-    logged = _dead_in_log(case)
+    logged = _dead_in_log(case) or reported(case)
     if dead:
         place, said = own_place(of_event(dead[0])), f"{dead[0].details.get('type')}: {words_of(dead[0])}"
     elif logged is not None:

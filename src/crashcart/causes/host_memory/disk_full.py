@@ -40,12 +40,12 @@ title = "The disk or the quota is full"
 # The same words about shared memory, semaphores and file watches are not about the disk.
 _NOT_DISK = r"/dev/shm|</torch_|posix_fallocate|\bshm|semlock|inotify|joblib|file watch|shared memory|MDB_MAP_FULL"
 _SPACE = (
-    "no space left on device", "errno 28]", "os error 28", "storagefull", "code: 28", "kein speicherplatz mehr",
+    "no space left on device", "errno 28]", "errno = 28", "os error 28", "storagefull", "code: 28", "kein speicherplatz mehr",
     "设备上没有空间", "设备没有空间", "磁盘空间不足", "aucun espace disponible", "no queda espacio", "spazio esaurito",
     "não há espaço", "не осталось свободного места", "空き領域がありません", "남은 공간이 없음",
 )  # fmt: skip
 _RECORDED = Pattern(
-    r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull|iostream error"
+    r"No space left|[Ee]rrno(?: = | )(?:28|122|27)\b|[Qq]uota exceeded|StreamWriter failed|unexpected pos|StorageFull|iostream error"
 )
 _FULL = 64 << 20  # bytes; less is full
 _HOME = 5 << 30
@@ -65,6 +65,8 @@ phrases = (
            pattern=r"inline_container.{0,60}unexpected pos"),
     weak("cannot be opened", says="a file could not be opened for writing; a full disk or quota is one reason",
          pattern=r"RuntimeError: File \S+ cannot be opened"),
+    strong("errno 27]", "errno = 27", "os error 27", says="a file may not grow any further: a limit on the size of files (ulimit -f), "
+           "or on what the file system can hold"),
     strong("requested and", says="numpy wrote less than it wanted", pattern=r"\d requested and \d{1,20} written"),
     strong("no usable temporary directory", says="no temporary folder can be written"),
 )  # fmt: skip
@@ -112,7 +114,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             seen = Evidence("recorder", says, f"recorder {at}", rank=leader.process.rank, time=at)
             yield Sign("decisive", says, (leader.evidence, seen), order=order(case))
             return
-    if leader.says(Pattern(r"No space left|Errno 28\b|Errno 122\b|[Qq]uota exceeded|StorageFull")):
+    if leader.says(Pattern(r"No space left|[Ee]rrno(?: = | )(?:28|122)\b|[Qq]uota exceeded|StorageFull")):
         yield Sign(
             "decisive", f"{leader.process.name} found no room for what it wrote", (leader.evidence,), order=order(case)
         )

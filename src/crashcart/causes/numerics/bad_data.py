@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
 from crashcart.causes.data._tables import fits
+from crashcart.causes.numerics._left_out import finite_only, made_at
 from crashcart.causes.numerics._recorded import (
     alone,
     broke_the_weights,
@@ -161,6 +162,21 @@ def in_data(case: Case) -> Iterator[Sign]:
         told = f"{name} holds NaN or infinity{many}: when that sample comes the loss is no number"
         strength = "weak" if unread or cleaned or value["kind"] == "parquet" else "strong"
         yield Sign(strength, told, (fact.evidence, value["named"]))  # type: ignore[arg-type]
+
+
+def in_code(case: Case) -> Iterator[Sign]:
+    """After a run: the lines where the fields are made that held such values."""
+    for place in made_at(case) if not case.before else ():
+        yield Sign("strong", "what was not finite in the samples is set here", (place,))
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Leave the samples out at their loader; then words."""
+    edits = finite_only(case) if not case.before else ()
+    if edits:
+        why = "all samples are read once at the start; look at those that are left out, since the fault is where they were made"
+        yield Fix("Leave out the samples whose values are not finite", "changes-training", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

@@ -38,8 +38,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     """Fatal signals and uncaught exceptions whose innermost Python frame is one of our hooks."""
     if case.flight is None or finished(case):
         return
+    raised = {event.pid for event in case.flight.of_kind("exception") if event.details.get("thread") == "MainThread"}
     for dump in case.flight.stacks:
         for process in dump.stood if dump.reason == _FATAL else ():
+            if (
+                process.pid in raised
+            ):  # it was about to end by that already: while an interpreter ends, native code often fails
+                continue
             frame = _innermost(process.text)
             if frame is not None and _HOOKS in frame.file:
                 seen = f"process {process.pid} died of a fatal signal in {frame.function} ({frame.file}:{frame.line})"

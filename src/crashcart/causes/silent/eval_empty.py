@@ -20,16 +20,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of
+from crashcart.causes._length import batches, lengths
+from crashcart.causes._loaders import loaders
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
+from crashcart.doubts import never_evaluated
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
 from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.causes._length import Length
+    from crashcart.causes._loaders import Loader
     from crashcart.flight import Event
     from crashcart.log import Line
 
@@ -187,6 +193,31 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("weak", says, (ends[0].evidence, ends[-1].evidence), fatal=False, order=order(case))
 
 
+def in_data(case: Case) -> Iterator[Sign]:
+    """A loader of the evaluation that leaves out its one batch, since that is not full; in a recording also that none came."""
+    for loader, length in _emptied(case):
+        told = f"{length.count:,} {length.what} are fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
+        items = tuple(dict.fromkeys((*loader.evidence, *length.evidence)))
+        if case.before:
+            yield Sign("decisive", f"the loader of the evaluation gives nothing: {told}", items)
+        elif case.flight is not None and never_evaluated(case.flight):
+            steps = max(process.page.get("steps", 0.0) for process in case.flight.ranks)
+            quote = f"{steps:.0f} optimizer steps, 0 batches for evaluation"
+            seen = Evidence("recorder", quote, "recorder")
+            yield Sign(grade(case, "decisive"), f"{quote}: {told}", (*items, seen), order=order(case))
+
+
+def _emptied(case: Case) -> Iterator[tuple[Loader, Length]]:
+    """Loaders of the evaluation with the length of their data, which is surely less than a batch."""
+    for loader in loaders(case):
+        value = loader.fact.value
+        if loader.drop_last and loader.batch and value["for"] == "eval" and value["sure"] and not value["alternative"]:
+            for length in lengths(case, loader):
+                if not length.when and batches(case, loader, length.count) == 0:
+                    yield loader, length
+                break
+
+
 def _short(event: Event) -> bool:
     seconds = event.details.get("seconds")
     return isinstance(seconds, (int, float)) and seconds < NO_TIME
@@ -219,6 +250,17 @@ def _constant(case: Case) -> Iterator[Sign]:
             says = f"{name} is {numbers[0]:g} to the last digit on {len(numbers)} lines"
             yield Sign(grade(case, "strong"), says, (evidence(lines[name]),), fatal=False, order=lines[name].order)
             return
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Keep the batch that is not full; else words."""
+    edits = edits_of((loader.fact for loader, _ in _emptied(case)), "keep_last_edits")
+    if edits:
+        why = (
+            "an evaluation needs every sample, and a batch that is not full costs nothing there; the training stays as it is"
+        )
+        yield Fix("Keep the last batch of the evaluation", "exact", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

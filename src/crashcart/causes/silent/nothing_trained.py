@@ -18,16 +18,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, strong
+from crashcart.causes._joined import edits_of
 from crashcart.deaths import order
+from crashcart.doubts import taken_over, untrained
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
-from crashcart.stages import exit_of
+from crashcart.places import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.flight import Event, Flight, Process, Stage
+    from crashcart.model import Fact
 
 title = "The run ended well, but nothing was trained"
 lasting = True
@@ -49,30 +51,47 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if flight is None:
         return
     said = next((line for line in case.log.lines if compiled(TRAINS).search(line.text)), None)
-    for stage in flight.stages:
-        made = _optimizer_of(flight, stage)
-        if made is None or exit_of(flight, stage) != (0, None) or stage.ended is None:
-            continue
+    for stage, made in untrained(flight):
         process = flight.processes[made.pid or 0]
-        steps, skipped = process.page.get("steps", 0.0), process.page.get("skipped", 0.0)
-        if steps > 0 or (said is None and not skipped > 0):
+        skipped = process.page.get("skipped", 0.0)
+        if said is None and not skipped > 0:
             continue
         how = f"all {skipped:.0f} steps were skipped by the gradient scaler" if skipped > 0 else "it made no optimizer step"
         says = f"{stage.program} made an optimizer and ended with exit code 0, but {how}"
         quote = f"{stage.program}: 0 optimizer steps, {process.page.get('train_batches', 0.0):.0f} batches for training"
         seen = Evidence("recorder", quote, "recorder", process.rank)
-        words = (evidence(said),) if said is not None else ()
-        yield Sign("decisive", says, (made.evidence, seen, *words), order=order(case))
+        shown = (made.evidence, seen, *((evidence(said),) if said is not None else ()))
+        if (state := taken_over(flight, stage)) is not None:
+            other, saved, load = state
+            where = shortened(str(load.details.get("path")), str(flight.facts.get("folder") or ""))
+            says += f": it went on from {where}, which {other.program} had saved after step {saved.details.get('step')}"
+            shown = (load.evidence, saved.evidence, *shown)
+        yield Sign("decisive", says, shown, order=order(case))
         return
 
 
-def _optimizer_of(flight: Flight, stage: Stage) -> Event | None:
-    """The optimizer of a program that took no step; nothing where any of its processes took one."""
-    members: list[Process] = [flight.processes[pid] for pid in stage.pids]
-    if any(one.page.get("steps", 0.0) > 0 for one in members):
-        return None
-    pids = {one.pid for one in members}
-    return next((event for event in flight.of_kind("optimizer") if event.pid in pids), None)
+def in_code(case: Case) -> Iterator[Sign]:
+    """The call that takes over the steps of another program."""
+    for fact in _takes_over(case):
+        yield Sign("strong", "here it takes over the step of another program's run", (fact.evidence,), fatal=False)
+
+
+def _takes_over(case: Case) -> list[Fact]:
+    """Where the code goes on from a checkpoint, of a program that took over another one's state and made no step."""
+    flight = case.flight
+    found = [stage for stage, _ in untrained(flight)] if flight is not None else []
+    if flight is None or not found or taken_over(flight, found[0]) is None:
+        return []
+    return case.all("code.trainer_resume")
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Begin with the first step where another program's state was taken over; else words."""
+    edits = edits_of(_takes_over(case))
+    if edits:
+        why = "the weights that the model was made with stay; step, schedule and optimizer begin anew"
+        yield Fix("Do not take over the steps of the other program", "changes-training", why, edits=edits)
+    yield from fixes
 
 
 fixes = (

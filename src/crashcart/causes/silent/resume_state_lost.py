@@ -24,9 +24,11 @@ from crashcart.cause import compiled, strong, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
+from crashcart.doubts import repeat
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_float, to_int
+from crashcart.places import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,6 +188,7 @@ def _rate(one: Metrics) -> float | None:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """The rate in the checkpoint that was loaded against the rate of the first steps after it."""
+    yield from _begun_anew(case)
     flight = case.flight
     for process in flight.ranks if flight is not None else ():
         own = [event for event in (flight.events if flight is not None else ()) if event.pid == process.pid]
@@ -201,6 +204,25 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             items = (load.evidence, lost.evidence)
             yield Sign(grade(case, "decisive") if ours else "weak", says, items, fatal=ours, order=order(case))
             return
+
+
+def _begun_anew(case: Case) -> Iterator[Sign]:
+    """A second start of the program that made the steps of the first one again, although it was to go on, or looked for its files."""
+    again = repeat(case.flight) if case.flight is not None else None
+    if case.flight is None or again is None:
+        return
+    unmatched = case.all("code.unmatched_names")
+    folder = str(case.flight.facts.get("folder") or "")
+    path, step = shortened(str(again.later.details.get("path")), folder), again.later.details.get("step")
+    says = f"{again.stage.program} was started again and saved {path} a second time after {step} steps: it began with step 0"
+    if unmatched:
+        says += f", since it looks for {unmatched[0].value['pattern']} and its files are called {unmatched[0].value['name']}"
+    elif not again.meant or any(
+        event.details.get("phase") == "load" and event.pid in again.stage.pids for event in case.flight.of_kind("phase")
+    ):
+        return
+    sure = grade(case, "decisive" if unmatched else "strong")
+    yield Sign(sure, says, (again.earlier.evidence, again.later.evidence), fatal=bool(unmatched), order=order(case))
 
 
 def _saved(event: Event) -> float:
@@ -231,7 +253,9 @@ def _is_own(load: Event, own: list[Event]) -> bool:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A resume that takes the weights back and leaves the rest."""
+    """A resume that takes the weights back and leaves the rest; a pattern that finds none of the files."""
+    for fact in case.all("code.unmatched_names"):
+        yield Sign("strong", f"this pattern matches no file like {fact.value['name']}", (fact.evidence,))
     for fact in case.all("code.resume"):
         missing, saved = fact.value["missing"], fact.value["saved"]
         if not missing:
@@ -255,7 +279,11 @@ def _begins_anew(fact: Fact) -> bool:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """Load what was saved; then the general remedies."""
+    """Look for the files by their names; load what was saved; then the general remedies."""
+    edits = edits_of(case.all("code.unmatched_names"))
+    if edits:
+        why = "the next start then finds the files that this program writes, and goes on from the newest"
+        yield Fix("Look for the files by the names that they have", "exact", why, edits=edits)
     edits = edits_of(fact for fact in case.all("code.resume") if fact.value["missing"] and _begins_anew(fact))
     if edits:
         why = "the checkpoint holds it; the first steps after a resume then go on where they stopped"

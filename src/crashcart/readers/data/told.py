@@ -112,6 +112,15 @@ def _tables(found: Found, base: dict[str, Any]) -> Iterator[Fact]:
     gathered, rows = _Gathered(), 0
     for one in found.answers:
         rows += one.get("rows") or 0
+        lengths = {table["shape"][0] if table.get("shape") else 0 for table in (one.get("tables") or {}).values()}
+        if one["kind"] == "arrays" and len(lengths) == 1 and 0 not in lengths:
+            count = lengths.pop()
+            yield Fact(
+                "data.file_rows",
+                {**base, "file": one["path"], "rows": count},
+                Evidence("data", f"{count} rows", one["path"]),
+                "data",
+            )
         if one.get("rows") == 0:
             yield Fact("data.no_rows", {**base, "file": one["path"]}, Evidence("data", "no rows", one["path"]), "data")
         for name, table in (one.get("tables") or {}).items():

@@ -15,13 +15,17 @@ __all__ = ["with_option"]
 
 
 def with_option(call: Call, option: str, text: str) -> tuple[Edit, ...]:
-    """The edit after which a call gives this option; none where it may be among ``**options``."""
+    """The edit after which a call gives this option, also where it may be among ``**options``."""
     node = call.node
-    if not isinstance(node, ast.Call) or any(keyword.arg is None for keyword in node.keywords):
+    if not isinstance(node, ast.Call):
         return ()
     written = next((keyword.value for keyword in node.keywords if keyword.arg == option), None)
     if written is not None:
         return (replaced(call.source, written, text),)
+    unpacked = [keyword.value for keyword in node.keywords if keyword.arg is None]
+    if unpacked:  # what comes last in a dictionary counts
+        given = call.source.written(unpacked[-1])
+        return (replaced(call.source, unpacked[-1], f'{{**{given}, "{option}": {text}}}'),) if len(unpacked) == 1 else ()
     arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
     if not arguments:
         return ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from crashcart.model import Edit, Span
 from crashcart.readers.code.edits import alone, indent_of, line_after, line_before, replaced, step_of
 from crashcart.readers.code.source import FUNCTIONS, name_of, parent
+from crashcart.readers.interpreter.values import Result
 from crashcart.readers.rules._rounds import loop_call
 from crashcart.readers.rules._scaler_state import kind_of
 from crashcart.readers.rules._statements import block_of, contains, free_name, function_of, loop_of, statement_of
@@ -194,7 +195,7 @@ class Skip:
         if test is None or not alone(self.source, test) or self.source.names.get("torch") != "torch":
             return ()
         above = parent(test)
-        tensor = self._tensor_before(test)
+        tensor = self._tensor_before(test) or self._weight_of_model(test)
         if tensor is None or (isinstance(above, ast.If) and test in above.orelse) or "\n" in self.source.written(test.test):
             return ()
         name = free_name(function_of(test), "skip" if bad_is_true else "keep")
@@ -222,6 +223,15 @@ class Skip:
             if place is not None:
                 names += [node.id for node in ast.walk(place.node) if isinstance(node, ast.Name)]
         return next((name for name in names if name in stored), None)
+
+    def _weight_of_model(self, test: ast.If) -> str | None:
+        """A weight of the model that the round calls by a name of the same function."""
+        for call in self.loop.events():
+            func = getattr(call.node, "func", None)
+            is_model = getattr(call, "method", "") == "__call__" and isinstance(getattr(call, "receiver", None), Result)
+            if is_model and isinstance(func, ast.Name) and function_of(call.node) is function_of(test):
+                return f"next({func.id}.parameters())"
+        return None
 
     # ---- gradients
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.interpreter.values import Choice, Constant, Instance, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._call_options import with_option
 from crashcart.readers.rules._settings import evidence_of, fact_of
@@ -59,12 +60,25 @@ def _describe(execution: Execution, loader: Loader) -> dict[str, Any]:
         "data": dataset.cls.name if isinstance(dataset, Instance) else "",
         "length": constant_of(length) if type(constant_of(length)) is int else None,
         "length_evidence": evidence_of(length),
+        "file": _file_behind(execution, loader.argument(0, "dataset")),
         "counts_files": _counts_files(execution, length),
         "sampler": _sampler(loader),
         "worker_init": constant_of(loader.argument(10, "worker_init_fn", _NONE), "given") is not None,
         "drop_last_edits": with_option(loader.call, "drop_last", "True"),
+        "keep_last_edits": with_option(loader.call, "drop_last", "False"),
         "collate": constant_of(loader.argument(6, "collate_fn", _NONE), "given") is not None,
     }
+
+
+def _file_behind(execution: Execution, dataset: Value | None) -> str | None:
+    """The one file of which the whole tables are the samples of a data set, row by row; None where it is not that plain."""
+    if not isinstance(dataset, Result) or dataset.name != "torch.utils.data.TensorDataset" or dataset.call is None:
+        return None
+    wholes = {tag for table in dataset.call.arguments for tag in table.tags if tag.startswith("whole:")}
+    numbers = {to_int(tag.partition(":")[2], -1) for tag in wholes}
+    paths = {constant_of(call.argument(0)) for call in execution.trace.calls if call.number in numbers}
+    path = paths.pop() if len(paths) == 1 else None
+    return path if isinstance(path, str) else None
 
 
 def _counts_files(execution: Execution, length: Value | None) -> bool:

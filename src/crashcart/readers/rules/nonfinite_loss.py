@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MOST_PLACES = 4
 _MOST_STEPS = 120_000  # of all the times that a program is followed again: about a second
 _TESTS = ("isnan", "isinf", "isfinite")
-_SPREADING = (
+SPREADING = (
     "torch.nn.parallel.DistributedDataParallel",
     "torch.distributed.fsdp.FullyShardedDataParallel",
     "torch.distributed.fsdp.fully_shard",
@@ -54,7 +54,7 @@ _SPREADING = (
 
 def look(execution: Execution) -> Iterator[Fact]:
     """``code.nonfinite_skip``: what is left out when a value is not finite, and what is done all the same."""
-    if not execution.trace.named(*_SPREADING) and not scalers_on(execution):
+    if not execution.trace.named(*SPREADING) and not scalers_on(execution):
         return  # a batch that is left out harms nobody
     loops = training_rounds(execution)
     tests = [call for call in execution.trace.methods(*_TESTS) if any(loop.holds(call.region) for loop in loops)]
@@ -99,7 +99,7 @@ def _compared(execution: Execution, loop: Region, other: Region, same: dict[int,
         "what": "skipped",
         "before_backward": skips,
         "together": not skips,
-        "distributed": bool(execution.trace.named(*_SPREADING)),
+        "distributed": bool(execution.trace.named(*SPREADING)),
         "enabled": None,
         "edits": (),
         "edits_together": skip.decide_together(*_test_around(node)) if skips else (),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.model import Edit, Span
 from crashcart.readers.interpreter.values import Constant, Library, Result, Unknown, constant_of
+from crashcart.readers.job.command import typed
 from crashcart.readers.rules.missing_inputs import READERS
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
     from crashcart.readers.interpreter.execution import Execution
-    from crashcart.readers.interpreter.trace import Call, Event, Failure
+    from crashcart.readers.interpreter.trace import Call, Event, Failure, Write
     from crashcart.readers.interpreter.values import Value
 
 _NUMBER_ERRORS = {"TypeError", "ValueError"}
@@ -53,7 +54,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_rate = isinstance(group, Result) and group.name == "torch.optim.param_group" and _is_setting(value)
         if is_rate and isinstance(constant_of(value), str):
             says = "the optimizer needs a number in its groups"
-            yield write.fact("code.setting_fails", _about(write, value, says))
+            yield write.fact("code.setting_fails", {**_about(write, value, says), "edits": _written_as_number(write)})
     yield from _misread(execution)
     yield from _flags(execution)
     if execution.trace.calls:
@@ -100,7 +101,12 @@ def _is_setting(value: Value) -> bool:
         return value.name == "text" and isinstance(value.origins[0].value, str)
     if not isinstance(value, Constant) or not isinstance(value.value, (str, float)):
         return False
-    return value.direct or (isinstance(value.value, str) and isinstance(value.origins[0].value, str))
+    return value.direct or (isinstance(value.value, str) and _is_text_of(value.value, value.origins[0]))
+
+
+def _is_text_of(text: str, setting: Fact) -> bool:
+    """Whether a text was made of a setting that is text, or is that setting as it was typed: ``0.0005`` of ``swa.lr=0.0005``."""
+    return isinstance(setting.value, str) or (typed(text) == setting.value and setting.evidence.quote.endswith(text))
 
 
 def _is_of_other_kind(failure: Failure, value: Value) -> bool:
@@ -149,6 +155,14 @@ def _with_type(call: Call) -> tuple[Edit, ...]:
     end = call.source.span(node.args[-1])
     kind = "int" if type(default) is int else "float"
     return (Edit(Span(end.file, end.end, end.end, end.line), f", type={kind}"),)
+
+
+def _written_as_number(write: Write) -> tuple[Edit, ...]:
+    """The number made where the text is put."""
+    node = write.node
+    if not isinstance(node, ast.Assign):
+        return ()
+    return (Edit(write.source.span(node.value), f"float({write.source.written(node.value)})"),)
 
 
 def _as_number(failure: Failure) -> tuple[Edit, ...]:

@@ -1,0 +1,102 @@
+"""What a recording holds against a run that ended well: nothing trained, nothing evaluated, or begun anew where it was to go on.
+
+The numbers alone decide nothing: many programs have no evaluation, and some make an optimizer that they do not use. They say where
+it is worth reading the code.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from crashcart.pattern import Pattern
+from crashcart.record import record
+from crashcart.stages import exit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.flight import Event, Flight, Stage
+
+__all__ = ["Repeat", "is_in_doubt", "never_evaluated", "repeat", "saved_names", "taken_over", "untrained"]
+
+_NUMBERED = Pattern(r"\d")
+_MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w*(?:[= ](?!never|no\b|none|false|off|0)|\s*$)")
+
+
+@record(frozen=True)
+class Repeat:
+    """A program that was started a second time and did the first one's steps again; ``meant`` where its command asks to go on."""
+
+    stage: Stage
+    earlier: Event
+    later: Event
+    meant: bool
+
+
+def is_in_doubt(flight: Flight) -> bool:
+    """Whether anything speaks against a run that ended well."""
+    return never_evaluated(flight) or repeat(flight) is not None or any(True for _ in untrained(flight))
+
+
+def untrained(flight: Flight) -> Iterator[tuple[Stage, Event]]:
+    """Programs that made an optimizer and ended with 0, and in which no process made a step."""
+    for stage in flight.stages:
+        members = [flight.processes[pid] for pid in stage.pids]
+        if (
+            stage.ended is None
+            or exit_of(flight, stage) != (0, None)
+            or any(one.page.get("steps", 0.0) > 0 for one in members)
+        ):
+            continue
+        made = next((event for event in flight.of_kind("optimizer") if event.pid in stage.pids), None)
+        if made is not None:
+            yield stage, made
+
+
+def taken_over(flight: Flight, stage: Stage) -> tuple[Stage, Event, Event] | None:
+    """The state that a program loaded although another program of the script had saved it: that program, its save and the load."""
+    saves = {str(event.details.get("path")): event for event in flight.of_kind("checkpoint")}
+    for load in flight.of_kind("phase"):
+        saved = saves.get(str(load.details.get("path"))) if load.details.get("phase") == "load" else None
+        if saved is None or load.pid not in stage.pids or saved.time > load.time:
+            continue
+        other = next((each for each in flight.stages if saved.pid in each.pids), None)
+        if other is not None and other.program != stage.program:
+            return other, saved, load
+    return None
+
+
+def never_evaluated(flight: Flight) -> bool:
+    """Whether the ranks trained, and no loader gave a batch while a model was evaluated."""
+    pages = [process.page for process in flight.ranks]
+    trained = any(page.get("steps", 0.0) > 0 for page in pages)
+    return trained and all(page.get("eval_batches", 1.0) == 0 for page in pages)
+
+
+def repeat(flight: Flight) -> Repeat | None:
+    """A second start of a program that saved the same numbered files after the same numbers of its own steps as the first."""
+    for place, stage in enumerate(flight.stages):
+        first = next((each for each in flight.stages[:place] if each.program == stage.program and not each.failed), None)
+        if first is None:
+            continue
+        saved = {_named(event): event for event in flight.of_kind("checkpoint") if event.pid in first.pids}
+        for event in flight.of_kind("checkpoint"):
+            earlier = saved.get(_named(event)) if event.pid in stage.pids else None
+            if earlier is not None and _NUMBERED.search(os.path.basename(_named(event)[0])) and event.details.get("step"):
+                return Repeat(stage, earlier, event, _MEANT.search(stage.command) is not None)
+    return None
+
+
+def saved_names(flight: Flight) -> list[str]:
+    """The names of the files that a program saved which was started again and did not go on from them."""
+    again = repeat(flight)
+    if again is None:
+        return []
+    folder = os.path.dirname(_named(again.earlier)[0])
+    paths = (_named(event)[0] for event in flight.of_kind("checkpoint") if event.time <= again.later.time)
+    return sorted({os.path.basename(path) for path in paths if os.path.dirname(path) == folder})
+
+
+def _named(event: Event) -> tuple[str, object]:
+    return str(event.details.get("path")), event.details.get("step")

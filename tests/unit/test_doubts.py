@@ -1,0 +1,144 @@
+"""What speaks against a run that ended well, and what a program wrote down itself before it ended badly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from history import START, History
+
+from crashcart.account import account_of, reported
+from crashcart.deaths import partners
+from crashcart.doubts import is_in_doubt, repeat, saved_names, taken_over, untrained
+from crashcart.engine import examine
+from crashcart.flight import Event
+from crashcart.readers.logs import read_logs
+from crashcart.readers.own_reports import own_reports
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGGED = (
+    "10:00:01 INFO reading part 7\n10:00:02 ERROR the reader ends\nTraceback (most recent call last):\n"
+    '  File "/job/feed.py", line 9, in read\n    return table["mass"]\nKeyError: \'mass\'\n'
+)
+
+
+def saved(history: History, pid: int, seconds: float, path: str, step: int) -> None:
+    details = {"path": path, "step": step, "bytes": 100}
+    history.flight.events.append(Event(START + seconds, "checkpoint", details, pid))
+
+
+def two_slots(command: str, second: str, steps: int = 60) -> History:
+    history = History()
+    history.process(5, 1, "program", command, born=1, steps=60)
+    saved(history, 5, 10, "/job/out/part-60.pt", 60)
+    history.gone(5, 20, code=0)
+    history.process(6, 1, "program", second, born=21, steps=steps)
+    saved(history, 6, 30, "/job/out/part-60.pt", steps)
+    history.gone(6, 40, code=0)
+    return history
+
+
+def test_a_second_start_that_saves_the_same_numbers_again_began_anew() -> None:
+    flight = two_slots("python train.py --until 60 --resume auto", "python train.py --until 120 --resume auto").case().flight
+    assert flight is not None
+    again = repeat(flight)
+    assert again is not None
+    assert again.meant
+    assert saved_names(flight) == ["part-60.pt"]
+
+
+def test_a_start_that_says_that_it_does_not_go_on_is_not_meant_to() -> None:
+    flight = two_slots("python train.py --seed 1 --resume never", "python train.py --seed 2 --resume never").case().flight
+    assert flight is not None
+    again = repeat(flight)
+    assert again is not None
+    assert not again.meant
+
+
+def test_a_start_that_went_on_counts_its_steps_from_where_the_first_one_ended() -> None:
+    flight = two_slots("python train.py --resume auto", "python train.py --resume auto", steps=30).case().flight
+    assert flight is not None
+    assert repeat(flight) is None
+
+
+def test_the_state_that_another_program_had_saved_is_named() -> None:
+    history = History()
+    history.process(5, 1, "program", "python first.py", born=1, steps=40)
+    saved(history, 5, 10, "/job/out/checkpoint-40/optimizer.pt", 40)
+    history.gone(5, 20, code=0)
+    history.process(6, 1, "program", "python second.py", born=21)
+    history.flight.events.append(Event(START + 25, "optimizer", {"class": "SGD"}, 6))
+    load = {"phase": "load", "edge": "end", "path": "/job/out/checkpoint-40/optimizer.pt"}
+    history.flight.events.append(Event(START + 26, "phase", load, 6))
+    history.gone(6, 40, code=0)
+    flight = history.case().flight
+    assert flight is not None
+    ((stage, _),) = untrained(flight)
+    state = taken_over(flight, stage)
+    assert state is not None
+    assert state[0].program == "first.py"
+    assert is_in_doubt(flight)
+
+
+def stuck(folder: Path, text: str) -> History:
+    history = History(code=None)
+    history.flight.facts["folder"] = str(folder)
+    history.flight.ending = {"code": None, "signal": "SIGTERM", "time": START + 100}
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    hang = {"pid": 5, "since": START + 30, "where": "train.py:50 in main"}
+    history.flight.events.append(Event(START + 60, "hang", hang))
+    path = folder / "side.log"
+    path.write_text(text, encoding="utf-8")
+    return history
+
+
+def test_what_a_program_logged_right_before_it_stood_still_is_the_first_event(tmp_path: Path) -> None:
+    history = stuck(tmp_path, LOGGED)
+    import os
+
+    os.utime(tmp_path / "side.log", (START + 30, START + 30))
+    reports = own_reports(history.flight)
+    assert reports == [str(tmp_path / "side.log")]
+    history.flight.facts["own_reports"] = reports
+    case = history.case()
+    case.log = read_logs(reports)
+    written = reported(case)
+    assert written is not None
+    account = account_of(case)
+    assert account.first is not None
+    assert account.first.says == "the program caught KeyError at /job/feed.py:9 in read: 'mass' (written into side.log)"
+
+
+def test_a_log_that_goes_on_after_the_traceback_had_got_over_it(tmp_path: Path) -> None:
+    history = stuck(tmp_path, f"{LOGGED}10:00:03 INFO part 7 is left out\n")
+    import os
+
+    os.utime(tmp_path / "side.log", (START + 30, START + 30))
+    assert own_reports(history.flight) == []
+
+
+def test_what_a_shell_ran_before_it_became_the_program_is_no_partner_of_it() -> None:
+    history = History(alive=True)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.process(6, 5, "other", "python prepare.py", born=2)
+    history.gone(6, 3, code=0)
+    history.flight.events.append(Event(START + 4, "hello", {"how": "start"}, 5))
+    history.process(7, 5, "other", "python serve.py", born=6)
+    history.gone(7, 9, code=0)
+    flight = history.case().flight
+    assert flight is not None
+    assert [process.pid for process in partners(flight, {5})] == [7]
+
+
+def test_a_hook_that_runs_for_an_exception_is_not_what_the_process_died_of() -> None:
+    from crashcart.flight import StackDump, Stood
+
+    text = 'Fatal Python error: Aborted\n\nCurrent thread 0x1 (most recent call first):\n  File "<crashcart/inside/inputs.py>", line 3 in look\n'
+    history = History(code=134)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.flight.stacks.append(StackDump(START + 31, "a fatal signal", (Stood(5, "program", None, (), text),)))
+    history.gone(5, 32, signal="SIGABRT")
+    assert examine(history.case()).findings[0].cause == "outside/crashcart"
+    history.raised(5, 30, "RuntimeError", "the file cannot be closed")
+    assert examine(history.case()).findings[0].cause == "code/bug"
