@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from generated_calls import call_programs  # noqa: E402 - its folder is on the path from here on
+from generated_calls import call_programs, large_programs  # noqa: E402 - its folder is on the path from here on
 from generated_folders import checkpoints, file_names, run_folders  # noqa: E402
 from generated_jobs import jobs, json_configs, makefiles, toml_configs, yaml_configs  # noqa: E402
 from generated_logs import kernel_logs, logs, tame_logs  # noqa: E402
@@ -101,6 +101,11 @@ def _calls(draw: st.DrawFn) -> Input:
 
 
 @st.composite
+def _large(draw: st.DrawFn) -> Input:
+    return Input("large", {"train.py": _bytes(draw(large_programs))}, [["check", "--json", "train.py"]])
+
+
+@st.composite
 def _plan(draw: st.DrawFn) -> Input:
     plan = draw(real_plans())
     files: dict[str, Any] = {name: _bytes(text) for name, text in plan.files.items()}
@@ -120,8 +125,9 @@ def _checkpoint(draw: st.DrawFn) -> Input:
 
 
 KINDS: dict[str, tuple[SearchStrategy[Input], int]] = {  # with the share of each in a hundred
-    "log": (_log(), 25),
+    "log": (_log(), 23),
     "calls": (_calls(), 5),
+    "large": (_large(), 2),
     "kernel": (_kernel(), 10),
     "spelling": (_spelling(), 15),
     "job": (_job(), 12),

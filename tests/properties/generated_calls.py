@@ -17,7 +17,7 @@ from crashcart.readers.interpreter import libraries
 if TYPE_CHECKING:
     import random
 
-__all__ = ["MODELS", "call_programs"]
+__all__ = ["MODELS", "call_programs", "large_programs"]
 
 for _family in pkgutil.iter_modules(libraries.__path__):
     importlib.import_module(f"{libraries.__name__}.{_family.name}")
@@ -87,6 +87,23 @@ USES = (
     "match got:\n    case [1, *x]: pass\n    case {'a': x}: pass\n    case 'x' | 5: pass",
 )  # fmt: skip
 _PAIRS = 24
+_OFTEN = 0.5
+LARGE = (
+    "'a' * 19_000", "'a ' * 9_000", "[0] * 4000", "[[1] * 60] * 60", "{n: n for n in range(12)}", "{'a': {'b': [1]}}", "(1,) * 4000", "function", "record", "config", "unknown",
+    "Path('a')", "own_list", "own_dict", "rank", "number", "b'a' * 10_000", "{'k%d' % n: n for n in (1, 2, 3)}", "lambda x: x", "'%s%s'", "'{0}{0}'", "10**29", "range(60)", "model",
+)  # fmt: skip
+GROWING = (
+    "x + x", "[*x, *x]", "x * 3", "f'{x}{x}'", "x.upper()", "x[1:]", "x.split()", "sorted(x)", "{**x}", "dict(x)", "x.copy()", "functools.partial(x, x)", "list(x)", "str(x)",
+    "functools.partial(x, *[1] * 4000)", "[x, x]", "(x, x)", "{'a': x, 'b': x}", "lambda: x", "x.join([x, x])", "x.replace('a', x)", "'%s%s' % (x, x)", "'{0}{0}'.format(x)", "set(x)",
+    "list(zip(x, x))", "[y for y in x for z in x]", "os.path.join(x, x)", "x / 'a'", "x.append(x)", "x.update(a=x)", "vars(record)", "json.dumps(x)", "x if unknown else [x]", "x or x",
+    "x.merge(x)", "OmegaConf.merge(config, x)", "function(*x)", "function(x, x)", "print(*x, *x)", "{y: x for y in x}", "x == x", "x in [x]", "max(x, x)", "sum([x, x])", "x(x)", "x.a.b",
+    "dataclasses.replace(record, third=x)", "getattr(x, 'a', x)", "enumerate(x)", "map(str, x)", "int(rank) + x", "-x", "x % 7", "x.split('a')", "x.encode()", "round(x, 2)", "torch.cat([x, x])",
+)  # fmt: skip
+REPEATED = (
+    "x = LARGE\n{x = GROWING\n}", "x = LARGE\ny = [{GROWING, }]\n", "x = LARGE\ny = {{GROWING: 1, }}\n", "x = LARGE\ny = f({GROWING, })\n", "x = LARGE\nfor i in range(99):\n    x = GROWING\n",
+    "def f(x): return GROWING\nx = LARGE\n{x = f(f(f(x)))\n}", "x = LARGE\nwhile unknown: x = GROWING\n", "x = LARGE\n{if unknown: x = GROWING\n}", "class A:\n    x = LARGE\n{    x = GROWING\n}",
+    "x = LARGE\n{x, y = GROWING, x\n}", "x = LARGE\nown_dict = {{'k': GROWING, }}\n", "x = LARGE\n{own_list.append(GROWING)\n}", "x = LARGE\n{own_dict[GROWING] = x\n}",
+)  # fmt: skip
 
 
 def _arguments(draw: random.Random) -> str:
@@ -144,4 +161,20 @@ def _program(draw: random.Random) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
+def _large(draw: random.Random) -> str:
+    """A program in which something that may grow is done thousands of times: in one statement, in many, in loops and calls."""
+    text = draw.choice(REPEATED[1:4] if draw.random() < _OFTEN else REPEATED)
+    large = draw.choice(LARGE[:4] if draw.random() < _OFTEN else LARGE)
+    before, opening, rest = text.partition("{")
+    if opening and rest.startswith("{"):  # a dictionary
+        before, rest = f"{before}{{", rest[1:]
+    repeated, _, after = rest.partition("}")
+    forms = [draw.choice(GROWING) for _ in range(draw.choice((1, 1, 2, 5)))]
+    pieces = [repeated.replace("GROWING", form) for form in forms]
+    rounds = draw.choice((60, 1000, 9000, 9000)) // len(pieces)
+    whole = (before + "".join(pieces) * max(rounds, 1) + after).replace("GROWING", forms[0]) if opening else text
+    return f"{HEAD}{whole}\n".replace("LARGE", large).replace("GROWING", forms[0])
+
+
+large_programs = st.randoms(use_true_random=False).map(_large)
 call_programs = st.randoms(use_true_random=False).map(_program)

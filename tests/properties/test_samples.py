@@ -13,7 +13,17 @@ from properties import Failure, Input, examine, load
 from crashcart.errors import DEBUG
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
-SAMPLE = {"log": 25, "kernel": 12, "spelling": 20, "job": 12, "calls": 40, "plan": 20, "run": 15, "checkpoint": 20}
+SAMPLE = {
+    "log": 25,
+    "kernel": 12,
+    "spelling": 20,
+    "job": 12,
+    "calls": 40,
+    "large": 15,
+    "plan": 20,
+    "run": 15,
+    "checkpoint": 20,
+}
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -317,16 +317,22 @@ class Libraries:
         """Whether torch records no graph here."""
         return no_graph(interpreter)
 
-    def _spread_out(self, interpreter: Interpreter, values: Iterable[Value], depth: int = 3) -> list[Value]:
-        """Values, and what lists and dictionaries among them hold."""
+    def _spread_out(self, interpreter: Interpreter, values: Iterable[Value]) -> list[Value]:
+        """Values, and what lists and dictionaries among them hold, as far as there are not too many."""
         found: list[Value] = []
-        for value in values:
-            if isinstance(value, Container) and depth:
+        seen: dict[int, int] = {}
+        waiting = [(value, _SPREAD_LEVELS) for value in values][:_MOST_SPREAD_IN_ALL]
+        left = _MOST_SPREAD_IN_ALL
+        while waiting and left:
+            left -= 1
+            value, levels = waiting.pop()
+            if not (isinstance(value, Container) and levels):
+                found.append(value)
+            elif seen.get(id(value), 0) < levels:
+                seen[id(value)] = levels
                 content = interpreter.items(value)
                 items = [*content.values(), *self.others(interpreter, value)] if isinstance(content, dict) else content
-                found += self._spread_out(interpreter, list(items)[:_MOST_SPREAD], depth - 1)
-            else:
-                found.append(value)
+                waiting += [(item, levels - 1) for item in list(items)[:_MOST_SPREAD]]
         return found
 
     def others(self, interpreter: Interpreter, container: Container) -> list[Value]:
@@ -698,6 +704,7 @@ class Libraries:
 _NUMBERS = frozenset({"tensor", "time"})  # what is known to be one, or an array of them
 _LITERALS = {"typing.Literal", "typing_extensions.Literal"}
 _MOST_SPREAD = 64
+_MOST_SPREAD_IN_ALL, _SPREAD_LEVELS = 4000, 3
 _MOST_TAGS = 40
 # Methods and functions whose results are small, whatever they are worked out of.
 _REDUCING = frozenset(
