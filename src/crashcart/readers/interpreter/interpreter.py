@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Interpreter", "OutOfSteps"]
 
 _MOST_STEPS = 400_000
-_MOST_MEMORY = 96 << 20  # bytes that all programs which a call follows may take together with what is read beside them
+_MOST_MEMORY = 88 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
 _DEEPEST = 48
 _FREE_REPEATS = 3  # calls of one function that are followed whatever they cost
@@ -308,11 +308,14 @@ class Interpreter:
     def inside(self, kind: str, node: ast.AST | None, **more: Any) -> Iterator[Region]:  # noqa: ANN401 - see Region
         """Do something in a region of its own."""
         before = self.region
-        self.region = Region(kind, before, self.frame.source, node, attach=not self.quiet, **more)
-        self.region.number = self.trace.number
+        region = self.region = Region(kind, before, self.frame.source, node, attach=not self.quiet, **more)
+        region.number = self.trace.number
         try:
-            yield self.region
+            yield region
         finally:
+            is_empty = kind == "option" and not region.children and before.children[-1:] == [region]
+            if is_empty:  # nothing happened there, and there are as many as values can be combined
+                before.children.pop()
             self.region = before
 
     @property
@@ -1442,7 +1445,7 @@ class Interpreter:
             known = [option for option in owner.options if not (isinstance(option, Constant) and option.value is None)]
             result: Value | None = None
             for option in known:
-                with self.inside("branch", node, test=Unknown()):  # it may be another
+                with self.inside("option", node):  # it may be another
                     value = self.attribute(option, name, node)
                 result = value if result is None else join(result, value)
             return result if result is not None else Unknown()
