@@ -550,6 +550,19 @@ for process in started:
         "python launch.py --nproc 4 train.py --batch_size 64",
         {"launch.processes": 4, "train.batch_size": 16, "launch.script": "train.py", "refused": []},
     ),
+    "of one of several pairs each name gets one of several": (
+        {
+            "train.py": HEAD
+            + """size, workers = (4, 2) if os.path.exists("small") else (8, 2)
+loader = DataLoader(data, batch_size=size, num_workers=workers)
+for (x,) in loader:
+    model(x).mean().backward()
+    optimizer.step()
+"""
+        },
+        "python train.py",
+        {"train.batch_size": None, "loader.workers": 2},
+    ),
     "a loader of the program's own class is a loader": (
         {
             "train.py": HEAD

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Interpreter", "OutOfSteps"]
 
 _MOST_STEPS = 400_000
-_MOST_MEMORY = 64 << 20  # bytes that all programs which a call follows may take together with what is read beside them
+_MOST_MEMORY = 88 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
 _WORK_BETWEEN_LOOKS, _ITEMS_BETWEEN_LOOKS = 256, 1 << 16
 _DEEPEST = 48
@@ -323,11 +323,14 @@ class Interpreter:
     def inside(self, kind: str, node: ast.AST | None, **more: Any) -> Iterator[Region]:  # noqa: ANN401 - see Region
         """Do something in a region of its own."""
         before = self.region
-        self.region = Region(kind, before, self.frame.source, node, attach=not self.quiet, **more)
-        self.region.number = self.trace.number
+        region = self.region = Region(kind, before, self.frame.source, node, attach=not self.quiet, **more)
+        region.number = self.trace.number
         try:
-            yield self.region
+            yield region
         finally:
+            is_empty = kind == "option" and not region.children and before.children[-1:] == [region]
+            if is_empty:  # nothing happened there, and there are as many as values can be combined
+                before.children.pop()
             self.region = before
 
     @property
@@ -1250,30 +1253,40 @@ class Interpreter:
         return Constant(plain, (fact,), direct=True, source=value.source, node=value.node)
 
     def _unpack(self, target: ast.Tuple | ast.List, value: Value, node: ast.AST) -> None:
-        count = len(target.elts)
-        parts: list[Value] | None = None
-        if isinstance(value, Container) and value.kind != "dict" and not self.store.get(value, "open"):
-            content = self.items(value)
-            if isinstance(content, dict):  # a tuple with names, else the keys
-                items = list(content.values()) if value.kind == "namespace" else [Constant(key) for key in content]
-            else:
-                items = list(content)
-            star = next((number for number, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
-            if star is None and len(items) == count:
-                parts = items
-            elif star is not None and len(items) >= count - 1:
-                behind = count - star - 1
-                middle = items[star : len(items) - behind]
-                parts = [*items[:star], self.container("list", middle, node), *items[len(items) - behind :]]
-        elif isinstance(value, Choice):
-            for option in value.options:
-                if isinstance(option, Container):
-                    self._unpack(target, option, node)
-            return
+        parts = self._parts(target, value, node)
         if parts is None:
+            count = len(target.elts)
             parts = self.libraries.parts_of(self, value, count) or [unknown_from(value) for _ in range(count)]
         for each, part in zip(target.elts, parts, strict=True):
             self.assign(each, part, node)
+
+    def _parts(self, target: ast.Tuple | ast.List, value: Value, node: ast.AST) -> list[Value] | None:
+        """What each of several names gets of a known value; of one of several values each gets one of several parts."""
+        if isinstance(value, Choice):
+            rows = [self._parts(target, option, node) for option in value.options if isinstance(option, Container)]
+            known = [row for row in rows if row is not None]
+            if known and any(isinstance(option, Unknown) and option.kind == "several" for option in value.options):
+                known.append([unknown_from(value) for _ in known[0]])
+            return [_joined(list(column)) for column in zip(*known, strict=True)] if known else None
+        if isinstance(value, PerRank):
+            first, others = self._parts(target, value.first, node), self._parts(target, value.others, node)
+            return None if first is None or others is None else [PerRank(*each) for each in zip(first, others, strict=True)]
+        if not isinstance(value, Container) or value.kind == "dict" or self.store.get(value, "open"):
+            return None
+        content = self.items(value)
+        if isinstance(content, dict):  # a tuple with names, else the keys
+            items = list(content.values()) if value.kind == "namespace" else [Constant(key) for key in content]
+        else:
+            items = list(content)
+        count = len(target.elts)
+        star = next((number for number, each in enumerate(target.elts) if isinstance(each, ast.Starred)), None)
+        if star is None:
+            return items if len(items) == count else None
+        if len(items) < count - 1:
+            return None
+        behind = count - star - 1
+        middle = self.container("list", items[star : len(items) - behind], node)
+        return [*items[:star], middle, *items[len(items) - behind :]]
 
     def set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Set an attribute of an object."""
@@ -1453,7 +1466,7 @@ class Interpreter:
             known = [option for option in owner.options if not (isinstance(option, Constant) and option.value is None)]
             result: Value | None = None
             for option in known:
-                with self.inside("branch", node, test=Unknown()):  # it may be another
+                with self.inside("option", node):  # it may be another
                     value = self.attribute(option, name, node)
                 result = value if result is None else join(result, value)
             return result if result is not None else Unknown()

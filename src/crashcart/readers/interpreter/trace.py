@@ -27,7 +27,8 @@ class Region:
     """A piece of the way through the program.
 
     ``kind``: module, call, branch (its test is not known), rank (its test differs between ranks), loop, feed (a loop getting its
-    next item), try, handler, with, worker, thread, maybe (reached by a call that could not be resolved).
+    next item), try, handler, with, worker, thread, maybe (reached by a call that could not be resolved), option (what is done with one of
+    several values).
     ``side`` is ``first`` or ``others`` where only rank 0, or only the others, come.
     """
 

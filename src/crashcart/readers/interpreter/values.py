@@ -104,7 +104,8 @@ class Unknown(Value):
     ``loop`` (changes from round to round), ``rank`` (differs between ranks), ``random``, ``time``; ``handle:N``, ``bulk`` and ``whole:N``
     are explained in `libraries.data_files`. ``moduli`` are c in ``step % c`` and all such in tests made of it; ``bounds`` are the least and the
     greatest that a number can be. A test with moduli is of the kind ``divides`` where it holds on the period and ``remains`` or
-    ``remainder`` where it holds on the other steps. Of the kind ``offset`` it is ``base`` plus the whole number ``bound``.
+    ``remainder`` where it holds on the other steps. Of the kind ``offset`` it is ``base`` plus the whole number ``bound``; of the kind
+    ``several`` one of more values than are kept.
     """
 
     __slots__ = ("base", "bound", "bounds", "kind", "moduli", "origins", "tags")
@@ -465,7 +466,9 @@ def join(first: Value, second: Value) -> Value:
     if len(options) > _MOST_OPTIONS or all(isinstance(option, Unknown) for option in options):
         made = unknown_from(*options)
         kinds = {option.kind if isinstance(option, Unknown) else "" for option in options}
-        made.kind = kinds.pop() if len(kinds) == 1 and kinds <= _NUMBERS else ""
+        made.kind = (
+            kinds.pop() if len(kinds) == 1 and kinds <= _NUMBERS else "several" if len(options) > _MOST_OPTIONS else ""
+        )
         return made
     return Choice(tuple(options))
 

@@ -41,8 +41,8 @@ READERS: dict[str, tuple[int, str, str]] = {
     "open": (0, "file", "data"), "os.scandir": (0, "path", "data"), "datasets.load_from_disk": (0, "dataset_path", "data"),
 }  # fmt: skip
 # What makes a text of a path, or keeps it, and does nothing on the disk.
-_TEXT_ONLY = (
-    "os.path.", "str.", "pathlib.", "os.fspath", "print", "logging.", "len", "format", "repr", "isinstance", "dict", "list", "tuple", "set", "functools.partial",
+_TEXT_ONLY = (  # calls that do nothing with a path but to look at the text, or to hand it to a function of the program
+    "multiprocessing.", "torch.multiprocessing.", "threading.", "submitit.", "os.path.", "str.", "pathlib.", "os.fspath", "print", "logging.", "len", "format", "repr", "isinstance", "dict", "list", "tuple", "set", "functools.partial",
 )  # fmt: skip
 _LOOKS = ("os.path.exists", "os.path.isfile", "os.path.isdir")
 _SHELLS = ("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.Popen", "os.popen")
