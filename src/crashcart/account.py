@@ -36,6 +36,7 @@ _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "p
 _MESSAGE = 60
 _NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 _MAIN_THREAD = "MainThread"
+_WORKER = "loader worker"  # or of a pool, which looks the same from outside
 _SHOWN_SAMPLES = 5
 _SHOWN_MESSAGE = 120
 _LAST_WORDS = 25  # lines
@@ -226,10 +227,11 @@ def _standstill(flight: Flight) -> StoryEvent:
 def _last_partner_lost(case: Case, flight: Flight, standstill: StoryEvent) -> StoryEvent | None:
     """The last thread or child process of a rank that ended before all stood still: what is waited for is mostly one of them."""
     ranks = {process.pid for process in flight.ranks}
-    children = {process.pid for process in partners(flight, ranks) if process.role in {"other", CHILD}}
+    started = {process.pid: process.role for process in partners(flight, ranks)}
     lost = [_thread_event(flight, event) for event in thread_deaths(case)]
     for event in flight.of_kind("gone"):
-        if event.details.get("pid") in children:
+        role = started.get(event.details.get("pid", 0))
+        if role in {"other", CHILD} or (role == _WORKER and event.details.get("code")):
             process = flight.processes[event.details["pid"]]
             how = event.details.get("signal") or f"exit code {event.details.get('code')}"
             says = f"Child process {process.pid} of {flight.processes[process.parent or 0].name} ended by {how}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Repeat", "is_in_doubt", "never_evaluated", "repeat", "saved_names", "taken_over", "untrained"]
 
 _NUMBERED = Pattern(r"\d")
-_MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w*(?:[= ](?!never|no\b|none|false|off|0)|\s*$)")
+_MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w{0,20}(?:[= ](?!never|no\b|none|false|off|0)|$)")
 
 
 @record(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from history import START, History
@@ -95,8 +96,6 @@ def stuck(folder: Path, text: str) -> History:
 
 def test_what_a_program_logged_right_before_it_stood_still_is_the_first_event(tmp_path: Path) -> None:
     history = stuck(tmp_path, LOGGED)
-    import os
-
     os.utime(tmp_path / "side.log", (START + 30, START + 30))
     reports = own_reports(history.flight)
     assert reports == [str(tmp_path / "side.log")]
@@ -112,8 +111,6 @@ def test_what_a_program_logged_right_before_it_stood_still_is_the_first_event(tm
 
 def test_a_log_that_goes_on_after_the_traceback_had_got_over_it(tmp_path: Path) -> None:
     history = stuck(tmp_path, f"{LOGGED}10:00:03 INFO part 7 is left out\n")
-    import os
-
     os.utime(tmp_path / "side.log", (START + 30, START + 30))
     assert own_reports(history.flight) == []
 
@@ -129,6 +126,16 @@ def test_what_a_shell_ran_before_it_became_the_program_is_no_partner_of_it() -> 
     flight = history.case().flight
     assert flight is not None
     assert [process.pid for process in partners(flight, {5})] == [7]
+
+
+def test_a_worker_of_a_pool_that_failed_is_what_the_program_waits_for() -> None:
+    history = History(alive=True)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.process(6, 5, "loader worker", "python train.py", born=2, copy=True)
+    history.gone(6, 20, code=3)
+    history.flight.events.append(Event(START + 60, "hang", {"pid": 5, "since": START + 22, "where": "train.py:50 in main"}))
+    account = account_of(history.case())
+    assert [event.kind for event in account.events] == ["began", "child ended", "stood still"]
 
 
 def test_a_hook_that_runs_for_an_exception_is_not_what_the_process_died_of() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import fnmatch
 import os
-import re
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
@@ -30,7 +29,7 @@ __all__ = ["unmatched_names"]
 _EXPRESSIONS = ("compile", "match", "fullmatch", "search", "findall")
 _GLOBS = ("glob", "iglob", "rglob")
 _LONGEST = 200
-_REPEATED_GROUP = re.compile(r"\)[*+{]")
+_WILD = (".*?", ".+?", ".*", ".+", r"\d+", r"\d*", "[0-9]+", r"\w+")
 
 
 def unmatched_names(execution: Execution, names: Sequence[str]) -> Fact | None:
@@ -67,14 +66,20 @@ def _patterns(execution: Execution) -> Iterator[tuple[Call, str, bool]]:
 
 
 def _matches(pattern: str, name: str, *, is_glob: bool) -> bool:
-    if is_glob:
-        return fnmatch.fnmatchcase(name, os.path.basename(pattern))
-    if _REPEATED_GROUP.search(pattern):
-        return True  # to try it may take for ever
-    try:
-        return re.search(pattern, name) is not None
-    except (re.error, RecursionError, OverflowError):
-        return False
+    """Whether a pattern finds a name; one that says more than where digits or any signs stand is taken to."""
+    glob = os.path.basename(pattern) if is_glob else _as_glob(pattern)
+    return glob is None or fnmatch.fnmatchcase(name, glob)
+
+
+def _as_glob(expression: str) -> str | None:
+    """A plain expression as a glob that finds at least as much; None where it has more than digits, any signs and groups."""
+    text = expression.replace(r"\.", "\0")
+    for wild in _WILD:
+        text = text.replace(wild, "*")
+    text = text.replace("(", "").replace(")", "").removeprefix("^").removesuffix("$")
+    if any(sign in text for sign in r"\[]{}|+?"):
+        return None
+    return f"*{text.replace('.', '?')}*".replace("\0", ".")
 
 
 def _alike(pattern: str, *, is_glob: bool) -> Iterator[str]:

@@ -240,11 +240,13 @@ class _Told:
 
     def _ended_children(self, pid: int) -> list[Event]:
         """The ends of processes that this one had started and that nobody had asked to end: bad ones, or all where none is left."""
-        children = {process.pid for process in partners(self.flight, {pid}) if process.role not in NO_PARTNERS}
+        started = [process for process in partners(self.flight, {pid}) if process.role != "tracker"]
+        children = {process.pid for process in started if process.role not in NO_PARTNERS}
+        workers = {process.pid for process in started} - children  # of a loader, or of a pool: who fails is missed
         ends = [
             event
             for event in self.flight.of_kind("gone")
-            if event.details.get("pid") in children
+            if (event.details.get("pid") in children or (event.details.get("pid") in workers and event.details.get("code")))
             and event.time <= self.event.time
             and event.details.get("signal") not in {"SIGTERM", "SIGINT", "SIGHUP"}
         ]

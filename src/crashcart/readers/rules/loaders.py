@@ -76,9 +76,9 @@ def _file_behind(execution: Execution, dataset: Value | None) -> str | None:
         return None
     wholes = {tag for table in dataset.call.arguments for tag in table.tags if tag.startswith("whole:")}
     numbers = {to_int(tag.partition(":")[2], -1) for tag in wholes}
-    paths = {constant_of(call.argument(0)) for call in execution.trace.calls if call.number in numbers}
-    path = paths.pop() if len(paths) == 1 else None
-    return path if isinstance(path, str) else None
+    read = [constant_of(call.argument(0)) for call in execution.trace.calls if call.number in numbers]
+    paths = {path for path in read if isinstance(path, str)}
+    return paths.pop() if len(paths) == 1 and all(isinstance(path, str) for path in read) else None
 
 
 def _counts_files(execution: Execution, length: Value | None) -> bool:
