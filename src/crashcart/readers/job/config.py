@@ -171,6 +171,9 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
     import yaml
 
     place = (node.start_mark.index, node.end_mark.index)
+    if has_own_tag(node):
+        yield "", None, None
+        return
     if isinstance(node.value, str):
         yield path, yaml_value(node), place
         return
@@ -191,6 +194,11 @@ def _yaml_node(node: yaml.Node, path: str) -> Iterator[Found]:
                 yield from _yaml_node(merged, path)
         else:
             yield from _yaml_node(item, _below(path, str(key.value)))
+
+
+def has_own_tag(node: yaml.Node) -> bool:
+    """Whether only the program's own loader knows what becomes of a value: ``!ref <lr>``, ``!new:torch.optim.Adam``."""
+    return str(node.tag).startswith("!")
 
 
 def yaml_value(node: yaml.Node) -> Any:  # noqa: ANN401 - data enters here

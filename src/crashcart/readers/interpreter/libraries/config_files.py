@@ -28,7 +28,7 @@ from crashcart.readers.interpreter.values import (
     constant_of,
     unknown_from,
 )
-from crashcart.readers.job.config import HIDDEN, MERGE, read_config, yaml_value
+from crashcart.readers.job.config import HIDDEN, MERGE, has_own_tag, read_config, yaml_value
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -146,6 +146,8 @@ class _Document:
         self.count += 1
         if depth > _DEEPEST or self.count > _MOST_VALUES:
             return Unknown()
+        if has_own_tag(node):
+            return Unknown(kind="config")
         if isinstance(node.value, str):
             return self._scalar(node, path)
         if node.id == "sequence":
