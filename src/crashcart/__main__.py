@@ -7,6 +7,6 @@ import sys
 if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
     del sys.path[0]
 
-from crashcart.cli import main
+from crashcart.cli import program
 
-sys.exit(main())
+program()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["main"]
+__all__ = ["main", "program"]
 
 _LONGEST_SIZE = 6  # digits
 _NEW_OBJECTS = 50_000  # between two looks for garbage: of what an answer makes, nearly everything stays
@@ -15,32 +15,33 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from typing import NoReturn
+
+
+def program() -> NoReturn:
+    """The command: one verb, and the end of the process.
+
+    What answers ends at once: taking everything apart costs a tenth of a small answer. PYTHONINSPECT of the job would have Python
+    wait for its user instead.
+    """
+    code = main()
+    threading = sys.modules.get("threading")
+    is_alone = threading is None or threading.active_count() == 1
+    if sys.flags.inspect or (is_alone and sys.argv[1:2] != ["run"]):
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+        except (OSError, ValueError):  # Python says it in its own way
+            pass
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit code."""
     if arguments is None:
         _keep_to_ourselves()
-    code = _main(arguments)
-    if arguments is None and (sys.flags.inspect or sys.argv[1:2] != ["run"]):
-        _leave(code)
-    return code
-
-
-def _leave(code: int) -> None:
-    """End at once where nothing is left to do: taking everything apart costs a tenth of a small answer.
-
-    PYTHONINSPECT of the job would have Python wait for its user instead.
-    """
-    threading = sys.modules.get("threading")
-    is_alone = threading is None or threading.active_count() == 1
-    if is_alone or sys.flags.inspect:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        except (OSError, ValueError):  # Python says it in its own way
-            return
-        os._exit(code)
+    return _main(arguments)
 
 
 def _keep_to_ourselves() -> None:
@@ -173,4 +174,4 @@ def _complain(sentence: str, exit_code: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -94,4 +94,4 @@ def test_what_one_statement_makes_is_bounded(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", PEAK, "check", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
         )
-        assert int(done.stderr) < 120_000, name
+        assert int(done.stderr) < 145_000, name  # kB; 150 MB is what any input may cost

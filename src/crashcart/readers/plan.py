@@ -7,6 +7,7 @@ A folder can hold many jobs: each launch script is one, each config that no scri
 
 from __future__ import annotations
 
+import math
 import os
 from functools import partial
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ class _Planning:
             if not os.path.exists(path):
                 raise CommandError(f"{path}: there is no such file or folder.")
         problems: list[tuple[str, str]] = []
-        found = _some("files and folders", paths, self.named, problems, seconds=None)
+        found = _some("files and folders", paths, self.named, problems)
         found[0].case.not_looked += [NotLooked(where, why) for where, why in problems]
         return found
 
@@ -158,7 +159,7 @@ class _Planning:
         def started_by(target: str) -> list[Plan]:
             return [self.job(f"{path} {target}", read_launch(path, target=target), folder, named=[path])]
 
-        found = _some(f"targets of {path}", targets, started_by, problems, seconds=None)
+        found = _some(f"targets of {path}", targets, started_by, problems)
         for plan in found[:1]:
             plan.case.not_looked += [NotLooked(where, why) for where, why in problems]
         return found or self.file(path)
@@ -226,7 +227,9 @@ class _Planning:
         problems: list[tuple[str, str]] = []
         files = list(files_of(path, self.own.exclude, problems))
         launchers = [file for file in files if file.endswith(SCRIPTS) or is_makefile(file)]
-        scripts = _some("launch scripts", launchers, lambda file: self.launched(file, problems), problems)
+        scripts = _some(
+            "launch scripts", launchers, lambda file: self.launched(file, problems), problems, seconds=_FOLDER_SECONDS
+        )
         named = {os.path.realpath(file) for plan in scripts for file in _files(plan.case)}
         entries = list(entries_of(files, problems))
         unnamed = [
@@ -234,7 +237,13 @@ class _Planning:
             for file in files
             if file.endswith((".yaml", ".yml")) and os.path.realpath(file) not in named and not NO_TRAINING.search(file)
         ]
-        configs = _some("configs", unnamed, lambda file: [self.found_config(file, nearest(file, entries))], problems)
+        configs = _some(
+            "configs",
+            unnamed,
+            lambda file: [self.found_config(file, nearest(file, entries))],
+            problems,
+            seconds=_FOLDER_SECONDS,
+        )
         started = {os.path.realpath(plan.program.entry) for plan in scripts if plan.program.entry}
         left = [entry for entry in entries if os.path.realpath(entry) not in started]
         rest = [self.job(path, [], path, entries=left)] if left and not configs else []
@@ -376,13 +385,13 @@ def _some(
     read: Callable[[str], Iterable[Plan]],
     problems: list[tuple[str, str]],
     *,
-    seconds: float | None = _FOLDER_SECONDS,
+    seconds: float = math.inf,
 ) -> list[Plan]:
     """The jobs of several files, as many as there is room and time for; of how many nothing is known is put in ``problems``."""
     found: list[Plan] = []
-    until = spent() + seconds if seconds is not None else None
+    until = spent() + seconds
     for place, file in enumerate(files):
-        if len(found) >= _MOST_JOBS or (until is not None and spent() > until) or (found and is_spent()):
+        if len(found) >= _MOST_JOBS or spent() > until or (found and is_spent()):
             problems.append(
                 (f"{len(files) - place} of {len(files)} {what}", "there are too many: name one, or a smaller folder")
             )
