@@ -123,6 +123,9 @@ phrases = (
     decisive("deepspeed config", says="DeepSpeed's config and the trainer's arguments differ",
              pattern=r"Please correct the following DeepSpeed config"),
     strong("misconfigurationexception", says="the framework refuses the settings"),
+    # Python's own sentence for every Enum; transformers adds the names that it knows.
+    strong("is not a valid ", says="a setting names no member of its enumeration",
+           pattern=r"ValueError: (?:'[^'\n]{0,200}'|\w{1,100}) is not a valid (?:[a-z_]\w{0,60}\.)?[A-Z]\w{0,60}(?:$|, please select)"),
     strong("invalid learning rate:", "invalid momentum value", "invalid beta parameter", "invalid weight_decay value",
            "invalid epsilon value",
            "must be divisible by num_heads", "must be divisible by the number of heads", "is not divisible by num_heads",
