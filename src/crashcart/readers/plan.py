@@ -68,11 +68,10 @@ _FOLDER_SECONDS = 1.2  # for the launch scripts of a folder, and again for its c
 
 @record(frozen=True)
 class Asked:
-    """What the user gave: words of a command, or paths; ``every`` asks for the programs of a script that do not train, too."""
+    """What the user gave: words of a command, or paths."""
 
     command: Sequence[str] = ()
     paths: Sequence[str] = ()
-    every: bool = False
 
 
 @record
@@ -113,10 +112,8 @@ class _Planning:
         self.root = "."
         self.remarks = Remarks()
         self.looking = Looking()
-        self.every = False
 
     def of(self, asked: Asked) -> list[Plan]:
-        self.every = asked.every
         if asked.command:
             self.settle(".")
             return [_here(plan) for plan in self.command(asked.command)]
@@ -203,7 +200,7 @@ class _Planning:
             if is_spent():
                 left_out = NotLooked(f"what {path} starts after {program.value}", "the other parts took too long")
                 break
-        kept = found if self.every else [plan for plan in found if plan.trains] or found[:1]
+        kept = [plan for plan in found if plan.trains] or found[:1]
         kept[0].case.not_looked += [left_out] if left_out is not None else []
         return kept
 

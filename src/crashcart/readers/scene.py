@@ -56,7 +56,7 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
     """Put what the job's code and data show into the case; its settings are returned, as the program's own loaders read them."""
     flight = case.flight
     if flight is not None and not finished(case):
-        _read_what_cut_files(case, flight)
+        case.seen[CUT] = files_cut_short(flight)
     plan = _recorded(case, flight) if flight is not None else _printed(case, scripts)
     if plan is None:
         return {}
@@ -80,21 +80,6 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
             case.seen["code.unmatched_names"] = [_seen_from_here(found, folder)]
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
-
-
-def _read_what_cut_files(case: Case, flight: Flight) -> None:
-    """Saved files that are shorter now, and what the programs of the script copy only in part."""
-    from crashcart.readers.plan import Asked, plans
-
-    case.seen[CUT] = files_cut_short(flight)
-    folder = str(flight.facts.get("folder") or "")
-    words = next(_commands(flight), [])
-    if not case.seen[CUT] or not words or not os.path.isdir(folder):
-        return
-    found: list[Fact] = []
-    with _working_in(folder), contextlib.suppress(CommandError, OSError):
-        found = [fact for plan in plans(Asked(words, every=True)) for fact in plan.case.all("code.read_in_part")]
-    case.seen["code.read_in_part"] = [_seen_from_here(fact, folder) for fact in found]
 
 
 def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of any kind

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.log import Line
-    from crashcart.model import Fact
 
 title = "A checkpoint or a file of weights is damaged or cut short"
 piece = "save_atomic"
@@ -122,20 +121,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("strong", says, (fact.evidence, value["by"].evidence), order=order(case))
 
 
-def _cuts(case: Case) -> list[Fact]:
-    """Where the code copies as many bytes of a file as are left of one that was cut."""
-    sizes = {fact.value["now"] for fact in case.all("data.cut_short")}
-    return [fact for fact in case.all("code.read_in_part") if fact.value["size"] in sizes]
-
-
 def in_code(case: Case) -> Iterator[Sign]:
-    """A checkpoint that is written over the one that a resume would read; a copy of the first bytes of one."""
-    for fact in _cuts(case):
-        yield Sign(
-            "strong",
-            f"only the first {fact.value['size']:,} bytes of a file are copied",
-            (fact.evidence, fact.value["size_place"]),
-        )
+    """A checkpoint that is written over the one that a resume would read."""
     for fact in case.all("code.saved_in_place"):
         many = fact.value["everyone"] and (ranks(case) or 1) > 1
         told = f"{fact.value['name']} is written in place, "
@@ -150,11 +137,7 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 
 def fix(case: Case) -> Iterator[Fix]:
-    """Copy the whole file; write beside the file and rename; then the general remedies."""
-    cuts = edits_of(_cuts(case))
-    if cuts:
-        why = "a copy that is already cut cannot be mended: delete it, and begin from the last whole one"
-        yield Fix("Copy all of the file", "exact", why, edits=cuts)
+    """Write beside the file and rename; then the general remedies."""
     written = case.all("code.saved_in_place")
     edits = edits_of(one for one in written if not one.value["handed"])
     handed = edits_of(one for one in written if one.value["handed"])
