@@ -20,7 +20,6 @@ from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
 from crashcart.readers.job.script_files import text_of
-from crashcart.readers.name_patterns import unmatched_names
 from crashcart.readers.saved_files import CUT, files_cut_short
 from crashcart.record import replace
 
@@ -74,6 +73,8 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
     if plan.execution is not None and flight is not None:
+        from crashcart.readers.name_patterns import unmatched_names
+
         names = saved_names(flight)
         found = unmatched_names(plan.execution, names) if names else None
         if found is not None:
