@@ -97,7 +97,7 @@ def variable(interpreter: Interpreter, name: object, default: Value | None, *, m
         return Constant(str(launch.ranks), launch.rank_facts)
     if default is not None and launch.program is not None and name in _RANKS | _WORLD:
         return default  # a single process that nobody numbers
-    is_set_elsewhere = str(name) in launch.variables or str(name) in os.environ
+    is_set_elsewhere = str(name) in {*launch.variables, *os.environ}  # a set: os.environ encodes what it is asked for
     if launch.program is not None and isinstance(default, Constant) and default.value is not None and not is_set_elsewhere:
         return default  # a variable that the launch does not set
     return join(default, Unknown(kind=f"environment:{name}")) if default is not None else Unknown(kind=f"environment:{name}")
