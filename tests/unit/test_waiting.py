@@ -261,6 +261,17 @@ def test_sockets_tell_of_themselves_where_the_kernel_does_not() -> None:
         assert tcp_connections_of(os.getpid(), {2: pair.fileno()}) == {}
 
 
+def test_a_number_that_is_no_socket_any_more_is_not_held_open() -> None:
+    reads, writes = os.pipe()
+    try:
+        before = os.listdir("/proc/self/fd")
+        assert tcp_connections_of(os.getpid(), {1: writes}) == {}
+        assert os.listdir("/proc/self/fd") == before
+    finally:
+        os.close(reads)
+        os.close(writes)
+
+
 def test_a_slow_download_moves_although_it_uses_no_cpu_and_no_read(server: socket.socket) -> None:
     code = PROGRAMS["outside"].replace("{port}", str(server.getsockname()[1])) + "; s.recv(10, socket.MSG_WAITALL)"
     job = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)

@@ -82,8 +82,9 @@ def tcp_connections_of(pid: int, descriptors: Mapping[int, int]) -> dict[int, Co
             copy = _system_call()(_GET_DESCRIPTOR, process, descriptor, 0)
             if copy < 0 and ctypes.get_errno() not in _GONE:
                 return None
-            if copy >= 0:
-                with socket.socket(fileno=copy) as borrowed:
+            borrowed = _as_socket(copy) if copy >= 0 else None
+            if borrowed is not None:
+                with borrowed:
                     connection = _ask_itself(borrowed)
                 if connection is not None:
                     found[inode] = connection
@@ -92,6 +93,15 @@ def tcp_connections_of(pid: int, descriptors: Mapping[int, int]) -> dict[int, Co
     finally:
         os.close(process)
     return found
+
+
+def _as_socket(copy: int) -> socket.socket | None:
+    """Our copy as a socket; given back at once where the number has become another thing's, whose end we must not hold open."""
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return None
 
 
 def _ask_itself(borrowed: socket.socket) -> Connection | None:
