@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
+    "ANSWER_SECONDS",
     "Allowance",
     "OutOfTime",
     "TookTooLongError",
@@ -49,6 +50,7 @@ _TICK_SECONDS = 0.05
 _GRACE_SECONDS = 0.5
 _LEAST_SECONDS = 0.02  # of a part that begins when the time of all together is up
 _LATE_SECONDS = 0.1
+ANSWER_SECONDS = 4.2  # of processor time for reading and judging jobs, whatever was named; what is left out is said
 _MOST_GROWN = 64 << 20  # bytes that all parts may have taken when another begins
 
 

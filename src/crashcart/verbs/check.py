@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import note_memory, together
+from crashcart.deadline import ANSWER_SECONDS, note_memory, together
 from crashcart.engine import causes_allowance
 from crashcart.errors import CommandError
 from crashcart.foresight import foresee, merged, news
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["check", "run"]
 
 KILLED, FIT = 1, 0
-_ANSWER_SECONDS = 4.2  # of processor time for reading and judging, whatever was named; what is left out is said
 # A program that takes one of these takes what the Hugging Face trainer takes.
 HF_TRAINER = frozenset({"per_device_train_batch_size", "num_train_epochs", "logging_steps", "save_steps", "save_strategy"})
 _LINES_ABOVE, _LONGEST_LINE = 9, 2000
@@ -70,7 +69,7 @@ def _quoted_lines() -> Callable[[object], list[str]]:
 
 def _answered(asked: Asked) -> tuple[list[Plan], Diagnosis]:
     """The jobs and what is foreseen for them, all in the time of one answer."""
-    with together(_ANSWER_SECONDS):
+    with together(ANSWER_SECONDS):
         found = plans(asked)
         for plan in found:
             learn_secrets(chain(plan.case.texts(), plan.execution.trace.texts() if plan.execution is not None else ()))

@@ -57,9 +57,12 @@ def _job(paths: Sequence[str], command: Sequence[str]) -> tuple[Case, str]:
     """The job that is meant for this machine, where one was named."""
     if not paths and not command:
         return Case(before=True), ""
+    from crashcart.deadline import ANSWER_SECONDS, note_memory, together
     from crashcart.readers.plan import Asked, plans
 
-    found = plans(Asked(command, paths))
+    note_memory()
+    with together(ANSWER_SECONDS):
+        found = plans(Asked(command, paths))
     if len(found) > 1:
         raise CommandError("doctor looks with the eyes of one job: name its launch script or its command.")
     case = found[0].case
