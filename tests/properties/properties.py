@@ -48,6 +48,7 @@ CODES = {"why": {0, 2}, "check": {0, 1, 2}, "runs": {0}}
 VICTIM = b"somebody else's file\n"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = re.compile(r"[\xad\u034f\u200b-\u200f\u2028\u2029\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_CLOCK = re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _RANKS = re.compile(rb"rank|nccl|gloo|c10d|collective|torchrun|elastic|worker|pid=|node", re.IGNORECASE)
 _LOOK_BACK, _LOOK_AHEAD = 60, 5
 _FEW_LINES = 2
@@ -322,8 +323,9 @@ def _rotated(text: bytes, _quoted: list[int]) -> list[bytes]:
     """In two within its last traceback, the newer part first."""
     lines = text.splitlines(keepends=True)
     frames = [place for place, line in enumerate(lines) if b'  File "' in line]
-    if not frames or frames[-1] + 1 >= len(lines) or _RANKS.search(text):
-        return [text]
+    clocks = _CLOCK.findall(text)
+    if not frames or frames[-1] + 1 >= len(lines) or _RANKS.search(text) or clocks != sorted(clocks):
+        return [text]  # files are put in order by their clocks: where a clock goes back, one file and two say different things
     at = frames[-1] + 1
     return [b"".join(lines[at:]), b"".join(lines[:at])]
 
