@@ -93,9 +93,11 @@ def spent() -> float:
 
 @contextmanager
 def together(seconds: float) -> Iterator[None]:
-    """All parts of this piece of work have so much time together: each gets its share or what is left."""
+    """All parts of this piece of work have so much time together, and never more than the piece that it is a part of."""
     before = _running.all_end, _running.all_bytes
-    _running.all_end, _running.all_bytes = spent() + seconds, resident_bytes()
+    end = spent() + seconds
+    _running.all_end = end if before[0] is None else min(end, before[0])
+    _running.all_bytes = resident_bytes()
     try:
         yield
     finally:

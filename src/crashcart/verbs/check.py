@@ -9,7 +9,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from crashcart.deadline import ANSWER_SECONDS, note_memory, together
+from crashcart.deadline import ANSWER_SECONDS, is_spent, note_memory, together
 from crashcart.engine import causes_allowance
 from crashcart.errors import CommandError
 from crashcart.foresight import foresee, merged, news
@@ -142,10 +142,11 @@ def _told(options: argparse.Namespace) -> int:
     asked = Asked(options.command, options.paths)
     found, now = _answered(asked)
     diagnosis, gone = _compared(asked, now, options.against)
-    for number in range(_ROUNDS if options.fix or options.fix_all else 0):
-        if not show_and_write(diagnosis.findings, everything=options.fix_all, says_nothing=bool(number)):
-            break
-        found, diagnosis = _answered(asked)
+    with together(ANSWER_SECONDS):  # all looks at what was changed, as long as the first
+        for number in range(_ROUNDS if options.fix or options.fix_all else 0):
+            if is_spent() or not show_and_write(diagnosis.findings, everything=options.fix_all, says_nothing=bool(number)):
+                break
+            found, diagnosis = _answered(asked)
     told = clean_all(diagnosis, _quoted_lines())
     jobs = [(plan.name, plan.case, plan.counted) for plan in found] if options.show_job else []
     if options.json:
