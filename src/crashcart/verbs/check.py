@@ -130,7 +130,6 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _told(options)
     finally:
-        gc.freeze()  # nor is there anything to tidy up at the exit
         gc.enable()
 
 
