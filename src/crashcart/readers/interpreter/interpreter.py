@@ -306,11 +306,23 @@ class Interpreter:
             self.trace.slices.append(event)
         return event
 
-    def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
-        """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about."""
+    def fail(
+        self,
+        node: ast.AST,
+        error: str,
+        says: str,
+        *values: Value,
+        place: ast.expr | None = None,
+        choices: tuple[Any, ...] = (),
+    ) -> Value:
+        """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about.
+
+        ``choices`` are what would have been accepted.
+        """
         if says and any(map(_is_secret, values)):
             says = HIDDEN  # it may quote the value in another form
-        self.record(Failure, node, error, says, values).place = place
+        failure = self.record(Failure, node, error, says, values)
+        failure.place, failure.choices = place, choices
         self.failed += 1
         return unknown_from(*values)
 

@@ -40,7 +40,8 @@ def look(execution: Execution) -> Iterator[Fact]:
     seen: set[tuple[str, int]] = set()
     for failure in execution.trace.failures:
         is_about_nothing = any(constant_of(value, value) is None for value in failure.values)  # what is None is at fault
-        for value in failure.values if failure.error in _TYPE_ERRORS and not is_about_nothing else ():
+        is_of_type = failure.error in _TYPE_ERRORS and not failure.choices
+        for value in failure.values if is_of_type and not is_about_nothing else ():
             about = _failing(execution, failure, value)
             if about is None or _is_caught(failure):
                 continue

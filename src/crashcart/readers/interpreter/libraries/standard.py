@@ -521,7 +521,10 @@ def fill_fields(
         from crashcart.readers.interpreter.libraries.trainers import settle_training_arguments
 
         settle_training_arguments(interpreter, instance)
-    interpreter.call_method(instance, "__post_init__", [], {}, node)
+    if interpreter.call_method(instance, "__post_init__", [], {}, node) is None and cls.library_bases():
+        from crashcart.readers.interpreter.libraries.enumerations import refuse_other_members
+
+        refuse_other_members(interpreter, instance, "", instance.call.node if instance.call is not None else node)
 
 
 def _refuse_others(interpreter: Interpreter, instance: Instance, keywords: dict[str, Value]) -> None:
@@ -631,21 +634,6 @@ def dump_model(interpreter: Interpreter, call: Call) -> Value:
     if not isinstance(value, Instance):
         return unknown_from(value)
     return _as_dict(interpreter, value)
-
-
-@models("enum.Enum()", "Enum()", "enum.IntEnum()", "enum.StrEnum()")
-def enumeration(
-    interpreter: Interpreter, cls: Class, arguments: list[Value], _keywords: dict[str, Value], call: Call
-) -> Value:
-    """The member of an enumeration with a value."""
-    wanted = constant_of(arguments[0], call) if arguments else call
-    for statement in cls.node.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name = statement.targets[0].id
-            value = interpreter.store.get(cls, name)
-            if isinstance(value, Constant) and value.value == wanted:
-                return interpreter.libraries.member(interpreter, cls, name, value)  # type: ignore[no-any-return]
-    return Instance(cls, call)
 
 
 # ---- generators
