@@ -32,7 +32,7 @@ _LONGEST = 160
 def look(execution: Execution) -> Iterator[Fact]:
     """``arguments.refused`` for the first check that the program does not get past."""
     for failure in execution.trace.failures:
-        if not failure.region.is_certain() or may_be_caught(failure) or is_arithmetic(failure):
+        if not failure.region.is_certain() or may_be_caught(failure.region) or is_arithmetic(failure):
             continue
         is_own_check = isinstance(failure.node, (ast.Raise, ast.Assert, ast.Expr))
         is_of_few = failure.error == "KeyError" or bool(failure.choices)

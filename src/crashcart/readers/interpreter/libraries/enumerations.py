@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_other_members", "refuse_others"]
 
+_DIVIDING = ("gradient_accumulation_steps",)
 # Of diffusers, which has an enumeration of its own.
 _DIFFUSERS_SCHEDULES = (
     "linear",
@@ -44,7 +45,11 @@ def refuse_others(
 
 
 def refuse_other_members(interpreter: Interpreter, made: Value, name: str, node: ast.AST) -> None:
-    """The fields of a dataclass of a library that become members of an enumeration once they are given."""
+    """The fields of a dataclass of a library that become members of an enumeration once they are given; a trainer divides by others."""
+    for field_name in _DIVIDING:
+        value = interpreter.peek(made, field_name)
+        if isinstance(value, Constant) and type(value.value) is int and value.value == 0:
+            interpreter.fail(node, "ZeroDivisionError", f"the trainer divides by {field_name}", value)
     owner = made.cls if isinstance(made, Instance) else Library(name)
     for field in fields_in(interpreter, owner):
         members = (field.options or {}).get("members")

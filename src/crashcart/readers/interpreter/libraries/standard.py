@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, load_json
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
 
 _MOST_NUMBERS = 64
+_ALIKE = 0.75  # how much a name is like that of a module of the program, so that no library is meant
 _HEAD = re.compile(
     r"[-+]{0,2}[A-Za-z_][\w.-]{0,200}="
 )  # what stands before the value in a word: ``--data=``, ``data.path=``
@@ -399,7 +401,21 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
         interpreter.imports_unseen = True
         interpreter.unknown_imports += 1
         return Unknown()
+    close = _module_meant(interpreter, name)
+    if close is not None:
+        says = f"No module named {name!r}"
+        return interpreter.fail(call.node, "ModuleNotFoundError", says, call.arguments[0], choices=close)
     return interpreter.import_module(name)
+
+
+def _module_meant(interpreter: Interpreter, name: str) -> tuple[str, ...] | None:
+    """The modules of the program that a name might mean which stands for none of them; None where it may be one of a library."""
+    modules, package = interpreter.modules, name.rpartition(".")[0]
+    if modules.find(name) is not None or (package and modules.find(package) is None):
+        return None
+    if package:
+        return tuple(f"{package}.{each}" for each in modules.names_of(package))
+    return tuple(get_close_matches(name, modules.names_of(""), n=3, cutoff=_ALIKE)) or None
 
 
 @models("sys.path.append", "sys.path.insert", "sys.path.extend")
