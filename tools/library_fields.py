@@ -21,6 +21,8 @@ _TRL = (
     "ModelConfig",
     "ScriptArguments",
 )
+# Members that earlier versions had.
+_OLDER_MEMBERS = {"OptimizerNames": ("adamw_hf", "adamw_apex_fused")}
 _PLAIN = {int: "int", float: "float", str: "str", bool: "bool", type(None): "None"}
 
 
@@ -54,9 +56,12 @@ def default(field: dataclasses.Field[Any]) -> str:
     return f" = {value!r}" if isinstance(value, (int, float, str, bool, type(None), list, dict)) else " = ..."
 
 
-def options(field: dataclasses.Field[Any]) -> str:
-    """The options for argparse that stand in the metadata."""
+def options(field: dataclasses.Field[Any], kind: Any) -> str:  # noqa: ANN401 - likewise
+    """The options for argparse that stand in the metadata, and the members of the enumeration that a text is made into."""
     found = {name: list(value) if name == "choices" else value for name, value in field.metadata.items() if name != "help"}
+    for part in (kind, *typing.get_args(kind)):
+        if isinstance(part, type) and issubclass(part, Enum):
+            found["members"] = [*(member.value for member in part), *_OLDER_MEMBERS.get(part.__name__, ())]
     return f"  # {found!r}" if found else ""
 
 
@@ -68,9 +73,13 @@ def write(cls: type, name: str, base: type | None, base_name: str) -> None:
     count = 0
     for field in dataclasses.fields(cls):
         inherited = known.get(field.name)
-        if inherited is not None and (default(inherited), options(inherited)) == (default(field), options(field)):
+        kind = hints[field.name]
+        if inherited is not None and (default(inherited), options(inherited, kind)) == (
+            default(field),
+            options(field, kind),
+        ):
             continue
-        sys.stdout.write(f"        {field.name}: {annotation(hints[field.name])}{default(field)}{options(field)}\n")
+        sys.stdout.write(f"        {field.name}: {annotation(kind)}{default(field)}{options(field, kind)}\n")
         count += 1
     if not count:
         sys.stdout.write("        pass\n")

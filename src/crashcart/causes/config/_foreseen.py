@@ -9,7 +9,7 @@ from crashcart.causes.config._sections import squeezed
 from crashcart.model import Edit, Fix, Sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
     from crashcart.model import Fact
@@ -25,7 +25,7 @@ def foreseen(case: Case) -> Iterator[Sign]:
     for fact in case.all("arguments.refused"):
         yield Sign("decisive", fact.value["says"], (fact.evidence,))
     yield from _files(case)
-    for fact in case.all("path.missing"):
+    for fact in _each_path_once(case.all("path.missing")):
         yield _missing(case, fact)
     yield from contradictions(case)
     for name in UNREAD:
@@ -33,6 +33,14 @@ def foreseen(case: Case) -> Iterator[Sign]:
         if given is not None:
             told = f"{name} is no variable that torch reads: the time-out stays as it is, unless the program itself reads it"
             yield Sign("weak", told, (given.evidence,), fatal=False)
+
+
+def _each_path_once(facts: Sequence[Fact]) -> list[Fact]:
+    """Of what is said of a path twice, as ``data.json`` and ``./data.json``, that which knows where it is read."""
+    found: dict[str, Fact] = {}
+    for fact in sorted(facts, key=lambda fact: "read_at" not in fact.value):
+        found.setdefault(fact.value["path"].removeprefix("./").rstrip("/"), fact)
+    return [fact for fact in facts if fact in found.values()]
 
 
 def mended(case: Case) -> Iterator[Fix]:

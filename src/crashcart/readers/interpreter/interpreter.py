@@ -114,7 +114,7 @@ class Frame:
     """A call under way: its names are in the store under the frame."""
 
     __slots__ = (
-        "bound", "cls", "declared", "fork", "function", "is_captured", "last_test", "loops", "module", "outer", "receiver", "returns", "source", "yielded",
+        "bound", "cls", "declared", "fork", "function", "is_captured", "last_test", "loops", "module", "outer", "receiver", "refuses", "returns", "source", "yielded",
     )  # fmt: skip
 
     def __init__(self, source: Source, module: Module, outer: object = None, function: Function | None = None) -> None:
@@ -128,6 +128,7 @@ class Frame:
         self.cls: Class | None = None
         self.bound: dict[str, None] = {}
         self.last_test: tuple[Value, Region] | None = None  # the last that was decided and whose other arm leads away
+        self.refuses = False  # in an ``else`` that only says something and ends the program
         self.is_captured = False  # a function or class made here may outlive the call
 
 
@@ -306,11 +307,23 @@ class Interpreter:
             self.trace.slices.append(event)
         return event
 
-    def fail(self, node: ast.AST, error: str, says: str, *values: Value, place: ast.expr | None = None) -> Value:
-        """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about."""
+    def fail(
+        self,
+        node: ast.AST,
+        error: str,
+        says: str,
+        *values: Value,
+        place: ast.expr | None = None,
+        choices: tuple[Any, ...] = (),
+    ) -> Value:
+        """Python will raise here; the way goes on with an unknown value. ``place`` is the argument that it is about.
+
+        ``choices`` are what would have been accepted.
+        """
         if says and any(map(_is_secret, values)):
             says = HIDDEN  # it may quote the value in another form
-        self.record(Failure, node, error, says, values).place = place
+        failure = self.record(Failure, node, error, says, values)
+        failure.place, failure.choices = place, choices
         self.failed += 1
         return unknown_from(*values)
 
@@ -361,7 +374,8 @@ class Interpreter:
         if not (isinstance(value, Result) and value.name in self.libraries.ENDS):
             return True
         code = value.argument(0) if value.name != "never" else None
-        if code is not None and constant_of(code, "text") not in {0, None}:
+        is_error = code is not None and constant_of(code, "text") not in {0, None}
+        if is_error or (self.frame.refuses and value.name != "never"):
             self._end_by_test(node, "SystemExit", str(constant_of(code, "")))
         return False
 
@@ -697,7 +711,11 @@ class Interpreter:
 
     def _arm(self, test: ast.expr, body: Sequence[ast.stmt], *, sense: bool) -> bool:
         self.narrow(test, sense=sense)
-        return self.block(body)
+        before, self.frame.refuses = self.frame.refuses, not sense and _only_speaks(body)
+        try:
+            return self.block(body)
+        finally:
+            self.frame.refuses = before
 
     def branch(self, test: Value, node: ast.AST, yes: Callable[[], bool], no: Callable[[], bool]) -> bool:
         """Follow the arm that will be taken, or both; whether control comes behind them."""
@@ -2682,6 +2700,11 @@ def _acts(tree: ast.Module) -> bool:
             if isinstance(decorator, ast.Call) and "dataclass" not in ast.unparse(decorator.func):
                 return True
     return False
+
+
+def _only_speaks(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block says something and does nothing else: two calls or more, of which the last may end the program."""
+    return len(body) > 1 and all(isinstance(statement, ast.Expr) for statement in body)
 
 
 def _is_short(node: ast.For | ast.AsyncFor, rounds: int) -> bool:

@@ -96,6 +96,13 @@ class Modules:
             self._listed[folder] = frozenset(names_in(folder))
         return self._listed[folder]
 
+    def names_of(self, package: str) -> list[str]:
+        """The names of the modules in a package, or of those that lie in the places themselves."""
+        parts = package.split(".") if package else []
+        folders = [os.path.join(place, *parts) for place in self.places]
+        names = {name.removesuffix(".py") for folder in folders for name in self._entries(folder) if name.endswith(".py")}
+        return sorted(names - {"__init__"})
+
     def source(self, path: str) -> Source | None:
         """A parsed file; None where it cannot be read, which is told once."""
         path = os.path.normpath(path)

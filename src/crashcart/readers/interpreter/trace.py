@@ -217,7 +217,7 @@ class Leave(Event):
 class Failure(Event):
     """An error that Python will raise here, with these values: what it says, and the settings behind it."""
 
-    __slots__ = ("error", "place", "says", "values")
+    __slots__ = ("choices", "error", "place", "says", "values")
 
     def __init__(  # noqa: PLR0913 - what a failure is
         self, region: Region, source: Source, node: ast.AST, number: int, error: str, says: str, values: tuple[Value, ...]
@@ -225,6 +225,7 @@ class Failure(Event):
         super().__init__(region, source, node, number)
         self.error, self.says, self.values = error, says, values
         self.place: ast.expr | None = None  # the argument that fails, where it is written
+        self.choices: tuple[Any, ...] = ()  # the values that are accepted, where they are few and known
 
 
 class Decision(Event):

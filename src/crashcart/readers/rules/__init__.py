@@ -31,12 +31,12 @@ def facts_of(execution: Execution) -> dict[str, list[Fact]]:
     found: dict[str, list[Fact]] = {}
     allowance = Allowance(_ALL_RULES_SECONDS, _ALL_RULES_SECONDS)
     rules = _rules()
-    nothing: list[Fact] = []
     for source in {call.source.path: call.source for call in execution.trace.calls}.values():
         source.know_parents()
     for number, rule in enumerate(rules):
         allowance.share = max(_LEAST_SECONDS, _FAIR * allowance.left / (len(rules) - number))
-        facts, in_time = allowance.attempt(partial(_seen, rule, execution), nothing)
+        facts: list[Fact] = []  # what it saw until its time was up is kept
+        _, in_time = allowance.attempt(partial(_look, rule, execution, facts), None)
         if not in_time:
             what = rule.__name__.rpartition(".")[2].replace("_", " ")
             execution.not_looked.append(NotLooked(f"{what} in the code", too_long(allowance.share)))
@@ -45,12 +45,11 @@ def facts_of(execution: Execution) -> dict[str, list[Fact]]:
     return found
 
 
-def _seen(rule: Any, execution: Execution) -> list[Fact]:  # noqa: ANN401 - a module
-    """What one rule saw; a rule that fails must not hide the results of the others."""
-    facts: list[Fact] = []
+def _look(rule: Any, execution: Execution, facts: list[Fact]) -> None:  # noqa: ANN401 - a module
+    """Collect what one rule sees; a rule that fails must not hide the results of the others."""
     with our_errors(rule.__name__, lambda *problem: execution.not_looked.append(NotLooked(*problem))):
-        facts.extend(rule.look(execution))
-    return facts
+        for fact in rule.look(execution):
+            facts.append(fact)  # noqa: PERF402 - one by one, since the time may be up in the midst of them
 
 
 @lru_cache(maxsize=1)

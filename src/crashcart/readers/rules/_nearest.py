@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
+
+from crashcart.deadline import attempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,6 +18,7 @@ __all__ = ["nearest_setting"]
 
 _MOST_STEPS_OF_PROGRAM = 20_000
 _MOST_TRIES = 24
+_SECONDS = 0.15  # of processor time for all tries: what fails is told without the nearest number too
 _ORDER = ("accum", "micro", "sequence", "per_gpu", "per_device", "batch")
 
 
@@ -23,13 +27,19 @@ def nearest_setting(execution: Execution, failure: Failure, settings: Sequence[F
     if execution.interpreter.steps > _MOST_STEPS_OF_PROGRAM:
         return None
     found: list[tuple[int, int, Fact, int]] = []
+    attempt(partial(_try_settings, execution, failure, settings, found), _SECONDS, None)
+    return min(found, key=lambda each: each[:2])[2:] if found else None
+
+
+def _try_settings(
+    execution: Execution, failure: Failure, settings: Sequence[Fact], found: list[tuple[int, int, Fact, int]]
+) -> None:
     for fact in settings:
         if type(fact.value) is not int or fact.span is None or fact.name.startswith("launch."):
             continue
         value = _first_that_passes(execution, failure, fact, settings)
         if value is not None:
             found.append((_rank(fact), abs(value - fact.value), fact, value))
-    return min(found, key=lambda each: each[:2])[2:] if found else None
 
 
 def _first_that_passes(execution: Execution, failure: Failure, fact: Fact, settings: Sequence[Fact]) -> int | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Evidence, Fact
     from crashcart.readers.interpreter.execution import Execution
-    from crashcart.readers.interpreter.trace import Failure
+    from crashcart.readers.interpreter.trace import Failure, Region
 
 __all__ = ["is_arithmetic", "look", "may_be_caught"]
 
@@ -33,7 +33,7 @@ def look(execution: Execution) -> Iterator[Fact]:
             continue
         know_parents([failure])
         drawn = _is_drawn(failure)
-        if not (failure.region.is_certain() or drawn) or may_be_caught(failure):
+        if not (failure.region.is_certain() or drawn) or may_be_caught(failure.region):
             continue
         value: dict[str, Any] = {
             "error": failure.error,
@@ -87,9 +87,19 @@ def _is_drawn(failure: Failure) -> bool:
     return is_chance and region.parent is not None and region.parent.is_certain()
 
 
-def may_be_caught(failure: Failure) -> bool:
-    """Whether a ``try`` with handlers stands around it."""
-    return any(region.kind == "try" and getattr(region.node, "handlers", None) for region in failure.region.above())
+def may_be_caught(region: Region) -> bool:
+    """Whether a ``try`` stands around it with a handler that does not raise again in any case."""
+    return any(
+        above.kind == "try" and any(map(_goes_on, getattr(above.node, "handlers", None) or ())) for above in region.above()
+    )
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    """Whether the program goes on behind a handler: it does not end with ``raise``, and holds no way out before."""
+    leaves = (ast.Return, ast.Continue, ast.Break)
+    return not isinstance(handler.body[-1], ast.Raise) or any(
+        isinstance(node, leaves) for statement in handler.body for node in ast.walk(statement)
+    )
 
 
 def _text(failure: Failure) -> str:

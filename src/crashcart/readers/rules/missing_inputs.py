@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from crashcart.errors import CommandError
 from crashcart.model import Fact
 from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
-from crashcart.readers.interpreter.values import Constant, Container, Result, constant_of
+from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, constant_of
 from crashcart.readers.job.paths import NO_PATH, lies_elsewhere
 from crashcart.readers.job.script_files import text_of
+from crashcart.readers.rules.failed_arithmetic import may_be_caught
 from crashcart.regular_files import names_in
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_placeholder = bool(_PLACEHOLDER.search(path))
         if not is_placeholder and (NO_PATH.search(path) or (moves and not os.path.isabs(path))):
             continue
-        is_sure = call.region.is_certain() and not _may_be_caught(call.region) and _is_entered(call.region)
+        is_sure = call.region.is_certain() and not may_be_caught(call.region) and _is_entered(call.region)
         if is_sure and not _NO_FILE.search(path) and not _is_here(path, execution):
             yield _fact(value, call, path, kind, execution, is_placeholder=is_placeholder)
 
@@ -120,6 +121,8 @@ def _touched(call: Call, execution: Execution) -> Iterator[str]:
     if call.function is not None or is_text:
         return
     waiting = [*call.arguments, *call.keywords.values(), *([call.receiver] if call.receiver is not None else [])]
+    if isinstance(call.result, Instance):  # of the program, whose code is followed
+        waiting = [value for value in waiting if not value.origins]
     for value in waiting[:_MOST_VALUES]:
         if isinstance(value, Container) and value.kind in {"list", "tuple"}:
             words = [_known_path(word) for word in list(execution.interpreter.items(value))[:_MOST_VALUES]]
@@ -140,10 +143,6 @@ def _is_touched(path: str, touched: set[str]) -> bool:
 def _is_entered(region: Region) -> bool:
     """Whether the loops around are surely run: what they go through is known, or is a loader."""
     return all(isinstance(loop.iterable, (Container, Result)) for loop in region.loops() if loop.iterable is not None)
-
-
-def _may_be_caught(region: Region) -> bool:
-    return any(above.kind == "try" and getattr(above.node, "handlers", None) for above in region.above())
 
 
 def _is_here(path: str, execution: Execution) -> bool:

@@ -5,6 +5,7 @@ The parser was asked itself, with the words of the launch; its message is the on
 
 from __future__ import annotations
 
+import ast
 import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,8 @@ def look(execution: Execution) -> Iterator[Fact]:
             yield call.fact("code.parsed", {"flags": flags})
     told: set[str] = set()
     for failure in execution.trace.failures:
-        if failure.error != "SystemExit" or not failure.region.is_certain():
+        is_own_check = isinstance(failure.node, ast.stmt)  # which is told as what refuses a setting
+        if failure.error != "SystemExit" or is_own_check or not failure.region.is_certain():
             continue
         spec, words = _details(failure)
         names = (

@@ -32,10 +32,11 @@ _LONGEST = 160
 def look(execution: Execution) -> Iterator[Fact]:
     """``arguments.refused`` for the first check that the program does not get past."""
     for failure in execution.trace.failures:
-        if not failure.region.is_certain() or may_be_caught(failure) or is_arithmetic(failure):
+        if not failure.region.is_certain() or may_be_caught(failure.region) or is_arithmetic(failure):
             continue
         is_own_check = isinstance(failure.node, (ast.Raise, ast.Assert, ast.Expr))
-        if not (is_own_check or failure.error == "KeyError" or "unexpected keyword" in failure.says):
+        is_of_few = failure.error == "KeyError" or bool(failure.choices)
+        if not (is_own_check or is_of_few or "unexpected keyword" in failure.says):
             continue  # of a parser, which says it in its own words, or of a type
         setting = next((fact for value in failure.values for fact in value.origins if fact.origin in _ASKED), None)
         if setting is None or not _is_decided(failure):
@@ -73,6 +74,8 @@ def _reason(failure: Failure) -> str:
 def _nearest(execution: Execution, failure: Failure) -> str:
     """The key that was probably meant."""
     owner, key = failure.values[0], failure.values[-1]
+    if failure.choices and isinstance(key, Constant):
+        return next(iter(get_close_matches(str(key.value), [*map(str, failure.choices)], n=1, cutoff=0.75)), "")
     if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant):
         return ""
     content = execution.interpreter.items(owner)

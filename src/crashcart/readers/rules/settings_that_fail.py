@@ -40,7 +40,8 @@ def look(execution: Execution) -> Iterator[Fact]:
     seen: set[tuple[str, int]] = set()
     for failure in execution.trace.failures:
         is_about_nothing = any(constant_of(value, value) is None for value in failure.values)  # what is None is at fault
-        for value in failure.values if failure.error in _TYPE_ERRORS and not is_about_nothing else ():
+        is_of_type = failure.error in _TYPE_ERRORS and not failure.choices
+        for value in failure.values if is_of_type and not is_about_nothing else ():
             about = _failing(execution, failure, value)
             if about is None or _is_caught(failure):
                 continue
@@ -110,11 +111,12 @@ def _is_text_of(text: str, setting: Fact) -> bool:
 
 
 def _is_of_other_kind(failure: Failure, value: Value) -> bool:
-    """Whether a number or a switch has no method of a text, or a switch is the key of a table of words or the name of a kind."""
+    """Whether a number or a switch has no method of a text, or a text none of a mapping, or a switch is the key of a table of words."""
     if not (isinstance(value, Constant) and value.direct and value.origins):
         return False
     if failure.error == "AttributeError":
-        return isinstance(failure.node, ast.Attribute) and hasattr(str, failure.node.attr) and failure.region.is_certain()
+        wanted = dict if isinstance(value.value, str) else str
+        return isinstance(failure.node, ast.Attribute) and hasattr(wanted, failure.node.attr) and failure.region.is_certain()
     return isinstance(value.value, bool) and failure.error in {"KeyError", "ValueError"}
 
 

@@ -51,6 +51,8 @@ _MOST_DIGITS = 400  # that ``round`` may be asked for: a power of ten is made of
 _TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float,), "str": (str,), "bool": (bool,), "bytes": (bytes,), "numbers.Number": (int, float), "complex": (complex,),
 }  # fmt: skip
+# Of these a plain value may be an instance without having been made of them.
+_ABSTRACT = ("typing", "collections", "numbers", "abc.", "types.", "?")
 _KINDS = {
     "list": {"list"},
     "tuple": {"tuple"},
@@ -525,7 +527,8 @@ def _is_of(value: Value, kind: Value) -> bool | None:
     if isinstance(value, Constant):
         if name in _TYPES:
             return isinstance(value.value, _TYPES[name])
-        return False if name in _KINDS or isinstance(kind, Class) or (name and name[:1].islower() is False) else None
+        is_other = name.rpartition(".")[2][:1].isupper() and not name.startswith(_ABSTRACT)
+        return False if name in _KINDS or isinstance(kind, Class) or is_other else None
     if isinstance(value, Container):
         if name in _KINDS:
             return value.kind in _KINDS[name]

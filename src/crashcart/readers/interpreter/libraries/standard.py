@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import DocumentError, load_json
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.trace import Call
 
 _MOST_NUMBERS = 64
+_ALIKE = 0.75  # how much a name is like that of a module of the program, so that no library is meant
 _HEAD = re.compile(
     r"[-+]{0,2}[A-Za-z_][\w.-]{0,200}="
 )  # what stands before the value in a word: ``--data=``, ``data.path=``
@@ -399,7 +401,21 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
         interpreter.imports_unseen = True
         interpreter.unknown_imports += 1
         return Unknown()
+    close = _module_meant(interpreter, name)
+    if close is not None:
+        says = f"No module named {name!r}"
+        return interpreter.fail(call.node, "ModuleNotFoundError", says, call.arguments[0], choices=close)
     return interpreter.import_module(name)
+
+
+def _module_meant(interpreter: Interpreter, name: str) -> tuple[str, ...] | None:
+    """The modules of the program that a name might mean which stands for none of them; None where it may be one of a library."""
+    modules, package = interpreter.modules, name.rpartition(".")[0]
+    if modules.find(name) is not None or (package and modules.find(package) is None):
+        return None
+    if package:
+        return tuple(f"{package}.{each}" for each in modules.names_of(package))
+    return tuple(get_close_matches(name, modules.names_of(""), n=3, cutoff=_ALIKE)) or None
 
 
 @models("sys.path.append", "sys.path.insert", "sys.path.extend")
@@ -521,7 +537,10 @@ def fill_fields(
         from crashcart.readers.interpreter.libraries.trainers import settle_training_arguments
 
         settle_training_arguments(interpreter, instance)
-    interpreter.call_method(instance, "__post_init__", [], {}, node)
+    if interpreter.call_method(instance, "__post_init__", [], {}, node) is None and cls.library_bases():
+        from crashcart.readers.interpreter.libraries.enumerations import refuse_other_members
+
+        refuse_other_members(interpreter, instance, "", instance.call.node if instance.call is not None else node)
 
 
 def _refuse_others(interpreter: Interpreter, instance: Instance, keywords: dict[str, Value]) -> None:
@@ -631,21 +650,6 @@ def dump_model(interpreter: Interpreter, call: Call) -> Value:
     if not isinstance(value, Instance):
         return unknown_from(value)
     return _as_dict(interpreter, value)
-
-
-@models("enum.Enum()", "Enum()", "enum.IntEnum()", "enum.StrEnum()")
-def enumeration(
-    interpreter: Interpreter, cls: Class, arguments: list[Value], _keywords: dict[str, Value], call: Call
-) -> Value:
-    """The member of an enumeration with a value."""
-    wanted = constant_of(arguments[0], call) if arguments else call
-    for statement in cls.node.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name = statement.targets[0].id
-            value = interpreter.store.get(cls, name)
-            if isinstance(value, Constant) and value.value == wanted:
-                return interpreter.libraries.member(interpreter, cls, name, value)  # type: ignore[no-any-return]
-    return Instance(cls, call)
 
 
 # ---- generators

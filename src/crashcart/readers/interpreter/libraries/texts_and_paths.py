@@ -28,6 +28,8 @@ from crashcart.readers.interpreter.values import (
 from crashcart.regular_files import names_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import ast
 
     from crashcart.readers.interpreter.interpreter import Interpreter
@@ -390,6 +392,7 @@ for _name in ("parent", "name", "stem", "suffix"):
 
 
 _HIGHEST, _MOST_NAMES = 12, 200
+_CONFIGS = (".yaml", ".yml", ".toml", ".py")
 _OF_PROJECTS = (".yaml", ".yml", ".json", ".toml", ".py", ".cfg", ".ini", ".txt")
 
 
@@ -413,7 +416,17 @@ def exists(interpreter: Interpreter, call: Call) -> Value:
         folders = [*interpreter.launch.folders, "."]
         if any(os.path.isfile(os.path.join(folder, path)) for folder in folders):
             return Constant(True, origins_of(asked))
+        if _names_no_file(asked, path, folders):
+            return Constant(False, origins_of(asked))
     return Unknown(frozenset({"exists"}), kind="exists", bound=asked)
+
+
+def _names_no_file(asked: Value | None, path: str, folders: Sequence[str]) -> bool:
+    """Whether a flag names a config, as it is, that is not in its folder, which is here."""
+    is_named = any(fact.origin == "flag" and fact.value == path for fact in asked.origins) if asked is not None else False
+    above = os.path.dirname(path)
+    is_config = path.endswith(_CONFIGS) and bool(above) and not os.path.isabs(path)
+    return is_named and is_config and any(names_in(os.path.join(folder, above)) for folder in folders)
 
 
 @models("open", "pathlib.Path.open", "io.open", "gzip.open", "codecs.open", "fsspec.open", "smart_open.open")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.readers.interpreter.libraries import attributes, models
+from crashcart.readers.interpreter.libraries.enumerations import refuse_other_members
 from crashcart.readers.interpreter.libraries.field_types import defaulted, fields_in
 from crashcart.readers.interpreter.libraries.rank_starters import start_ranks
 from crashcart.readers.interpreter.libraries.torch_library import inner_model, mark_models, read_sample
@@ -132,7 +133,16 @@ def training_arguments(interpreter: Interpreter, call: Call) -> Value:
             if field.name not in call.keywords and field.default is not None:
                 interpreter.store.set(made, field.name, defaulted(field, field.name, call))
     settle_training_arguments(interpreter, made)
+    refuse_other_members(interpreter, made, call.name, call.node)
     return made
+
+
+@models("transformers.TrainingArguments.__post_init__", "transformers.Seq2SeqTrainingArguments.__post_init__")
+def check_training_arguments(interpreter: Interpreter, call: Call) -> Value:
+    """``super().__post_init__()`` in a class of the program."""
+    if isinstance(call.receiver, Instance):
+        refuse_other_members(interpreter, call.receiver, "", call.node)
+    return Constant(None)
 
 
 def settle_training_arguments(interpreter: Interpreter, made: Value) -> None:
