@@ -116,11 +116,11 @@ def _needs_no_card(case: Case) -> bool:
 
 def _wanted(case: Case) -> Fact | None:
     """The processes on one node, each of which takes a card."""
-    each = case.facts.get("launch.processes_per_node")
+    each = case.facts.get("launch.processes_per_node", case.facts.get("launch.tasks_per_node"))
     if each is not None and type(each.value) is int:
         return each
     total, nodes = case.facts.get("launch.processes"), case.facts.get("launch.nodes")
-    alone = nodes is None or nodes.value == 1
+    alone = each is None and (nodes is None or nodes.value == 1)
     return total if total is not None and type(total.value) is int and alone and total.origin != "default" else None
 
 

@@ -54,6 +54,7 @@ __all__ = [
 # What Python's own functions and operators raise for values that do not suit them.
 RAISED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, MemoryError)
 _MOST_OPTIONS = 8
+_GRAPH = frozenset({"graph"})  # claimed of one of several values only where all have it
 LONGEST_TEXT = 20_000  # characters of a text that the program puts together; of a longer one only that it is a text is known
 _HEAVIEST = 100  # parts, and parts of parts, of a text or path of which not all is known
 _MOST_ORIGINS = 8
@@ -464,7 +465,7 @@ def join(first: Value, second: Value) -> Value:
             second if isinstance(second, Unknown) else options[0]
         )  # of two unknown values the later, so that a loop sees the change
     if len(options) > _MOST_OPTIONS or all(isinstance(option, Unknown) for option in options):
-        made = unknown_from(*options)
+        made = unknown_from(*options, drop=NO_TAGS if all("graph" in option.tags for option in options) else _GRAPH)
         kinds = {option.kind if isinstance(option, Unknown) else "" for option in options}
         made.kind = (
             kinds.pop() if len(kinds) == 1 and kinds <= _NUMBERS else "several" if len(options) > _MOST_OPTIONS else ""

@@ -62,6 +62,8 @@ def _in_sums(execution: Execution) -> Iterator[tuple[Event, Value, str]]:
             continue
         if loop is None or _goes_backward(execution, write) or _begins_anew(execution, write, loop):
             continue
+        if _adds_an_argument(execution, write) and not _was_given_a_graph(write):
+            continue
         yield write, write.value, holder_text(write)
 
 
@@ -96,6 +98,22 @@ def _adds_to_itself(write: Write) -> bool:
         return False
     target = ast.unparse(node.targets[0])
     return target in {ast.unparse(node.value.left), ast.unparse(node.value.right)}
+
+
+def _adds_an_argument(execution: Execution, write: Write) -> bool:
+    """Whether what is added is made of nothing but the arguments of the function that adds it, as in a meter."""
+    call, added = next(write.calls_above(), None), _kept_expression(execution, write)
+    if call is None or call.function is None or added is None:
+        return False
+    parameters = call.function.node.args
+    names = {each.arg for each in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)}
+    return {part.id for part in ast.walk(added) if isinstance(part, ast.Name)} <= names - {"self"}
+
+
+def _was_given_a_graph(write: Write) -> bool:
+    """Whether an argument has a graph: the sum so far may have one by what was followed before all was known of a loop."""
+    call = next(write.calls_above())
+    return any("graph" in argument.tags for argument in (*call.arguments, *call.keywords.values()))
 
 
 def _goes_backward(execution: Execution, write: Write) -> bool:
