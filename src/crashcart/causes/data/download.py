@@ -146,12 +146,7 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
     whole = seen["library"].endswith("snapshot_download")  # asks for every file of it, whoever leads the ranks
     if not seen["name"] or not (whole or seen["library"].endswith("load_dataset")):
         return None
-    return "strong" if whole or not _of_the_house(case) else "weak"
-
-
-def _of_the_house(case: Case) -> bool:
-    """Whether accelerate or the Hugging Face trainer leads the ranks: their own examples load so, behind the library's lock."""
-    return bool(case.all("code.hf_trainer")) or any("accelerate" in str(one.value) for one in case.all("code.parallel"))
+    return "strong" if whole else "weak"  # of the processes of a node that load a data set, one fetches it behind the library's lock
 
 
 def _told(case: Case, fact: Fact) -> str:
