@@ -302,7 +302,7 @@ def _looked(root: Path, folder: Path, words: list[str]) -> Look:
 def print_look(words: list[str]) -> int:
     """Inside the process of one check: its job and its findings as JSON. The units stand in the names of the facts."""
     from crashcart.readers.plan import Asked, plans
-    from crashcart.report.job import TABLE, plain_job
+    from crashcart.report.job import TABLE, counting, plain_job
     from crashcart.verbs.check import _foreseen
 
     asked = Asked(words[1:], []) if words[:1] == ["--"] else Asked([], words)
@@ -311,7 +311,8 @@ def print_look(words: list[str]) -> int:
     names = {label: known for _, part in TABLE for label, known in part}
     units = {}
     for key in ("save", "eval", "log", "sample"):
-        name = next((name for name in names[ROWS[key]] if name in case.facts), "")
+        fact = counting(case, names[ROWS[key]])
+        name = fact.name if fact is not None else ""
         units[key] = "epochs" if name.endswith("_epochs") else "strategy" if name.endswith("strategy") else "steps"
     started = case.facts.get("launch.script")
     findings = [

@@ -325,7 +325,9 @@ def _rotated(text: bytes, _quoted: list[int]) -> list[bytes]:
     frames = [place for place, line in enumerate(lines) if b'  File "' in line]
     clocks = _CLOCK.findall(text)
     if not frames or frames[-1] + 1 >= len(lines) or _RANKS.search(text) or clocks != sorted(clocks):
-        return [text]  # files are put in order by their clocks: where a clock goes back, one file and two say different things
+        return [
+            text
+        ]  # files are put in order by their clocks: where a clock goes back, one file and two say different things
     at = frames[-1] + 1
     return [b"".join(lines[at:]), b"".join(lines[:at])]
 

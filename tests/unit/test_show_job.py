@@ -79,3 +79,14 @@ def test_an_override_is_shown_as_the_program_reads_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--json", "--", "python", "train.py", "lr=1e-4"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert json.loads(done.stdout)["job"][0]["settings"]["learning rate"]["value"] == "1e-4"
+
+
+def test_a_number_of_steps_counts_with_its_strategy_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "from transformers import HfArgumentParser, TrainingArguments\n"
+        "(arguments,) = HfArgumentParser(TrainingArguments).parse_args_into_dataclasses()\n"
+    )
+    for words, saves in (("--save_strategy epoch", "epoch"), ("--save_strategy steps --save_steps 7", "7")):
+        command = [sys.executable, "-m", "crashcart", "check", "--show-job", "--", "python", "train.py", "--output_dir", "o"]
+        done = subprocess.run([*command, *words.split()], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert [line.split()[1] for line in done.stdout.split("\n") if line.strip().startswith("saving ")] == [saves]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crashcart.causes._loaders import Loader
     from crashcart.model import Fact
 
-__all__ = ["plain_job", "write_jobs"]
+__all__ = ["counting", "plain_job", "write_jobs"]
 
 # Heading, then a row for each: label, and the canonical names of which the first known counts.
 TABLE: tuple[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]], ...] = (
@@ -135,8 +135,19 @@ def _of_loaders(built: list[Loader], label: str, told: tuple[Any, str] | None) -
     return value, f"as the loaders get it, {', '.join(places)}"
 
 
+def counting(case: Case, names: tuple[str, ...]) -> Fact | None:
+    """The first that is known; a strategy goes before a number of steps, which counts with the strategy "steps" alone."""
+    when = next((case.facts[name] for name in names if name.endswith(".strategy") and name in case.facts), None)
+    first = next((case.facts[name] for name in names if name in case.facts), None)
+    return (
+        when
+        if when is not None and when.value in {"epoch", "no"} and first is not None and first.name.endswith(".period")
+        else first
+    )
+
+
 def _known(case: Case, names: tuple[str, ...]) -> tuple[Any, str] | None:
-    fact = next((case.facts[name] for name in names if name in case.facts), None)
+    fact = counting(case, names)
     if fact is None and names == ("distributed.kind",):
         return _in_code(case)
     if fact is not None and fact.name in KINDS and isinstance(fact.value, bool):

@@ -146,7 +146,9 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
     whole = seen["library"].endswith("snapshot_download")  # asks for every file of it, whoever leads the ranks
     if not seen["name"] or not (whole or seen["library"].endswith("load_dataset")):
         return None
-    return "strong" if whole else "weak"  # of the processes of a node that load a data set, one fetches it behind the library's lock
+    return (
+        "strong" if whole else "weak"
+    )  # of the processes of a node that load a data set, one fetches it behind the library's lock
 
 
 def _told(case: Case, fact: Fact) -> str:

@@ -195,7 +195,7 @@ def flags_of(interpreter: Interpreter, field: Field, call: Call) -> list[Argumen
             argument.convert = lambda text: by_text.get(text, text)
     elif kind.name == "bool" or (kind.optional and kind.inner.name == "bool"):
         argument.convert = to_bool
-        if kind.name == "bool" or default is not None:
+        if kind.name == "bool" or default is not None or field.library:  # of a library it is a plain bool in other versions
             kept.setdefault("nargs", Constant("?"))
             kept.setdefault("const", TRUE)
         if field.default is None:
