@@ -1,6 +1,6 @@
-"""Runs one healthy program twice bare and once under `crashcart run`, and says what differs.
+"""Runs one healthy program bare and under `crashcart run`, and says what differs; bare twice, to see that it equals itself.
 
-    python tests/harm/comparison.py NAME RESULT.json [FLAG OF crashcart run...]
+    python tests/harm/comparison.py NAME RESULT.json twice|once [FLAG OF crashcart run...]
 
 Each comparison is a process of its own that adopts every orphan of the program (``PR_SET_CHILD_SUBREAPER``), so that a process
 which is left behind is found whatever it did to its environment, its session or its name.
@@ -90,18 +90,18 @@ class Comparison:
     seconds_recorded: float
 
 
-def compare(program: Program, folder: Path, flags: Sequence[str] = ()) -> Comparison:
-    """Run a program three times in `folder`, which must not exist yet, and compare."""
+def compare(program: Program, folder: Path, flags: Sequence[str] = (), *, twice: bool = True) -> Comparison:
+    """Run a program in `folder`, which must not exist yet, and compare; not `twice`: bare a second time only where it differs."""
     bare = run_once(program, folder)
-    again = run_once(program, folder)
     if (bare.exit_code if bare.exit_code >= 0 else 128 - bare.exit_code) != program.exit_code:  # as a shell shows it
         shown = f"exit code {bare.exit_code}, expected {program.exit_code}\n{bare.stdout[-1500:]}{bare.stderr[-3000:]}"
         return Comparison(program.name, "failed", {"exit code": shown}, bare.seconds, 0.0)
+    recorded = run_once(program, folder, [*CRASHCART, *flags, "--"])
+    differences = _differences(bare, recorded)
+    again = run_once(program, folder) if twice or differences else bare
     unstable = _differences(bare, again)
     if unstable:
         return Comparison(program.name, "unstable", unstable, bare.seconds, 0.0)
-    recorded = run_once(program, folder, [*CRASHCART, *flags, "--"])
-    differences = _differences(bare, recorded)
     if recorded.own_errors:
         differences["own errors"] = "\n".join(recorded.own_errors)
     verdict = "differs" if differences else "equal"
@@ -110,11 +110,11 @@ def compare(program: Program, folder: Path, flags: Sequence[str] = ()) -> Compar
     return Comparison(program.name, verdict, differences, min(bare.seconds, again.seconds), recorded.seconds)
 
 
-def compare_apart(name: str, seconds: float, flags: Sequence[str] = ()) -> Comparison:
+def compare_apart(name: str, seconds: float, flags: Sequence[str] = (), *, twice: bool = True) -> Comparison:
     """Compare in a process of its own, for at most so many seconds."""
     with tempfile.TemporaryDirectory(prefix="harm-") as folder:
         result = Path(folder, "result.json")
-        command = [sys.executable, __file__, name, str(result), *flags]
+        command = [sys.executable, __file__, name, str(result), "twice" if twice else "once", *flags]
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             output, _ = child.communicate(timeout=seconds)
@@ -405,7 +405,7 @@ def _short_diff(expected: list[str], seen: list[str]) -> str:
     return "\n".join(shown)
 
 
-def main(name: str, result: str, *flags: str) -> None:
+def main(name: str, result: str, times: str, *flags: str) -> None:
     """Compare one program and write the verdict as JSON."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
@@ -415,7 +415,7 @@ def main(name: str, result: str, *flags: str) -> None:
 
     signal.signal(signal.SIGTERM, give_up)
     program = matrix.CONTROL if name == matrix.CONTROL.name else matrix.PROGRAMS[name]
-    comparison = compare(program, Path(result).parent / name, flags)
+    comparison = compare(program, Path(result).parent / name, flags, twice=times == "twice")
     Path(result).write_text(json.dumps(asdict(comparison)), encoding="utf-8")
 
 
