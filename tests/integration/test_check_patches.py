@@ -27,7 +27,7 @@ STARTED = [section for section in sections() if section.of("run") or section.of(
 pytest.importorskip("torch")
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("section", STARTED, ids=lambda section: f"{section.file}: {section.title}")
 def test_patched_job_runs(section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It dies, it is patched, it runs through, and nothing more is said about it."""

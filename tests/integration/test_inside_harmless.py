@@ -257,6 +257,7 @@ print(faulthandler.is_enabled(), faulthandler.disable(), faulthandler.disable(),
     assert "crashcart" not in shown
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("tool", ["profiler", "function mode", "dispatch mode"])
 def test_whoever_counts_operations_counts_only_the_program_s(tmp_path: Path, tool: str) -> None:
     shown = same(
