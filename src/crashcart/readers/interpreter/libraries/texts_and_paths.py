@@ -28,9 +28,8 @@ from crashcart.readers.interpreter.values import (
 from crashcart.regular_files import names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import ast
+    from collections.abc import Sequence
 
     from crashcart.readers.interpreter.interpreter import Interpreter
     from crashcart.readers.interpreter.trace import Call
