@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.launch import Launch
     from crashcart.readers.interpreter.modules import Modules
 
-__all__ = ["Frame", "Interpreter", "OutOfSteps"]
+__all__ = ["Frame", "Interpreter", "OutOfSteps", "calculate"]
 
 _MOST_STEPS = 400_000
 _MOST_MEMORY = 108 << 20  # bytes that all programs which a call follows may take together with what is read beside them
@@ -2839,6 +2839,14 @@ def _hashable(value: object) -> bool:
 def _is_short_format(spec: str) -> bool:
     """Whether a format cannot fill the memory: no width or precision of more than three digits."""
     return len(spec) <= 12 and len("".join(filter(str.isdigit, spec))) <= 3  # noqa: PLR2004 - what people write
+
+
+def calculate(op: ast.operator, one: Any, other: Any) -> Any:  # noqa: ANN401 - constants
+    """Arithmetic of two constants as Python does it; ``ValueError`` where the result could fill the memory."""
+    operation = _BINARY.get(op.__class__)
+    if operation is None or not _is_bounded(op, one, other):
+        raise ValueError(op)
+    return operation(one, other)
 
 
 def _is_bounded(op: ast.operator, one: Any, other: Any) -> bool:  # noqa: ANN401 - constants
