@@ -28,7 +28,7 @@ SPELLINGS: dict[str, str] = {
     "global_train_batch_size=composer, effective_batch_size",
     "train.images_per_device": "max_img_per_gpu=VGGT",
     "train.tokens_per_device": "^max_tokens=fairseq",
-    "train.accumulation": "gradient_accumulation_steps=HF Trainer, accumulate_grad_batches=Lightning, "
+    "train.accumulation": "gradient_accumulation_steps=HF Trainer, accumulate_grad_batches=Lightning, grad_accumulation_factor=SpeechBrain, "
     "grad_accumulation_steps=openvla, grad_accum_steps=timm, accum_steps=VGGT, update_freq=fairseq, "
     "accumulative_counts=mmengine, accumulation_steps, accum_iter=MAE, grad_accum, gradient_accumulation, "
     "accum_grad, gradient_accumulate_every, grad_acc_steps, accumulate, accumulation, grad_accumulate, grad_accumulation, "

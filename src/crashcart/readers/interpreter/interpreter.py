@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.launch import Launch
     from crashcart.readers.interpreter.modules import Modules
 
-__all__ = ["Frame", "Interpreter", "OutOfSteps"]
+__all__ = ["Frame", "Interpreter", "OutOfSteps", "calculate"]
 
 _MOST_STEPS = 400_000
-_MOST_MEMORY = 88 << 20  # bytes that all programs which a call follows may take together with what is read beside them
+_MOST_MEMORY = 108 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
 _WORK_BETWEEN_LOOKS, _ITEMS_BETWEEN_LOOKS = 256, 1 << 16
 _DEEPEST = 48
@@ -82,6 +82,7 @@ _MOST_ITEMS = 4096
 _MOST_EAGER = (
     60  # files whose bodies are followed when they are imported; of larger programs the rest when a name is asked for
 )
+_MOST_EAGER_LINES = 12_000  # of them together: the tree of a line takes about a kilobyte
 _CHEAP_ROUND = 4_000  # steps of a round that is followed quietly a second time
 _MOST_FOLLOWED, _DEAR_IMPORTS = 150, 8_000  # files and steps beyond which no body is followed before that
 _MOST_COMBINATIONS = 16
@@ -533,13 +534,13 @@ class Interpreter:
 
     def _is_late(self, path: str) -> bool:
         """Whether the body of a module can wait until a name of it is asked for; one that registers things cannot."""
-        if len(self.loaded) <= _MOST_EAGER or path in self.loaded or path.endswith("/"):
+        is_small = len(self.loaded) <= _MOST_EAGER and self.modules.lines <= _MOST_EAGER_LINES
+        if is_small or path in self.loaded or path.endswith("/"):
             return False
         if len(self.loaded) > _MOST_FOLLOWED or self.steps > _DEAR_IMPORTS:
             self.imports_unseen = True
             return True
-        source = self.modules.source(path)
-        return source is None or not (path.endswith("__init__.py") or _acts(source.tree))
+        return not (path.endswith("__init__.py") or self.modules.acts(path))
 
     def force(self, value: Value) -> Value:
         """What a name of a module stands for whose body was not followed yet."""
@@ -556,12 +557,15 @@ class Interpreter:
     def _exec_ImportFrom(self, node: ast.ImportFrom) -> bool:
         module = self.import_module(node.module or "", node.level)
         if isinstance(module, Deferred):
-            if any(alias.name == "*" for alias in node.names):
-                module = self.force(module)
-            else:
-                for alias in node.names:
-                    self.bind(alias.asname or alias.name, Deferred(module.path, module.module, alias.name))
+            takes_all = any(alias.name == "*" for alias in node.names)
+            names = self.modules.exports(module.path) if takes_all else ()
+            if names is not None:
+                for name, own in [(name, name) for name in names] or [
+                    (each.asname or each.name, each.name) for each in node.names
+                ]:
+                    self.bind(name, Deferred(module.path, module.module, own))
                 return True
+            module = self.force(module)
         for alias in node.names:
             if alias.name == "*":
                 for name in self.names.get(module, ()) if isinstance(module, Module) else ():
@@ -2534,6 +2538,7 @@ class Interpreter:
         if self.depth >= _DEEPEST or dear or self._recurs(function, arguments):
             self.unresolved += 1
             self.left_out.add(function.node)
+            self.libraries.lose((*arguments, *keywords.values()))
             if yielded is not None:
                 yielded(Unknown())
             return unknown_from(*arguments[:1])
@@ -2688,20 +2693,6 @@ _OPERATORS = {
 }
 
 
-def _acts(tree: ast.Module) -> bool:
-    """Whether a module does something when it is imported, as registering what it defines."""
-    branches = [part for statement in tree.body if isinstance(statement, ast.If) for part in statement.body]
-    for statement in (*tree.body, *branches):
-        if isinstance(statement, (ast.For, ast.With)) or (
-            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-        ):
-            return True
-        for decorator in getattr(statement, "decorator_list", ()):
-            if isinstance(decorator, ast.Call) and "dataclass" not in ast.unparse(decorator.func):
-                return True
-    return False
-
-
 def _only_speaks(body: Sequence[ast.stmt]) -> bool:
     """Whether a block says something and does nothing else: two calls or more, of which the last may end the program."""
     return len(body) > 1 and all(isinstance(statement, ast.Expr) for statement in body)
@@ -2848,6 +2839,14 @@ def _hashable(value: object) -> bool:
 def _is_short_format(spec: str) -> bool:
     """Whether a format cannot fill the memory: no width or precision of more than three digits."""
     return len(spec) <= 12 and len("".join(filter(str.isdigit, spec))) <= 3  # noqa: PLR2004 - what people write
+
+
+def calculate(op: ast.operator, one: Any, other: Any) -> Any:  # noqa: ANN401 - constants
+    """Arithmetic of two constants as Python does it; ``ValueError`` where the result could fill the memory."""
+    operation = _BINARY.get(op.__class__)
+    if operation is None or not _is_bounded(op, one, other):
+        raise ValueError(op)
+    return operation(one, other)
 
 
 def _is_bounded(op: ast.operator, one: Any, other: Any) -> bool:  # noqa: ANN401 - constants

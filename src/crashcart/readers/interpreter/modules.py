@@ -6,6 +6,7 @@ root (``src/`` too). Installed packages are libraries. Files that cannot be read
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
 import warnings
@@ -39,6 +40,7 @@ class Modules:
         self.not_looked: list[NotLooked] = []
         self.refused: list[Fact] = []
         self.lines = 0
+        self._outlines: dict[str, tuple[bool, tuple[str, ...] | None]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
         self._listed: dict[str, frozenset[str]] = {}
 
@@ -110,6 +112,26 @@ class Modules:
             self.sources[path] = self._read(path) if len(self.sources) < _MOST_FILES else None
         return self.sources[path]
 
+    def acts(self, path: str) -> bool:
+        """Whether a module does something when it is imported."""
+        return self._outline(path)[0]
+
+    def exports(self, path: str) -> tuple[str, ...] | None:
+        """The names that ``from module import *`` takes of a module; None where it takes them of others itself."""
+        return self._outline(path)[1]
+
+    def _outline(self, path: str) -> tuple[bool, tuple[str, ...] | None]:
+        """What can be told of a module without following it; the tree of one that was not read yet is not kept."""
+        path = os.path.normpath(path)
+        if path not in self._outlines:
+            is_known = path in self.sources
+            source = self.source(path)
+            self._outlines[path] = (_acts(source.tree), _exports(source.tree)) if source is not None else (False, None)
+            if not is_known and source is not None:
+                del self.sources[path]
+                self.lines -= source.text.count("\n")
+        return self._outlines[path]
+
     def _read(self, path: str) -> Source | None:
         encoding = "utf-8"
         try:
@@ -149,3 +171,41 @@ class Modules:
         for name in names:
             if (path := self.find(name)) is not None and path.endswith(".py"):
                 self.source(path)
+
+
+def _acts(tree: ast.Module) -> bool:
+    """Whether a module does something when it is imported, as registering what it defines."""
+    branches = [part for statement in tree.body if isinstance(statement, ast.If) for part in statement.body]
+    for statement in (*tree.body, *branches):
+        if isinstance(statement, (ast.For, ast.With)) or (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        ):
+            return True
+        for decorator in getattr(statement, "decorator_list", ()):
+            if isinstance(decorator, ast.Call) and "dataclass" not in ast.unparse(decorator.func):
+                return True
+    return False
+
+
+def _exports(tree: ast.Module) -> tuple[str, ...] | None:
+    """The public names that a module binds, or its ``__all__``; None where that cannot be told from its statements alone."""
+    names: list[str] = []
+    for statement in tree.body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.append(statement.name)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names += [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            own = [target.id for target in targets if isinstance(target, ast.Name)]
+            if "__all__" in own:
+                return _listed(statement.value) if isinstance(statement, ast.Assign) else None
+            names += own
+    return None if "*" in names else tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def _listed(value: ast.expr) -> tuple[str, ...] | None:
+    """The texts of a list that is written out."""
+    parts = value.elts if isinstance(value, (ast.List, ast.Tuple)) else []
+    texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return tuple(texts) if texts and len(texts) == len(parts) else None

@@ -55,7 +55,7 @@ _ATTRIBUTES: dict[str, Any] = {}
 _ELEMENTS: dict[str, Any] = {}
 _FAMILIES = (
     "builtin_functions", "containers", "texts_and_paths", "standard", "argparse_parser", "interpolation", "config_files", "hf_parser",
-    "typed_parsers", "click_parser", "hydra_config", "absl_flags", "fire_parser", "python_configs", "jsonargparse_cli", "data_files",
+    "typed_parsers", "click_parser", "hydra_config", "hyperpyyaml_config", "absl_flags", "fire_parser", "python_configs", "jsonargparse_cli", "data_files",
     "torch_library", "trainers", "openmmlab", "submitit_jobs", "enumerations",
 )  # fmt: skip
 # One name for what can be imported from several places.
@@ -313,6 +313,12 @@ class Libraries:
             tags |= {"tensor"}
         return Result(call.name, call, tags, origins_of(*values))
 
+    def lose(self, values: Iterable[Value]) -> None:
+        """Values go where nobody follows: a parser among them may get any flag."""
+        for value in values:
+            if isinstance(value, Result) and hasattr(value.data, "known"):
+                value.data.known = False
+
     def records_no_graph(self, interpreter: Interpreter) -> bool:
         """Whether torch records no graph here."""
         return no_graph(interpreter)
@@ -415,12 +421,15 @@ class Libraries:
         return result
 
     def _call_back(self, interpreter: Interpreter, call: Call) -> None:
-        """Functions of the program that are handed to a library may be called by it."""
+        """Functions of the program that are handed to a library may be called by it; one that it decorates, when it is called itself."""
         for value in (*call.arguments, *call.keywords.values()):
             function = value
             while isinstance(function, (Bound, Partial)):
                 function = function.function
-            if isinstance(function, Function) and not interpreter.repeats.get(function.node, 0):
+            is_followed = isinstance(function, Function) and (
+                interpreter.repeats.get(function.node, 0) or call.node in getattr(function.node, "decorator_list", ())
+            )
+            if isinstance(function, Function) and not is_followed:
                 interpreter.call_back(value, [], call.node)
 
     def call_instance(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.interpreter import Interpreter
     from crashcart.readers.interpreter.trace import Call
 
-__all__ = ["config_value", "find_config"]
+__all__ = ["Document", "config_value", "find_config"]
 
 _FILE_SECONDS = 1.5
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)[eE][-+]?\d+")
@@ -97,7 +97,7 @@ def _keep(configs: dict[str, list[Fact]], path: str, facts: list[Fact], named_by
 
 def _document(interpreter: Interpreter, path: str, facts: list[Fact], *, numbers: bool) -> Value:
     """The content of a config file, every value with the fact of its place."""
-    reader = _Document(interpreter, {fact.spelling: fact for fact in facts}, numbers=numbers)
+    reader = Document(interpreter, {fact.spelling: fact for fact in facts}, numbers=numbers)
     try:
         text = text_of(path)
         if path.endswith(".json"):
@@ -118,7 +118,7 @@ def _document(interpreter: Interpreter, path: str, facts: list[Fact], *, numbers
         return Unknown(kind="config")
 
 
-class _Document:
+class Document:
     """Makes values of a parsed document; ``numbers``: a plain 1e-4 is a number for the program's loader."""
 
     def __init__(self, interpreter: Interpreter, facts: dict[str, Fact], *, numbers: bool) -> None:
