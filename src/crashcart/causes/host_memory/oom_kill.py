@@ -33,6 +33,7 @@ from crashcart.causes.host_memory._recorded import (
     host_kills,
     killed_by_guard,
     no_kill,
+    note_of_kill,
     own_kills,
     short,
 )
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.deaths import Death
     from crashcart.log import Line
+    from crashcart.model import Evidence
 
 title = "Host memory ran out: the process was killed, or refused memory"
 alike = ("host-memory/leak", "outside/user")
@@ -232,6 +234,18 @@ def _reasonable(case: Case, death: Death) -> bool:
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     if death.signal != "SIGKILL":
         return
+    note = note_of_kill(case, death)
+    if note is not None:
+        if note.value["of_memory"]:
+            says = f"{death.how}, and who killed it wrote that it was for its memory"
+            yield Sign(
+                "strong" if climbed(case, death) else "decisive",
+                says,
+                (death.evidence, note.evidence, *_started(case)),
+                fatal,
+                order(case),
+            )
+        return
     own, host, lacking = own_kills(case, death), host_kills(case, death), short(case, death.time)
     seen = (death.evidence, *((lacking,) if lacking else ()))
     at = order(case)
@@ -242,11 +256,16 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
         says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)
     elif (grew := killed_by_guard(case, death)) is not None:
-        says = f"{death.how} when its memory had grown, and {guard_of(case)}, which had started it, may limit that"
-        yield Sign("strong", says, (*seen, grew), fatal, at)
+        says = f"{death.how} when its memory had grown, and {guard_of(case)} of this job may limit that"
+        yield Sign("strong", says, (*seen, grew, *_started(case)), fatal, at)
     elif lacking:
         says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel's count"
         yield Sign("strong", says, seen, fatal, at)
+
+
+def _started(case: Case) -> list[Evidence]:
+    """Where the launch script starts what may have killed for memory."""
+    return [fact.evidence for fact in case.all("launch.service")][:1]
 
 
 SMALLER = Fix(

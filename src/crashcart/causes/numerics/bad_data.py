@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 title = "A sample brings in NaN or infinity"
 piece = "StepGuard"
 lasting = True
+judges_training = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
 SHOWN = 5

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 title = "Training diverged: the loss or the gradients are not finite"
 piece = "StepGuard"
 lasting = True
+judges_training = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
 HUGE_LOSS = 1e8

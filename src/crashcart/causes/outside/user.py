@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.host_memory._recorded import ample, climbed, grown, killed_by_guard, no_kill
+from crashcart.causes.host_memory._recorded import ample, climbed, grown, killed_by_guard, no_kill, note_of_kill
 from crashcart.causes.outside._recorded import sent_by, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import (
@@ -149,12 +149,19 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
     who = "the whole job, its launcher too," if launcher is not None else leader.process.name
     grew = grown(case, leader)
     though = ", though it had grown" if grew is not None else ""
-    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before"
+    note = note_of_kill(case, leader)
+    wrote = "; who killed it wrote so" if note is not None else ""
+    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before{wrote}"
     seen = leader.evidence if launcher is None else unranked(leader.evidence)
     sure: Strength = (
         "weak" if killed_by_guard(case, leader) is not None else "strong" if climbed(case, leader) else "decisive"
     )
-    yield Sign(sure, says, (seen, counted.evidence, *((grew,) if grew else ())), order=order(case))
+    yield Sign(
+        sure,
+        says,
+        (seen, counted.evidence, *((grew,) if grew else ()), *((note.evidence,) if note else ())),
+        order=order(case),
+    )
 
 
 TERMINAL = Fix(

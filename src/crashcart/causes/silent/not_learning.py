@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 title = "The run goes on but nothing is learned"
 lasting = True
+judges_training = True
 alike = ("numerics/diverged", "silent/masked-nan")
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")

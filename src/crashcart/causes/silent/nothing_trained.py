@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 title = "The run ended well, but nothing was trained"
 lasting = True
+judges_training = True
 alike = ("data/empty-or-short", "silent/not-learning")
 phrases = (
     strong("no training batches", says="the trainer stopped since there were no batches to train on", any_level=True, fatal=False,

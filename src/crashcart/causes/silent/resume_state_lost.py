@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 title = "A resume did not restore everything: something started anew"
 piece = "resume"
 lasting = True
+judges_training = True
 alike = ("checkpoint/incompatible", "silent/not-learning")
 STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"

@@ -1,0 +1,79 @@
+"""Which program of a script printed a line, by the times at which its output came and at which programs began and ended.
+
+    -- does the sampler work at all?
+    no EMA weights in the checkpoint, using the raw ones       sample.py, before train.py began
+    step 100 loss 1.93                                         train.py
+
+A warning of a program that does not train says nothing about the training. Where two programs ran side by side, or nobody noted the
+times, a line may be of either. Pure functions of a case.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from crashcart.record import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from crashcart.case import Case
+    from crashcart.flight import Flight, Stage
+    from crashcart.log import Line
+
+__all__ = ["of_training", "printed_elsewhere"]
+
+_LATE = 0.3  # seconds that the last words of a program may take to the log
+_LOOK = 1.5  # seconds after its start at which a process is seen that does not speak for itself
+
+
+def of_training(case: Case) -> Case:
+    """The case with the lines alone that the programs which train can have printed."""
+    foreign = printed_elsewhere(case)
+    if not foreign:
+        return case
+    log = case.log
+    own = replace(
+        log,
+        lines=[line for line in log.lines if line.order not in foreign],
+        raised=[raised for raised in log.raised if raised.line.order not in foreign],
+        deaths=[death for death in log.deaths if death.line.order not in foreign],
+        memory=[memory for memory in log.memory if memory.line.order not in foreign],
+        metrics=[metrics for metrics in log.metrics if metrics.line.order not in foreign],
+        skips=[line for line in log.skips if line.order not in foreign],
+        _index=None,
+        _steps=None,
+        _by_place=None,
+    )
+    return replace(case, log=own, derived={})
+
+
+def printed_elsewhere(case: Case) -> frozenset[int]:
+    """The places of the lines that were printed while another program ran, and none that trains."""
+    flight = case.flight
+    if flight is None or len(flight.stages) < 2:  # noqa: PLR2004 - a single program printed everything
+        return frozenset()
+    training = [_lifetime(flight, stage) for stage in flight.stages if stage.role == "training"]
+    others = [_lifetime(flight, stage) for stage in flight.stages if stage.role != "training"]
+    if not training or not others:
+        return frozenset()
+    return frozenset(line.order for line in case.log.lines if _within(line, others) and not _within(line, training))
+
+
+def _within(line: Line, lifetimes: Iterable[tuple[float, float]]) -> bool:
+    """Whether a line was printed while one of them ran."""
+    if line.printed is None:
+        return False
+    earliest, latest = line.printed
+    return any(began <= latest and earliest <= ended + _LATE for began, ended in lifetimes)
+
+
+def _lifetime(flight: Flight, stage: Stage) -> tuple[float, float]:
+    """From when to when the processes of a program ran: by their own words and the kernel's, else as they were seen."""
+    own = stage.pids - set(stage.wrappers)
+    spoke = [event.time for event in flight.of_kind("hello") if event.pid in own]
+    ended = {event.details.get("pid"): event.time for event in flight.of_kind("gone")}
+    ends = [ended.get(pid, flight.processes[pid].ended) for pid in own]
+    known = [end for end in ends if end is not None]
+    return min(spoke, default=stage.began - _LOOK), max(known) if len(known) == len(ends) else math.inf

@@ -1,0 +1,110 @@
+"""What whoever killed a process of the job wrote about it: SIGKILL carries no sender, but a guard mostly keeps a log.
+
+    agent: killed 3530 (pt_data_worker), anon-rss 426 MB
+    2026-11-19 17:36:00 WARNING kill -9 3530: memory 431 of 420 MB
+
+Looked for in the output of the job, and in small text files of its folder that were written from then on: a line with the number of the
+process and a word for killing. What Python, the shell or a launcher say of a process that somebody else killed is no such note.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from crashcart.deaths import deaths
+from crashcart.errors import CommandError
+from crashcart.flight import Pid
+from crashcart.log import evidence
+from crashcart.model import Evidence, Fact
+from crashcart.pattern import Pattern
+from crashcart.readers.job.script_files import text_of
+from crashcart.readers.own_reports import written_between
+from crashcart.regular_files import read_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from crashcart.case import Case
+
+__all__ = ["GUARD_STARTED", "KILL_NOTE", "guards_started", "kill_notes"]
+
+KILL_NOTE = "kill.note"
+GUARD_STARTED = "launch.service"
+_BEFORE_SECONDS, _AFTER_SECONDS = 2.0, 5.0
+_END_BYTES = 1 << 16
+_MOST_FILES, _MOST_DEATHS, _LONGEST_LINE = 40, 4, 500
+_KILLS = Pattern(r"(?i)\bkill(?:s|ed|ing)?\b|\bSIGKILL\b|\bterminat(?:e|es|ed|ing)\b")
+_SENT = frozenset({"SIGKILL", "SIGTERM"})
+_NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
+_OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
+# A parent that found it dead.
+_HEARD = Pattern(
+    r"(?i)killed by signal|exited unexpectedly|exit ?code|received by pid|line \d+: +\d+ Killed|^ *\[?\d*\]?[+-]? *\d* +Killed\b"
+)
+
+
+def kill_notes(case: Case) -> list[Fact]:
+    """A note of a kill for each process that ended so first: its number, the words, whether they speak of memory."""
+    flight = case.flight
+    killed = sorted((death for death in deaths(case) if death.signal in _SENT), key=lambda death: death.time)
+    if flight is None or not killed:
+        return []
+    ended = flight.ending.get("time")
+    last = ended if isinstance(ended, (int, float)) else killed[-1].time
+    texts = [*_files(str(flight.facts.get("folder") or ""), killed[0].time - _BEFORE_SECONDS, last + _AFTER_SECONDS)]
+    found: list[Fact] = []
+    for death in killed[:_MOST_DEATHS]:
+        pid = death.process.pid.number if isinstance(death.process.pid, Pid) else death.process.pid
+        for place in [*_printed(case, pid), *_written(texts, pid)][:1]:
+            value = {"pid": death.process.pid, "of_memory": _OF_MEMORY.search(place.quote) is not None}
+            found.append(Fact(KILL_NOTE, value, place, "file"))
+    return found
+
+
+def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:
+    """The lines of the launch scripts that start what runs beside the training: which of it kills is not known."""
+    services = [stage.program for stage in case.flight.stages if stage.role == "service"] if case.flight is not None else []
+    found: list[Fact] = []
+    for path in scripts:
+        try:
+            lines = text_of(path).splitlines()
+        except (CommandError, OSError):
+            continue
+        for number, text in enumerate(lines, 1):
+            words = text.partition("#")[0].split()
+            started = {word.rpartition("/")[2] for word in words}.intersection(services)
+            place = Evidence("config", text.strip(), f"{path}:{number}")
+            found += [Fact(GUARD_STARTED, name, place, "file") for name in sorted(started)]
+    return found
+
+
+def _is_note(text: str, pid: int) -> bool:
+    names_it = any(match[0] == str(pid) for match in _NUMBERS.finditer(text))
+    return names_it and _KILLS.search(text) is not None and _HEARD.search(text) is None
+
+
+def _printed(case: Case, pid: int) -> Iterator[Evidence]:
+    for line in case.log.index.saying((str(pid),)):
+        if _OF_MEMORY.search(line.text) is not None and _is_note(line.text[:_LONGEST_LINE], pid):
+            yield evidence(line)
+
+
+def _files(folder: str, first: float, last: float) -> Iterator[tuple[str, list[str]]]:
+    """The last lines of text files."""
+    if not os.path.isdir(folder):
+        return
+    for path, _ in zip(written_between(folder, first, last), range(_MOST_FILES), strict=False):
+        try:
+            data, size = read_end(path, _END_BYTES)
+        except OSError:
+            continue
+        if b"\0" not in data and size <= _END_BYTES:
+            yield path, data.decode("utf-8", "replace").splitlines()
+
+
+def _written(texts: list[tuple[str, list[str]]], pid: int) -> Iterator[Evidence]:
+    for path, lines in texts:
+        for number, text in enumerate(lines, 1):
+            if _is_note(text[:_LONGEST_LINE], pid):
+                yield Evidence("process", text[:_LONGEST_LINE].strip(), f"{path}:{number}")

@@ -1,0 +1,88 @@
+"""What whoever killed a process wrote about it: the sender and the reason of a SIGKILL."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from history import START, History
+
+from crashcart.engine import examine
+from crashcart.readers.kill_notes import GUARD_STARTED, KILL_NOTE, guards_started, kill_notes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from crashcart.case import Case
+
+
+def _case(folder: Path, **files: str) -> Case:
+    """A rank that was killed after a minute on a machine that had memory, beside a program of the script, and what the job wrote."""
+    history = History(code=137)
+    history.process(5, 1, "program", "python watcher.py --every 1", born=0)
+    history.process(4711, 1, "rank", "python train.py", born=1, rank=0, steps=50)
+    history.gone(4711, 60, signal="SIGKILL")
+    history.gone(5, 61, signal="SIGTERM")
+    history.flight.facts["folder"] = str(folder)
+    history.flight.columns = {"host": ["memory_total", "memory_available", "oom_kills"], "process": ["pid", "rss"]}
+    for second in range(1, 62):
+        rows = {"host": [[64e9, 50e9, 3.0]], "process": [[4711.0, 5e8]]}
+        history.flight.samples.append((START + second, rows))
+    case = history.case()
+    for name, text in files.items():
+        path = folder / f"{name}.log"
+        path.write_text(text)
+        os.utime(path, (START + 60.5, START + 60.5))
+    case.seen[KILL_NOTE] = kill_notes(case)
+    return case
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "agent: killed 4711 (python), anon-rss 426 MB",
+        "2026-11-19 WARNING kill -9 4711: memory 9.1 of 8.0 GiB",
+        "[reaper] sending SIGKILL to pid=4711 user=ann rss=8123M limit=8000M",
+    ],
+)
+def test_a_kill_for_memory_that_its_sender_wrote_down(tmp_path: Path, note: str) -> None:
+    finding = examine(_case(tmp_path, agent=f"started\n{note}\n")).findings[0]
+    assert (finding.cause, finding.strength) == ("host-memory/oom-kill", "decisive")
+    assert any(item.where.endswith("agent.log:2") for sign in finding.signs for item in sign.evidence)
+
+
+@pytest.mark.parametrize("note", ["killed 4711: idle for 900 s", "kill 4711 (lease is over)"])
+def test_a_kill_for_another_reason_is_one_from_outside(tmp_path: Path, note: str) -> None:
+    finding = examine(_case(tmp_path, agent=note)).findings[0]
+    assert finding.cause == "outside/user"
+    assert any(note in item.quote for sign in finding.signs for item in sign.evidence)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "killed 47110 for its memory",
+        "4711 samples, 300 MB of memory",
+        "train.sh: line 3:  4711 Killed                  python train.py --memory 5 GB",
+        "worker (pid 4711) is killed by signal: Killed. It used memory",
+    ],
+)
+def test_other_words_are_no_note(tmp_path: Path, text: str) -> None:
+    assert not _case(tmp_path, agent=text).all(KILL_NOTE)
+
+
+def test_what_was_written_before_is_no_note(tmp_path: Path) -> None:
+    case = _case(tmp_path, agent="killed 4711 for its memory")
+    os.utime(tmp_path / "agent.log", (START + 10, START + 10))
+    assert not kill_notes(case)
+
+
+def test_the_line_that_starts_a_guard(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("# watcher.py\npython tools/watcher.py --limit 420 &\npython train.py\n")
+    case = _case(tmp_path)
+    assert [stage.role for stage in case.flight.stages] == ["service", "training"]  # type: ignore[union-attr]
+    assert [(fact.name, fact.evidence.where) for fact in guards_started(case, [str(script)])] == [
+        (GUARD_STARTED, f"{script}:2")
+    ]
