@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Flight, Stage
     from crashcart.log import Line
 
-__all__ = ["of_training", "printed_elsewhere"]
+__all__ = ["of_stage", "of_training"]
 
 _LATE = 0.3  # seconds that the last words of a program may take to the log
 _LOOK = 1.5  # seconds after its start at which a process is seen that does not speak for itself
@@ -30,7 +30,18 @@ _LOOK = 1.5  # seconds after its start at which a process is seen that does not 
 
 def of_training(case: Case) -> Case:
     """The case with the lines alone that the programs which train can have printed."""
-    foreign = printed_elsewhere(case)
+    flight = case.flight
+    return _of(case, [stage for stage in flight.stages if stage.role == "training"]) if flight is not None else case
+
+
+def of_stage(case: Case) -> Case:
+    """The case with the lines alone that the program in question can have printed."""
+    stage = case.flight.stage if case.flight is not None else None
+    return _of(case, [stage]) if stage is not None else case
+
+
+def _of(case: Case, stages: list[Stage]) -> Case:
+    foreign = _printed_elsewhere(case, stages)
     if not foreign:
         return case
     log = case.log
@@ -49,16 +60,16 @@ def of_training(case: Case) -> Case:
     return replace(case, log=own, derived={})
 
 
-def printed_elsewhere(case: Case) -> frozenset[int]:
-    """The places of the lines that were printed while another program ran, and none that trains."""
+def _printed_elsewhere(case: Case, stages: list[Stage]) -> frozenset[int]:
+    """The places of the lines that were printed while another program ran, and none of these."""
     flight = case.flight
-    if flight is None or len(flight.stages) < 2:  # noqa: PLR2004 - a single program printed everything
+    if flight is None or not stages:
         return frozenset()
-    training = [_lifetime(flight, stage) for stage in flight.stages if stage.role == "training"]
-    others = [_lifetime(flight, stage) for stage in flight.stages if stage.role != "training"]
-    if not training or not others:
+    own = [_lifetime(flight, stage) for stage in stages]
+    others = [_lifetime(flight, stage) for stage in flight.stages if stage not in stages]
+    if not others:
         return frozenset()
-    return frozenset(line.order for line in case.log.lines if _within(line, others) and not _within(line, training))
+    return frozenset(line.order for line in case.log.lines if _within(line, others) and not _within(line, own))
 
 
 def _within(line: Line, lifetimes: Iterable[tuple[float, float]]) -> bool:

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from crashcart.deaths import finished
-from crashcart.doubts import is_in_doubt, saved_names
+from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
@@ -37,7 +37,14 @@ __all__ = ["is_wanted", "read_scene"]
 
 _WRITTEN = (".py", ".sh", ".yaml", ".yml", ".toml", "Makefile")  # by people; data are made by the job itself
 _KINDS = ("code.", "data.")
-_OF_A_FINISHED_RUN = ("code.trainer_resume", "code.loader", "data.file_rows")
+_OF_A_FINISHED_RUN = (
+    "code.trainer_resume",
+    "code.loader",
+    "code.sample_fields",
+    "code.frozen",
+    "code.empty_part",
+    "data.file_rows",
+)
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -72,6 +79,10 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 settings = [_seen_from_here(fact, folder) for fact in used]
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
+    if flight is not None and lost_numbers(flight):
+        from crashcart.readers.infinite_gradients import INFINITE_GRADIENT, infinite_gradients
+
+        case.seen[INFINITE_GRADIENT] = [_seen_from_here(fact, folder) for fact in infinite_gradients(plan.program.sources)]
     if plan.execution is not None and flight is not None:
         from crashcart.readers.name_patterns import unmatched_names
 
