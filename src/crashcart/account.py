@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["ELSEWHERE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
+__all__ = ["ELSEWHERE", "NOT_FINITE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
 
 ELSEWHERE = 2
 _MOST_EVENTS = 12
 _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})
 _MESSAGE = 60
-_NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
+NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 _MAIN_THREAD = "MainThread"
 _WORKER = "loader worker"  # or of a pool, which looks the same from outside
 _SHOWN_SAMPLES = 5
@@ -249,7 +249,7 @@ def _lasting_bad_losses(flight: Flight, leader: Death | None) -> list[StoryEvent
     process = pids[events[0].pid or 0]
     last = process.page.get("loss", 0.0)
     stays = last - last != 0
-    if not stays and not (leader is not None and leader.says(_NOT_FINITE)):
+    if not stays and not (leader is not None and leader.says(NOT_FINITE)):
         return []
     return [_loss_event(events[0], process)]
 

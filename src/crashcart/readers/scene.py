@@ -14,7 +14,8 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from crashcart.deaths import finished
+from crashcart.account import NOT_FINITE
+from crashcart.deaths import finished, first, hung
 from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
@@ -79,7 +80,12 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 settings = [_seen_from_here(fact, folder) for fact in used]
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
-    if flight is not None and lost_numbers(flight):
+    if flight is not None and hung(case):
+        from crashcart.readers.metric_receivers import METRICS_WAIT, waits_in_tracker
+
+        case.seen[METRICS_WAIT] = [_seen_from_here(fact, folder) for fact in waits_in_tracker(flight, plan.program.sources)]
+    leader = first(case) if flight is not None else None
+    if flight is not None and (lost_numbers(flight) or (leader is not None and leader.says(NOT_FINITE))):
         from crashcart.readers.infinite_gradients import INFINITE_GRADIENT, infinite_gradients
 
         case.seen[INFINITE_GRADIENT] = [_seen_from_here(fact, folder) for fact in infinite_gradients(plan.program.sources)]

@@ -294,6 +294,9 @@ def in_code(case: Case) -> Iterator[Sign]:
 def _broke_by_gradient(case: Case) -> bool:
     """Whether the loss was as usual when the weights were lost, or was no number with finite weights and inputs."""
     found = [broken for broken in broken_losses(case) if broken.stays]
+    if not broken_losses(case) and not any(True for _ in _exploded(case)):  # hidden in the loss, it came up elsewhere
+        leader = first(case)
+        return leader is not None and leader.says(SAYS_NOT_FINITE) and held_by_last_batch(case) is None
     if not found or _by_data(case):
         return False
     made_now = found[0].event.details.get("weights_finite") is True and had_finite_inputs(found[0].event)

@@ -157,7 +157,7 @@ def _frozen(case: Case) -> Iterator[Sign]:
         where = f", made at {made.partition(' ')[0]}," if made else ""
         if frozen == tensors:
             says = f"all {tensors} tensors of the optimizer{where} are frozen: its {process.page.get('steps', 0.0):.0f} steps changed nothing"
-            yield Sign("decisive", says, (event.evidence,), order=order(case))
+            yield Sign("decisive", says, (event.evidence, *_place(made)), order=order(case))
         else:
             says = (
                 f"none of the {tensors} tensors of the optimizer{where} had a gradient at step {event.details.get('step')}"
@@ -168,7 +168,8 @@ def _frozen(case: Case) -> Iterator[Sign]:
             else:
                 first, last = stayed
                 says += ", and the loss is no lower at the end than at the beginning"
-                yield Sign("decisive", says, (event.evidence, evidence(first.line), evidence(last.line)), order=order(case))
+                places = (event.evidence, *_place(made), evidence(first.line), evidence(last.line))
+                yield Sign("decisive", says, places, order=order(case))
         return
 
 
@@ -188,7 +189,18 @@ def _few(case: Case) -> Iterator[Sign]:
     numbers = "1 number" if count == 1 else f"{count} numbers"
     says = f"the optimizer{where} has {numbers} of a model that takes {size} bytes: all else is frozen, and the loss is no lower at the end"
     first, last = stayed
-    yield Sign("decisive", says, (made.evidence, evidence(first.line), evidence(last.line)), order=order(case))
+    items = (made.evidence, *_place(place), evidence(first.line), evidence(last.line))
+    yield Sign("decisive", says, items, order=order(case))
+
+
+def _place(made: str) -> tuple[Evidence, ...]:
+    """Where an optimizer was made, as its settings were recorded: ``/job/train.py:17 main``."""
+    place, _, function = made.partition(" ")
+    return (
+        (Evidence("recorder", f"the optimizer was made here{f' in {function}' if function else ''}", place),)
+        if place
+        else ()
+    )
 
 
 def _loss_that_stayed(case: Case) -> tuple[Metrics, Metrics] | None:
