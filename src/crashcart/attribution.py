@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from crashcart.log import Progress
 from crashcart.record import replace
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.flight import Flight, Stage
-    from crashcart.log import Line
+    from crashcart.log import Line, Log
 
 __all__ = ["of_stage", "of_training"]
 
@@ -53,11 +54,20 @@ def _of(case: Case, stages: list[Stage]) -> Case:
         memory=[memory for memory in log.memory if memory.line.order not in foreign],
         metrics=[metrics for metrics in log.metrics if metrics.line.order not in foreign],
         skips=[line for line in log.skips if line.order not in foreign],
+        progress=_progress(log, foreign),
         _index=None,
         _steps=None,
         _by_place=None,
     )
     return replace(case, log=own, derived={})
+
+
+def _progress(log: Log, foreign: frozenset[int]) -> Progress:
+    """The last step that was printed, where another program printed a later one."""
+    if log.progress.line is None or log.progress.line.order not in foreign:
+        return log.progress
+    own = [metrics for metrics in log.metrics if metrics.step is not None and metrics.line.order not in foreign]
+    return Progress(own[-1].step, None, own[-1].line) if own else Progress()
 
 
 def _printed_elsewhere(case: Case, stages: list[Stage]) -> frozenset[int]:

@@ -31,6 +31,7 @@ __all__ = [
     "untrained",
 ]
 
+FEW_NUMBERS = 16
 _BYTES_EACH, _MANY = 4, 100
 _NUMBERED = Pattern(r"\d")
 _MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w{0,20}(?:[= ](?!never|no\b|none|false|off|0)|$)")
@@ -57,20 +58,22 @@ def is_in_doubt(flight: Flight) -> bool:
     )
 
 
-def few_trained(flight: Flight) -> tuple[Event, Event] | None:
-    """The only optimizer of a rank where it holds a hundredth of what the rank saved, or less; and that file.
+def few_trained(flight: Flight) -> tuple[Event, Event | None] | None:
+    """The only optimizer of a rank that holds a hundredth of what the rank saved, or less, and that file; or a few numbers at all.
 
     Many trainings are meant so (a new head, an adapter, a prompt); it counts where the loss did not fall.
     """
     for process in flight.ranks:
         made = [event for event in flight.of_kind("optimizer") if event.pid == process.pid]
         saved = [event for event in flight.of_kind("checkpoint") if event.pid == process.pid and _bytes(event) > 0]
-        if len(made) != 1 or not saved or process.page.get("steps", 0.0) <= 0:
+        if len(made) != 1 or process.page.get("steps", 0.0) <= 0:
             continue
-        largest = max(saved, key=_bytes)
+        largest = max(saved, key=_bytes, default=None)
         own = to_float(made[0].details.get("parameters"), 0.0)
-        if 0 < own * _BYTES_EACH * _MANY < _bytes(largest):
+        if largest is not None and 0 < own * _BYTES_EACH * _MANY < _bytes(largest):
             return made[0], largest
+        if 0 < own <= FEW_NUMBERS:
+            return made[0], None
     return None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.deaths import deaths
 from crashcart.errors import CommandError
-from crashcart.flight import Pid
+from crashcart.flight import Pid, program_of
 from crashcart.log import evidence
 from crashcart.model import Evidence, Fact
 from crashcart.pattern import Pattern
@@ -35,6 +35,10 @@ _BEFORE_SECONDS, _AFTER_SECONDS = 2.0, 5.0
 _END_BYTES = 1 << 16
 _MOST_FILES, _MOST_DEATHS, _LONGEST_LINE = 40, 4, 500
 _KILLS = Pattern(r"(?i)\bkill(?:s|ed|ing)?\b|\bSIGKILL\b|\bterminat(?:e|es|ed|ing)\b")
+# Wrappers that end nothing; ``timeout`` does.
+_HARMLESS = frozenset(
+    {"nohup", "env", "nice", "ionice", "taskset", "numactl", "stdbuf", "script", "time", "conda", "uv", "poetry"}
+)
 _SENT = frozenset({"SIGKILL", "SIGTERM"})
 _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
@@ -63,8 +67,13 @@ def kill_notes(case: Case) -> list[Fact]:
 
 
 def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:
-    """The lines of the launch scripts that start what runs beside the training: which of it kills is not known."""
-    services = [stage.program for stage in case.flight.stages if stage.role == "service"] if case.flight is not None else []
+    """The lines of the launch scripts that start what runs beside the training or around it: which of it kills is not known."""
+    flight = case.flight
+    services = [stage.program for stage in flight.stages if stage.role == "service"] if flight is not None else []
+    around = flight.stage.wrappers if flight is not None and flight.stage is not None else []
+    services += [
+        name for pid in around if flight is not None and (name := program_of(flight.processes[pid].command)) not in _HARMLESS
+    ]
     found: list[Fact] = []
     for path in scripts:
         try:

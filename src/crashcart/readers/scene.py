@@ -43,6 +43,7 @@ _OF_A_FINISHED_RUN = (
     "code.loader",
     "code.sample_fields",
     "code.frozen",
+    "code.step_condition",
     "code.empty_part",
     "data.file_rows",
 )
@@ -140,6 +141,25 @@ def _settings_at(execution: Execution, spot: Spot) -> list[Fact]:
         values += [*made.arguments, *made.keywords.values()] if made is not None else []
         for fact in (fact for value in values for fact in value.origins):
             found.setdefault(fact.spelling or fact.name, fact)
+    return _settings_of_loader(execution, spot) or list(found.values())[:_MOST_SETTINGS]
+
+
+def _settings_of_loader(execution: Execution, spot: Spot) -> list[Fact]:
+    """The settings with which the data set was made over whose loader a loop at that line goes; one for each place where some stand."""
+    from crashcart.readers.interpreter.values import Result
+
+    found: dict[str, Fact] = {}
+    for region in execution.trace.root.regions():
+        file = os.path.normpath(region.source.path)
+        at_line = region.kind == "loop" and getattr(region.node, "lineno", 0) == spot.line
+        loader = region.iterable.call if at_line and isinstance(region.iterable, Result) else None
+        if loader is None or not (spot.file == file or spot.file.endswith(f"/{file}")):
+            continue
+        samples = loader.argument(0, "dataset")
+        for call in execution.trace.calls if samples is not None else ():
+            if call.result is samples:
+                for fact in (fact for value in (*call.arguments, *call.keywords.values()) for fact in value.origins):
+                    found.setdefault(fact.evidence.where, fact)
     return list(found.values())[:_MOST_SETTINGS]
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.host_memory._recorded import ample, climbed, grown, killed_by_guard, no_kill, note_of_kill
-from crashcart.causes.outside._recorded import sent_by, unranked
+from crashcart.causes.outside._recorded import sent_by, started_by_script, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import (
     by_us,
@@ -118,6 +118,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
     status = case.exit
     if status is not None and status.signal in {"SIGINT", "SIGHUP"} and not _stuck(case):
         yield Sign("strong", f"the command was ended by {status.signal}", (status.evidence,))
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """After a run: what the launch script starts that may end the program."""
+    yield from started_by_script(case)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

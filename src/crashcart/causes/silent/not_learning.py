@@ -26,7 +26,7 @@ from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
-from crashcart.doubts import few_trained
+from crashcart.doubts import FEW_NUMBERS, few_trained
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
@@ -48,7 +48,6 @@ GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
 SEVERAL = 3
 SHOWN = 2
-FEW_NUMBERS = 16
 BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 
 NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:were )?(?:used|trained|processed|done|performed|applied)\b"
@@ -180,14 +179,14 @@ def _few(case: Case) -> Iterator[Sign]:
     if found is None or stayed is None:
         return
     made, saved = found
-    count, size = to_int(made.details.get("parameters"), 0), to_int(saved.details.get("bytes"), 0)
-    slip = case.all("code.frozen") and case.all("code.empty_part")
-    if count > FEW_NUMBERS and not slip:
+    count, frozen = to_int(made.details.get("parameters"), 0), case.all("code.frozen")
+    if (count > FEW_NUMBERS and not (frozen and case.all("code.empty_part"))) or (saved is None and not frozen):
         return
-    place = next((str(one.details.get("place", "")) for one in _optimizers(case, made)), "").partition(" ")[0]
-    where = f", made at {place}," if place else ""
+    place = next((str(one.details.get("place", "")) for one in _optimizers(case, made)), "")
+    where = f", made at {place.partition(' ')[0]}," if place else ""
     numbers = "1 number" if count == 1 else f"{count} numbers"
-    says = f"the optimizer{where} has {numbers} of a model that takes {size} bytes: all else is frozen, and the loss is no lower at the end"
+    whole = f" of a model that takes {to_int(saved.details.get('bytes'), 0)} bytes" if saved is not None else ""
+    says = f"the optimizer{where} has {numbers}{whole}: all else is frozen, and the loss is no lower at the end"
     first, last = stayed
     items = (made.evidence, *_place(place), evidence(first.line), evidence(last.line))
     yield Sign("decisive", says, items, order=order(case))
