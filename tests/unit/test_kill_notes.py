@@ -86,3 +86,17 @@ def test_the_line_that_starts_a_guard(tmp_path: Path) -> None:
     assert [(fact.name, fact.evidence.where) for fact in guards_started(case, [str(script)])] == [
         (GUARD_STARTED, f"{script}:2")
     ]
+
+
+def test_a_worker_that_was_killed_before_anybody_saw_it(tmp_path: Path) -> None:
+    history = History(code=1)
+    history.process(4711, 1, "rank", "python train.py", born=1, rank=0, steps=50)
+    history.raised(4711, 60, "RuntimeError", "DataLoader worker (pid(s) 5001) exited unexpectedly")
+    history.gone(4711, 61, code=1)
+    history.flight.facts["folder"] = str(tmp_path)
+    path = tmp_path / "guard.txt"
+    path.write_text("kill 5001: rss 431 MB, limit 420 MB\n")
+    os.utime(path, (START + 60, START + 60))
+    case = history.case()
+    case.seen[KILL_NOTE] = kill_notes(case)
+    assert examine(case).findings[0].cause == "host-memory/oom-kill"

@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from crashcart.deaths import deaths
+from crashcart.deaths import deaths, first
 from crashcart.errors import CommandError
 from crashcart.flight import Pid, program_of
 from crashcart.log import evidence
 from crashcart.model import Evidence, Fact
+from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.own_reports import written_between
@@ -39,6 +40,7 @@ _KILLS = Pattern(r"(?i)\bkill(?:s|ed|ing)?\b|\bSIGKILL\b|\bterminat(?:e|es|ed|in
 _HARMLESS = frozenset(
     {"nohup", "env", "nice", "ionice", "taskset", "numactl", "stdbuf", "script", "time", "conda", "uv", "poetry"}
 )
+_WORKER = Pattern(r"worker \(pid(?:\(s\))? (\d{1,20})")
 _SENT = frozenset({"SIGKILL", "SIGTERM"})
 _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
@@ -51,19 +53,34 @@ _HEARD = Pattern(
 def kill_notes(case: Case) -> list[Fact]:
     """A note of a kill for each process that ended so first: its number, the words, whether they speak of memory."""
     flight = case.flight
-    killed = sorted((death for death in deaths(case) if death.signal in _SENT), key=lambda death: death.time)
+    killed = _killed(case)
     if flight is None or not killed:
         return []
+    times = [time for time, _ in killed]
     ended = flight.ending.get("time")
-    last = ended if isinstance(ended, (int, float)) else killed[-1].time
-    texts = [*_files(str(flight.facts.get("folder") or ""), killed[0].time - _BEFORE_SECONDS, last + _AFTER_SECONDS)]
+    last = ended if isinstance(ended, (int, float)) else max(times)
+    texts = [*_files(str(flight.facts.get("folder") or ""), min(times) - _BEFORE_SECONDS, last + _AFTER_SECONDS)]
     found: list[Fact] = []
-    for death in killed[:_MOST_DEATHS]:
-        pid = death.process.pid.number if isinstance(death.process.pid, Pid) else death.process.pid
+    for _, process in killed[:_MOST_DEATHS]:
+        pid = process.number if isinstance(process, Pid) else process
         for place in [*_printed(case, pid), *_written(texts, pid)][:1]:
-            value = {"pid": death.process.pid, "of_memory": _OF_MEMORY.search(place.quote) is not None}
+            value = {"pid": process, "of_memory": _OF_MEMORY.search(place.quote) is not None}
             found.append(Fact(KILL_NOTE, value, place, "file"))
     return found
+
+
+def _killed(case: Case) -> list[tuple[float, int]]:
+    """The processes that a signal ended, with the time; also workers of a loader that only their rank speaks of, since they died too early."""
+    known = {death.process.pid: death.time for death in deaths(case) if death.signal in _SENT}
+    leader = first(case)
+    if leader is not None and leader.raised is not None:
+        said = (
+            str(leader.raised.details.get("message", "")),
+            *(str(one) for one in leader.raised.details.get("because") or ()),
+        )
+        for match in (match for text in said for match in _WORKER.finditer(text)):
+            known.setdefault(to_int(match[1], 0), leader.time)
+    return sorted((time, pid) for pid, time in known.items())
 
 
 def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:

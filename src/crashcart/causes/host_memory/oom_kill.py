@@ -232,12 +232,13 @@ def _reasonable(case: Case, death: Death) -> bool:
 
 
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
-    if death.signal != "SIGKILL":
-        return
     note = note_of_kill(case, death)
+    if death.signal != "SIGKILL" and (note is None or death.raised is None):
+        return
     if note is not None:
         if note.value["of_memory"]:
-            says = f"{death.how}, and who killed it wrote that it was for its memory"
+            who = "it" if death.signal else "its worker"
+            says = f"{death.how}, and who killed {who} wrote that it was for its memory"
             yield Sign(
                 "strong" if climbed(case, death) else "decisive",
                 says,
@@ -286,6 +287,12 @@ ON_USE = Fix(
     "by-hand",
     "keep the paths in __init__ and read in __getitem__; each item is read again every time, which is slower; the samples are the same",
 )
+EACH = Fix(
+    "Let each process hold less",
+    "by-hand",
+    "the guard counts each process for itself, so fewer workers do not help: read arrays memory-mapped (`mmap_mode='r'`), convert the "
+    "single sample and not the whole table, keep no copy of it in each worker; or raise the guard's limit",
+)
 MORE = Fix(
     "Ask for more host memory",
     "exact",
@@ -302,6 +309,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if fitting or (case.before and not case.number("loader.workers")):
         yield MORE
         return
+    leader = first(case) if case.flight is not None else None
+    note = note_of_kill(case, leader) if leader is not None else None
+    if note is not None and note.value["of_memory"]:
+        yield EACH
     if _phase(case) in {"evaluate", "sample"}:
         yield SMALLER
     if case.flight is None or any("loader" in process.role for process in case.flight.processes.values()):
