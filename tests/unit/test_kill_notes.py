@@ -9,7 +9,7 @@ import pytest
 from history import START, History
 
 from crashcart.engine import examine
-from crashcart.readers.kill_notes import GUARD_STARTED, KILL_NOTE, guards_started, kill_notes
+from crashcart.readers.kill_notes import GUARD_STARTED, KILL_NOTE, SCRIPT_KILLS, guards_started, kill_notes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,3 +100,13 @@ def test_a_worker_that_was_killed_before_anybody_saw_it(tmp_path: Path) -> None:
     case = history.case()
     case.seen[KILL_NOTE] = kill_notes(case)
     assert examine(case).findings[0].cause == "host-memory/oom-kill"
+
+
+def test_a_script_that_kills_by_memory_may_have_been_it(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "rss=$(awk '/VmRSS/ {print $2}' /proc/$p/status)\nif [ $rss -gt 9 ]; then kill -9 $p; fi\nkill $guard\n"
+    )
+    (fact,) = (one for one in guards_started(_case(tmp_path), [str(script)]) if one.name == SCRIPT_KILLS)
+    assert fact.evidence.where == f"{script}:2"
+    assert fact.value["of_memory"]

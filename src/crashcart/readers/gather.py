@@ -204,10 +204,11 @@ class _Gathering:
     def _read_kill_notes(self, scripts: Sequence[str]) -> None:
         """What whoever killed a process of a recorded job wrote about it."""
         if self.case.flight is not None and self.given.look_around and not finished(self.case):
-            from crashcart.readers.kill_notes import GUARD_STARTED, KILL_NOTE, guards_started, kill_notes
+            from crashcart.readers.kill_notes import KILL_NOTE, guards_started, kill_notes
 
             self.case.seen[KILL_NOTE] = kill_notes(self.case)
-            self.case.seen[GUARD_STARTED] = guards_started(self.case, scripts)
+            for fact in guards_started(self.case, scripts):
+                self.case.seen.setdefault(fact.name, []).append(fact)
 
     def _read_scene(self, scripts: Sequence[str]) -> None:
         """What the code of a run shows that died, or stands still: the reason for what happened, and the line to change."""

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-__all__ = ["GUARD_STARTED", "KILL_NOTE", "guards_started", "kill_notes"]
+__all__ = ["GUARD_STARTED", "KILL_NOTE", "SCRIPT_KILLS", "guards_started", "kill_notes"]
 
 KILL_NOTE = "kill.note"
+SCRIPT_KILLS = "launch.kills"
 GUARD_STARTED = "launch.service"
 _BEFORE_SECONDS, _AFTER_SECONDS = 2.0, 5.0
 _END_BYTES = 1 << 16
@@ -41,6 +42,8 @@ _HARMLESS = frozenset(
     {"nohup", "env", "nice", "ionice", "taskset", "numactl", "stdbuf", "script", "time", "conda", "uv", "poetry"}
 )
 _WORKER = Pattern(r"worker \(pid(?:\(s\))? (\d{1,20})")
+_SCRIPT_KILLS = Pattern(r"(?:^|[\s;|&(])(?:kill|pkill|killall)\s+(?:-s\s+)?-?(?:9|KILL|SIGKILL|15|TERM|SIGTERM)\b")
+_READS_MEMORY = Pattern(r"(?i)\brss\b|vmrss|\bsmem\b|\bpmap\b|memavailable|\bfree -")
 _SENT = frozenset({"SIGKILL", "SIGTERM"})
 _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
@@ -97,8 +100,12 @@ def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:
             lines = text_of(path).splitlines()
         except (CommandError, OSError):
             continue
+        of_memory = any(_READS_MEMORY.search(text) for text in lines)
         for number, text in enumerate(lines, 1):
             words = text.partition("#")[0].split()
+            if _SCRIPT_KILLS.search(" ".join(words)):
+                place = Evidence("config", text.strip(), f"{path}:{number}")
+                found.append(Fact(SCRIPT_KILLS, {"script": os.path.basename(path), "of_memory": of_memory}, place, "file"))
             started = {word.rpartition("/")[2] for word in words}.intersection(services)
             place = Evidence("config", text.strip(), f"{path}:{number}")
             found += [Fact(GUARD_STARTED, name, place, "file") for name in sorted(started)]

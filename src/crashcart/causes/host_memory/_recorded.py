@@ -179,7 +179,8 @@ def guard_of(case: Case) -> str:
     commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
     around = next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
     services = [one.program for one in flight.stages if one.role == "service"] if flight is not None else []
-    return around or next((name for name in services if name.endswith(SCRIPTS)), "")
+    kills = [str(fact.value["script"]) for fact in case.all("launch.kills") if fact.value["of_memory"]]
+    return around or next((name for name in (*services, *kills) if name.endswith(SCRIPTS)), "")
 
 
 def killed_by_guard(case: Case, death: Death) -> Evidence | None:

@@ -266,7 +266,7 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
 
 def _started(case: Case) -> list[Evidence]:
     """Where the launch script starts what may have killed for memory."""
-    return [fact.evidence for fact in case.all("launch.service")][:1]
+    return [fact.evidence for fact in (*case.all("launch.service"), *case.all("launch.kills"))][:1]
 
 
 SMALLER = Fix(

@@ -75,6 +75,8 @@ def started_by_script(case: Case) -> Iterator[Sign]:
     """What the launch script starts around or beside a program that somebody ended: it may have sent the signal."""
     if case.before or case.flight is None or terminated_alone(case) is None:
         return
+    for fact in case.all("launch.kills")[:1]:
+        yield Sign("weak", "the launch script sends signals here", (fact.evidence,), fatal=False)
     for fact in case.all("launch.service")[:1]:
         says = f"{fact.value}, which the launch script starts here, may have sent the signal"
         yield Sign("weak", says, (fact.evidence,), fatal=False)
