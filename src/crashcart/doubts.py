@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from crashcart.flight import Event, Flight, Stage
 
 __all__ = [
+    "FEW_NUMBERS",
     "Repeat",
     "few_trained",
     "is_in_doubt",
     "lost_numbers",
     "never_evaluated",
     "repeat",
+    "resumed",
     "saved_names",
     "taken_over",
     "untrained",
@@ -55,7 +57,21 @@ def is_in_doubt(flight: Flight) -> bool:
         or any(True for _ in untrained(flight))
         or lost_numbers(flight)
         or few_trained(flight) is not None
+        or resumed(flight) is not None
     )
+
+
+def resumed(flight: Flight) -> Event | None:
+    """The load, before its first step, of a rank that saves where it loaded from: it went on with its own run."""
+    for process in flight.ranks:
+        own = [event for event in flight.of_kind("checkpoint") if event.pid == process.pid]
+        folders = {os.path.dirname(str(event.details.get("path"))) for event in own}
+        for load in flight.of_kind("phase"):
+            is_load = load.pid == process.pid and load.details.get("phase") == "load"
+            at_start = load.details.get("step") == 0  # the best weights may come back at the end
+            if is_load and at_start and os.path.dirname(str(load.details.get("path") or "-")) in folders:
+                return load
+    return None
 
 
 def few_trained(flight: Flight) -> tuple[Event, Event | None] | None:

@@ -14,6 +14,7 @@ from crashcart.doubts import is_in_doubt, repeat, saved_names, taken_over, untra
 from crashcart.engine import examine
 from crashcart.flight import Event
 from crashcart.log import Line
+from crashcart.model import Evidence, Fact
 from crashcart.readers.logs import read_logs, structured
 from crashcart.readers.own_reports import own_reports
 
@@ -184,3 +185,25 @@ def test_an_optimizer_of_a_few_numbers_of_a_model_does_not_train_it() -> None:
 )
 def test_a_loss_that_falls_and_a_head_or_an_adapter_are_meant(parameters: int, losses: list[float]) -> None:
     assert not any(finding.role == "cause" for finding in examine(_few(parameters, losses)).findings)
+
+
+def _resumed(step: int) -> History:
+    history = History()
+    history.process(5, 1, "rank", "python train.py", born=1, rank=0, steps=100)
+    details = {"phase": "load", "edge": "end", "step": step, "path": "/job/ck/state.pt"}
+    history.flight.events.append(Event(START + 2, "phase", details, 5))
+    saved(history, 5, 30, "/job/ck/state.pt", 100)
+    history.gone(5, 40, code=0)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("step", "saved_parts", "blamed"), [(0, ["optimizer"], True), (0, [], False), (100, ["optimizer"], False)]
+)
+def test_state_that_was_saved_and_is_left_behind_at_a_resume(step: int, saved_parts: list[str], *, blamed: bool) -> None:
+    case = _resumed(step).case()
+    place = Evidence("code", 'net.load_state_dict(state["net"])', "train.py:8")
+    value = {"missing": ["optimizer"], "saved": saved_parts, "edits": ()}
+    case.seen["code.resume"] = [Fact("code.resume", value, place, "code")]
+    findings = [finding.cause for finding in examine(case).findings if finding.role == "cause"]
+    assert findings == (["silent/resume-state-lost"] if blamed else [])

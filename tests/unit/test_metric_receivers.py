@@ -6,8 +6,9 @@ import pytest
 from history import START, History
 
 from crashcart.flight import Frame, StackDump, Stood
+from crashcart.places import Spot
 from crashcart.readers.code.source import Source
-from crashcart.readers.metric_receivers import waits_in_tracker
+from crashcart.readers.metric_receivers import sends_metrics, waits_in_tracker
 
 TRAIN = """
 class Run:
@@ -53,3 +54,17 @@ def test_what_gets_the_metrics_is_a_tracker(metrics: str) -> None:
 )
 def test_other_waits_are_none(metrics: str, line: int) -> None:
     assert _found(metrics, line) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        ('post({"epoch": 1, "loss": loss})', ["post"]),
+        ("self.api.rows.add(reward=total)", ["self.api.rows.add"]),
+        ("fetch(url, epoch=1)", []),
+        ("print(loss=loss)", []),
+    ],
+)
+def test_the_call_that_sends_metrics_when_it_fails(call: str, names: list[str]) -> None:
+    source = Source("train.py", f"def go(self):\n    {call}\n")
+    assert [fact.value for fact in sends_metrics([Spot("/job/train.py", 2, "go")], [source])] == names

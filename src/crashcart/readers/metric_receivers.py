@@ -10,17 +10,19 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.pattern import Pattern
+from crashcart.readers.code.source import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from crashcart.flight import Flight, Frame
     from crashcart.model import Fact
+    from crashcart.places import Spot
     from crashcart.readers.code.source import Source
 
-__all__ = ["METRICS_WAIT", "waits_in_tracker"]
+__all__ = ["METRICS_WAIT", "SENDS_METRICS", "sends_metrics", "waits_in_tracker"]
 
-METRICS_WAIT = "code.waits_in_tracker"
+METRICS_WAIT, SENDS_METRICS = "code.waits_in_tracker", "code.sends_metrics"
 _METRIC = Pattern(r"(?i)(?:^|[_/.])(?:loss|acc|accuracy|lr|reward|return|score|mse|nll|ppl)(?:$|[_/.])")
 _NO_RECEIVERS = frozenset(
     {"self", "cls", "logging", "log", "print", "pbar", "bar", "progress", "tqdm", "json", "file", "dict", "writer"}
@@ -37,6 +39,25 @@ def waits_in_tracker(flight: Flight, sources: Iterable[Source]) -> list[Fact]:
             if frame.file.endswith(f"/{source.path.removeprefix('./')}"):
                 found += _calls_at(source, frame.line, receivers)
     return found[:1]
+
+
+def sends_metrics(spots: Iterable[Spot], sources: Iterable[Source]) -> list[Fact]:
+    """The innermost call on the stack of an exception that gets a metric, by a function or a method of any name."""
+    sources = list(sources)
+    found: list[Fact] = []
+    for spot in spots:
+        for source in sources:
+            if spot.file.endswith(f"/{source.path.removeprefix('./')}"):
+                calls = (
+                    call for call in source.nodes(ast.Call) if call.lineno <= spot.line <= (call.end_lineno or spot.line)
+                )
+                found += [
+                    source.fact(SENDS_METRICS, name_of(call.func), call)
+                    for call in calls
+                    if any(_METRIC.search(word) for word in _words(call))
+                    and name_of(call.func).rpartition(".")[2] not in _NO_RECEIVERS
+                ]
+    return found[-1:]
 
 
 def _frames(flight: Flight) -> Iterator[Frame]:

@@ -19,7 +19,7 @@ from crashcart.deaths import finished, first, hung
 from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
-from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
+from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own, of_event
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.saved_files import CUT, files_cut_short
 from crashcart.record import replace
@@ -42,6 +42,7 @@ _OF_A_FINISHED_RUN = (
     "code.trainer_resume",
     "code.loader",
     "code.sample_fields",
+    "code.resume",
     "code.frozen",
     "code.step_condition",
     "code.empty_part",
@@ -81,24 +82,31 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 settings = [_seen_from_here(fact, folder) for fact in used]
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
-    if flight is not None and hung(case):
-        from crashcart.readers.metric_receivers import METRICS_WAIT, waits_in_tracker
-
-        case.seen[METRICS_WAIT] = [_seen_from_here(fact, folder) for fact in waits_in_tracker(flight, plan.program.sources)]
-    leader = first(case) if flight is not None else None
-    if flight is not None and (lost_numbers(flight) or (leader is not None and leader.says(NOT_FINITE))):
-        from crashcart.readers.infinite_gradients import INFINITE_GRADIENT, infinite_gradients
-
-        case.seen[INFINITE_GRADIENT] = [_seen_from_here(fact, folder) for fact in infinite_gradients(plan.program.sources)]
-    if plan.execution is not None and flight is not None:
-        from crashcart.readers.name_patterns import unmatched_names
-
-        names = saved_names(flight)
-        found = unmatched_names(plan.execution, names) if names else None
-        if found is not None:
-            case.seen["code.unmatched_names"] = [_seen_from_here(found, folder)]
+    for fact in _about_what_happened(case, flight, plan) if flight is not None else ():
+        case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
+
+
+def _about_what_happened(case: Case, flight: Flight, plan: Plan) -> Iterator[Fact]:
+    """What is looked for in the code only where a recording shows that it may matter."""
+    from crashcart.readers.metric_receivers import sends_metrics, waits_in_tracker
+
+    sources, leader = plan.program.sources, first(case)
+    if hung(case):
+        yield from waits_in_tracker(flight, sources)
+    if leader is not None and leader.raised is not None:
+        yield from sends_metrics(of_event(leader.raised), sources)
+    if lost_numbers(flight) or (leader is not None and leader.says(NOT_FINITE)):
+        from crashcart.readers.infinite_gradients import infinite_gradients
+
+        yield from infinite_gradients(sources)
+    names = saved_names(flight) if plan.execution is not None else []
+    if plan.execution is not None and names:
+        from crashcart.readers.name_patterns import unmatched_names
+
+        found = unmatched_names(plan.execution, names)
+        yield from [found] if found is not None else []
 
 
 def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of any kind
