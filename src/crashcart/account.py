@@ -16,7 +16,7 @@ from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
-from crashcart.places import in_words, of_event, of_raised, own_place, shortened, words_of
+from crashcart.places import in_words, of_event, of_raised, own_place, printed_before_leaving, shortened, words_of
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["ELSEWHERE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
+__all__ = ["ELSEWHERE", "NOT_FINITE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
 
 ELSEWHERE = 2
 _MOST_EVENTS = 12
 _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})
 _MESSAGE = 60
-_NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
+RUN_LOG = Pattern(r"^(?:output|errors|launcher|rank\d+(?:-attempt\d+)?)\.log$")
+NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 _MAIN_THREAD = "MainThread"
 _WORKER = "loader worker"  # or of a pool, which looks the same from outside
 _SHOWN_SAMPLES = 5
@@ -113,10 +114,10 @@ def thread_deaths(case: Case) -> list[Event]:
 
 
 def reported(case: Case) -> Raised | None:
-    """The exception that the program wrote into a file of its own, and not on its output, before it ended or stood still."""
+    """The exception that the program caught and wrote, into a file of its own or on its output, before it ended or stood still."""
     paths = case.flight.facts.get("own_reports", ()) if case.flight is not None else ()
     written = [raised for raised in case.log.raised if raised.kind and _is_in(raised.line, paths)]
-    return written[-1] if written else None
+    return written[-1] if written else printed_before_leaving(case)
 
 
 def _is_in(line: Line, paths: Sequence[str]) -> bool:
@@ -128,7 +129,7 @@ def _reported_event(written: Raised, folder: str, abnormal: StoryEvent) -> Story
     kind, message = written.kind.rpartition(".")[2], written.message.strip().split("\n", 1)[0]
     place = own_place(of_raised(written), folder)
     says = f"the program caught {kind}" + (f" at {place}" if place else "") + (f": {_cut(message)}" if message else "")
-    says += f" (written into {written.line.file})"
+    says += f" ({'printed' if RUN_LOG.search(written.line.file) else 'written'} into {written.line.file})"
     return StoryEvent("raised", says, (evidence(written.line),), abnormal.time, abnormal.rank, abnormal=True)
 
 
@@ -249,7 +250,7 @@ def _lasting_bad_losses(flight: Flight, leader: Death | None) -> list[StoryEvent
     process = pids[events[0].pid or 0]
     last = process.page.get("loss", 0.0)
     stays = last - last != 0
-    if not stays and not (leader is not None and leader.says(_NOT_FINITE)):
+    if not stays and not (leader is not None and leader.says(NOT_FINITE)):
         return []
     return [_loss_event(events[0], process)]
 

@@ -1,7 +1,7 @@
 """What a cause may fill in, and how causes are found.
 
 A cause is a module ``causes/<family>/<cause>.py``. Its docstring is its page. It may define, in this order and only as far
-as they apply: ``title``, ``piece`` (of `crashcart.train`), ``breadth``, ``lasting``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
+as they apply: ``title``, ``piece`` (of `crashcart.train`), ``breadth``, ``lasting``, ``judges_training``, ``phrases``, ``stacks``, ``in_log``, ``in_config``, ``in_code``, ``in_data``, ``in_machine``,
 ``in_checkpoints``, ``in_recorder``, ``fixes`` (or a function ``fix``), ``experiment`` (and a function ``settle`` where
 it depends on the case). Every ``in_*`` is a pure function of
 the case that yields signs.
@@ -95,7 +95,8 @@ class Cause:
     """One cause, as its module describes it.
 
     ``breadth`` orders causes that explain the same lines: 0 is specific, 1 is what remains of a family, 2 is what remains of
-    everything. ``lasting`` says that the cause makes a run useless even when it reaches its end. ``alike`` names the causes
+    everything. ``lasting`` says that the cause makes a run useless even when it reaches its end. ``judges_training`` says that it
+    speaks of the training alone, so that what other programs of a script print is no sign of it. ``alike`` names the causes
     that a log is most easily mistaken for: where the answer is not certain they are what to look at next.
     """
 
@@ -105,6 +106,7 @@ class Cause:
         "breadth",
         "experiment",
         "id",
+        "judges_training",
         "lasting",
         "page",
         "parts",
@@ -124,6 +126,7 @@ class Cause:
         self.breadth: int = getattr(module, "breadth", 0)
         self.alike: tuple[str, ...] = getattr(module, "alike", ())
         self.lasting: bool = getattr(module, "lasting", False)
+        self.judges_training: bool = getattr(module, "judges_training", False)
         self.parts: dict[str, Callable[[Case], Iterable[Sign]]] = {
             part: getattr(module, part) for part in PARTS if hasattr(module, part)
         }

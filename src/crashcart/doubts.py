@@ -1,4 +1,4 @@
-"""What a recording holds against a run that ended well: nothing trained, nothing evaluated, or begun anew where it was to go on.
+"""What a recording holds against a run that ended well: nothing trained, nothing evaluated, no numbers, or begun anew where it was to go on.
 
 The numbers alone decide nothing: many programs have no evaluation, and some make an optimizer that they do not use. They say where
 it is worth reading the code.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float
 from crashcart.pattern import Pattern
 from crashcart.record import record
 from crashcart.stages import exit_of
@@ -18,8 +19,22 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Event, Flight, Stage
 
-__all__ = ["Repeat", "is_in_doubt", "never_evaluated", "repeat", "saved_names", "taken_over", "untrained"]
+__all__ = [
+    "FEW_NUMBERS",
+    "Repeat",
+    "few_trained",
+    "is_in_doubt",
+    "lost_numbers",
+    "never_evaluated",
+    "repeat",
+    "resumed",
+    "saved_names",
+    "taken_over",
+    "untrained",
+]
 
+FEW_NUMBERS = 16
+_BYTES_EACH, _MANY = 4, 100
 _NUMBERED = Pattern(r"\d")
 _MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w{0,20}(?:[= ](?!never|no\b|none|false|off|0)|$)")
 
@@ -36,7 +51,56 @@ class Repeat:
 
 def is_in_doubt(flight: Flight) -> bool:
     """Whether anything speaks against a run that ended well."""
-    return never_evaluated(flight) or repeat(flight) is not None or any(True for _ in untrained(flight))
+    return (
+        never_evaluated(flight)
+        or repeat(flight) is not None
+        or any(True for _ in untrained(flight))
+        or lost_numbers(flight)
+        or few_trained(flight) is not None
+        or resumed(flight) is not None
+    )
+
+
+def resumed(flight: Flight) -> Event | None:
+    """The load, before its first step, of a rank that saves where it loaded from: it went on with its own run."""
+    for process in flight.ranks:
+        own = [event for event in flight.of_kind("checkpoint") if event.pid == process.pid]
+        folders = {os.path.dirname(str(event.details.get("path"))) for event in own}
+        for load in flight.of_kind("phase"):
+            is_load = load.pid == process.pid and load.details.get("phase") == "load"
+            at_start = load.details.get("step") == 0  # the best weights may come back at the end
+            if is_load and at_start and os.path.dirname(str(load.details.get("path") or "-")) in folders:
+                return load
+    return None
+
+
+def few_trained(flight: Flight) -> tuple[Event, Event | None] | None:
+    """The only optimizer of a rank that holds a hundredth of what the rank saved, or less, and that file; or a few numbers at all.
+
+    Many trainings are meant so (a new head, an adapter, a prompt); it counts where the loss did not fall.
+    """
+    for process in flight.ranks:
+        made = [event for event in flight.of_kind("optimizer") if event.pid == process.pid]
+        saved = [event for event in flight.of_kind("checkpoint") if event.pid == process.pid and _bytes(event) > 0]
+        if len(made) != 1 or process.page.get("steps", 0.0) <= 0:
+            continue
+        largest = max(saved, key=_bytes, default=None)
+        own = to_float(made[0].details.get("parameters"), 0.0)
+        if largest is not None and 0 < own * _BYTES_EACH * _MANY < _bytes(largest):
+            return made[0], largest
+        if 0 < own <= FEW_NUMBERS:
+            return made[0], None
+    return None
+
+
+def _bytes(event: Event) -> float:
+    return to_float(event.details.get("bytes"), 0.0)
+
+
+def lost_numbers(flight: Flight) -> bool:
+    """Whether a rank had a loss that was no number."""
+    ranks = {process.pid for process in flight.ranks}
+    return any(event.pid in ranks and event.details.get("what") == "loss" for event in flight.of_kind("nonfinite"))
 
 
 def untrained(flight: Flight) -> Iterator[tuple[Stage, Event]]:

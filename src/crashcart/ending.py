@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.attribution import of_stage
 from crashcart.deaths import blamed, finished, first, hung, stopped_first, timed_out_by, whole
 from crashcart.model import Ending, StageReport
 from crashcart.numbers import to_int
@@ -64,7 +65,8 @@ def ending_of(case: Case) -> Ending:
     log = case.log
     state, code, signal = _state(case)
     raised = log.uncaught()
-    step = log.progress.step if log.progress.step is not None else case.step
+    progress = of_stage(case).log.progress
+    step = progress.step if progress.step is not None else case.step
     told = Ending(
         state=state,
         exit_code=code,

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from crashcart.account import ELSEWHERE, Account, account_of
+from crashcart.attribution import of_training
 from crashcart.cause import Cause, Phrase, causes
 from crashcart.deadline import Allowance, attempt, check, too_long
 from crashcart.deaths import finished, first, stopped_first, whole
@@ -199,6 +200,11 @@ class _Asked:
     def __init__(self, case: Case) -> None:
         self.case = case
         self.lines = _Lines(case.log)
+        self.training, self.lines_of_training = case, self.lines
+        with our_errors("which program printed a line", case.could_not_look):
+            self.training = of_training(case)
+        if self.training is not case:
+            self.lines_of_training = _Lines(self.training.log)
         self.stacks: dict[str, list[Sign]] = {}
         with our_errors("the innermost frames", case.could_not_look):
             self.stacks = stack_signs(case.log)
@@ -220,10 +226,11 @@ class _Asked:
                 yield cause, signs
 
     def _signs_of(self, cause: Cause) -> list[Sign]:
-        signs = [sign for phrase in cause.phrases for sign in self.lines.signs(phrase)]
+        lines, case = (self.lines_of_training, self.training) if cause.judges_training else (self.lines, self.case)
+        signs = [sign for phrase in cause.phrases for sign in lines.signs(phrase)]
         signs += self.stacks.get(cause.id, ())
         for part, ask in cause.parts.items():
-            signs += self._ask(cause, part, ask)
+            signs += self._ask(cause, part, ask, case)
         if cause.id.startswith(SILENT) and self._raised_and_ended():
             return [replace(sign, strength="weak", fatal=False) for sign in signs]  # it did not run on
         return [self._survived(cause, sign) for sign in signs]
@@ -233,9 +240,9 @@ class _Asked:
         log = self.case.log
         return any(one.kind and one.top and not log.goes_on_after(one.line) for one in log.uncaught())
 
-    def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]]) -> list[Sign]:
+    def _ask(self, cause: Cause, part: str, ask: Callable[[Case], Iterable[Sign]], case: Case) -> list[Sign]:
         try:
-            return asked(cause, ask, self.case)
+            return asked(cause, ask, case)
         except Missing as missing:
             self._missing.setdefault(missing.name, []).append(f"{cause.id} ({part})")
             return []

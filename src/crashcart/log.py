@@ -32,10 +32,11 @@ class Line:
     """One line of output: what one process wrote between two line ends or carriage returns.
 
     ``prefix`` is what stands before the text on every line of the file, and ``level`` the level in it where lines differ in that.
-    ``log`` names the log of which the file is a part: for most, the file itself.
+    ``log`` names the log of which the file is a part: for most, the file itself. ``printed`` is the earliest and the latest time at
+    which it can have been printed, where a recording knows it.
     """
 
-    __slots__ = ("file", "level", "log", "lowered", "number", "order", "prefix", "rank", "text", "window")
+    __slots__ = ("file", "level", "log", "lowered", "number", "order", "prefix", "printed", "rank", "text", "window")
 
     def __init__(self, file: str, number: int, order: int, text: str, rank: int | None = None, window: int = 0) -> None:
         self.file = file
@@ -47,6 +48,7 @@ class Line:
         self.rank = rank
         self.window = window
         self.prefix = self.level = ""
+        self.printed: tuple[float, float] | None = None
 
     def take_off(self, prefix: str, level: str, text: str) -> None:
         """Keep what stands before the text apart from it."""

@@ -32,6 +32,7 @@ __all__ = [
     "of_raised",
     "own_place",
     "place_sign",
+    "printed_before_leaving",
     "settings_sign",
     "shortened",
     "without_folder",
@@ -39,10 +40,11 @@ __all__ = [
 ]
 
 SETTINGS_AT_PLACE = "code.settings_at_place"  # the settings that the line works with at which the run died
-_MOST_TELLING = 2  # settings; a line that works with more is about none of them
+_MOST_TELLING = 3  # settings; a line that works with more is about none of them
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
 _CARRIED = Pattern(r'File "([^"\n]+)", line (\d+), in (\S+)')
+_LEAVING = frozenset({"SystemExit", "KeyboardInterrupt"})
 _SHORT = 60
 _WORDS = 120
 
@@ -130,6 +132,19 @@ def place_sign(case: Case, signs: Iterable[Sign]) -> Sign | None:
     return None
 
 
+def printed_before_leaving(case: Case) -> Raised | None:
+    """The exception that a program caught and printed before it left with a bad exit code, as launchers of commands do (hydra, click)."""
+    leader = first(case) if case.flight is not None else None
+    if leader is None or leader.raised is not None or leader.signal is not None or not leader.code:
+        return None
+    rank = leader.process.rank
+    for raised in reversed(case.log.raised):
+        own = raised.line.rank is None or rank is None or raised.line.rank == rank
+        if own and raised.kind and raised.frames and not raised.survivable and not raised.worker:
+            return None if raised.kind in _LEAVING or case.log.goes_on_after(raised.line) else raised
+    return None
+
+
 def frames_of_first(case: Case) -> list[Spot]:
     """The user's own frames of the first exception: of the death, else of a thread that died before, else of the log."""
     leader = first(case)
@@ -139,7 +154,8 @@ def frames_of_first(case: Case) -> list[Spot]:
         spots = of_event(leader.raised)
     elif flight is not None:
         threads = [event for event in flight.of_kind("exception") if event.details.get("thread") not in {None, "MainThread"}]
-        spots = of_event(threads[0]) if threads else []
+        printed = printed_before_leaving(case)
+        spots = of_event(threads[0]) if threads else of_raised(printed) if printed is not None else []
     elif case.log.raised:
         spots = of_raised(case.log.raised[0])
     return [spot for spot in spots if is_own(spot.file)]

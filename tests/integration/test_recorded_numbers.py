@@ -197,3 +197,49 @@ def test_a_rate_that_no_optimizer_can_use_is_not_halved(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, program(rate=1e30))
     assert diagnosis.findings[0].cause == "numerics/diverged"
     assert diagnosis.findings[0].fixes[0].title.startswith("Set a usual learning rate: 1e+30")
+
+
+WITHOUT_GRADIENT = """
+    import torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Samples(Dataset):
+        def __len__(self):
+            return 256
+        def __getitem__(self, index):
+            x = torch.randn(8, generator=torch.Generator().manual_seed(index))
+            return {"left": x, "right": x.clone() if index == 133 else x.flip(0)}
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 4)
+
+        def forward(self, left, right):
+            a, b = self.layer(left), self.layer(right)
+            return LOSS
+
+    torch.manual_seed(0)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step, batch in enumerate(DataLoader(Samples(), batch_size=8)):
+        loss = net(batch["left"], batch["right"])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"step {step} seen", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "(a - b).square().sum(-1).sqrt().mean()",
+        "((a - b).pow(2).sum(-1) ** 0.5).mean()",
+        "((a * b).sum(-1) / (a - b).norm(dim=-1)).mean()",
+    ],
+)
+def test_a_gradient_that_is_not_finite_at_finite_inputs_is_the_loss_and_not_the_data(tmp_path: Path, loss: str) -> None:
+    diagnosis = ran(tmp_path, WITHOUT_GRADIENT.replace("LOSS", loss))
+    assert blamed(diagnosis) == ["numerics/diverged"]
+    assert any("return " in item.quote for sign in diagnosis.findings[0].signs for item in sign.evidence), shown(diagnosis)

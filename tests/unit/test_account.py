@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from history import START, History
 
 from crashcart.account import account_of
@@ -127,3 +128,35 @@ def test_a_batch_that_one_rank_alone_left_out_comes_before_the_lost_connection(t
     assert (account.first.kind, account.first.rank) == ("batch skipped", 1)
     assert account.first.says == "rank 1 alone left out a batch: nan loss, skipping batch"
     assert next(event for event in account.events if event.abnormal) == account.first
+
+
+def test_an_exception_that_the_program_caught_and_printed_before_it_left_is_the_first_event(tmp_path: Path) -> None:
+    history = History(code=1)
+    history.process(5, 1, "rank", "python main.py", born=1, rank=0, steps=80)
+    history.gone(5, 30, code=1)
+    case = history.case()
+    path = tmp_path / "output.log"
+    path.write_text(
+        "step 80 loss 0.1\nError executing job with overrides: []\nTraceback (most recent call last):\n"
+        '  File "/job/main.py", line 21, in main\n    for s, target in loader:\n'
+        '  File "/job/windows.py", line 9, in draw\n    torch.randint(0, 0)\n'
+        "RuntimeError: random_ expects 'from' to be less than 'to'\n\nSet HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    )
+    case.log = read_logs([str(path)])
+    account = account_of(case)
+    assert account.first is not None
+    assert account.first.says.startswith("the program caught RuntimeError at /job/windows.py:9 in draw")
+    assert [event.kind for event in account.events][-1] == "ended"
+
+
+@pytest.mark.parametrize("last", ["SystemExit: 1", "KeyboardInterrupt"])
+def test_what_only_ends_the_program_is_not_told_as_caught(tmp_path: Path, last: str) -> None:
+    history = History(code=1)
+    history.process(5, 1, "rank", "python main.py", born=1, rank=0, steps=80)
+    history.gone(5, 30, code=1)
+    case = history.case()
+    path = tmp_path / "output.log"
+    path.write_text(f'Traceback (most recent call last):\n  File "/job/main.py", line 21, in main\n    go()\n{last}\n')
+    case.log = read_logs([str(path)])
+    account = account_of(case)
+    assert account.first is None or "caught" not in account.first.says

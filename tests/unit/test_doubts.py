@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import pytest
 from history import START, History
 
 from crashcart.account import account_of, reported
@@ -12,11 +13,15 @@ from crashcart.deaths import partners
 from crashcart.doubts import is_in_doubt, repeat, saved_names, taken_over, untrained
 from crashcart.engine import examine
 from crashcart.flight import Event
-from crashcart.readers.logs import read_logs
+from crashcart.log import Line
+from crashcart.model import Evidence, Fact
+from crashcart.readers.logs import read_logs, structured
 from crashcart.readers.own_reports import own_reports
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from crashcart.case import Case
 
 LOGGED = (
     "10:00:01 INFO reading part 7\n10:00:02 ERROR the reader ends\nTraceback (most recent call last):\n"
@@ -149,3 +154,56 @@ def test_a_hook_that_runs_for_an_exception_is_not_what_the_process_died_of() -> 
     assert examine(history.case()).findings[0].cause == "outside/crashcart"
     history.raised(5, 30, "RuntimeError", "the file cannot be closed")
     assert examine(history.case()).findings[0].cause == "code/bug"
+
+
+def _few(parameters: int, losses: list[float], size: int = 4_000_000) -> Case:
+    """A rank with one optimizer of so many numbers, which saved a model and printed these losses."""
+    history = History()
+    history.process(5, 1, "rank", "python tune.py", born=1, rank=0, steps=200)
+    for kind, details in (
+        ("optimizer", {"class": "AdamW", "groups": 1, "tensors": 1, "parameters": parameters}),
+        ("checkpoint", {"path": "/job/tuned.pt", "step": 200, "bytes": size}),
+    ):
+        history.flight.events.append(Event(START + 20, kind, details, 5))
+    history.gone(5, 40, code=0)
+    case = history.case()
+    lines = [Line("output.log", n, 100 * n, f"step {n * 10} loss {loss}") for n, loss in enumerate(losses, 1)]
+    case.log = structured(lines)
+    return case
+
+
+NOISY = [1.61, 1.42, 1.55, 1.35, 1.47, 1.62, 1.40, 1.56]
+
+
+def test_an_optimizer_of_a_few_numbers_of_a_model_does_not_train_it() -> None:
+    finding = examine(_few(1, NOISY)).findings[0]
+    assert (finding.cause, finding.role) == ("silent/not-learning", "cause")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "losses"), [(1, [3.0, 2.5, 2.1, 1.7, 1.3, 1.0, 0.8, 0.7]), (9000, NOISY), (100_000, NOISY)]
+)
+def test_a_loss_that_falls_and_a_head_or_an_adapter_are_meant(parameters: int, losses: list[float]) -> None:
+    assert not any(finding.role == "cause" for finding in examine(_few(parameters, losses)).findings)
+
+
+def _resumed(step: int) -> History:
+    history = History()
+    history.process(5, 1, "rank", "python train.py", born=1, rank=0, steps=100)
+    details = {"phase": "load", "edge": "end", "step": step, "path": "/job/ck/state.pt"}
+    history.flight.events.append(Event(START + 2, "phase", details, 5))
+    saved(history, 5, 30, "/job/ck/state.pt", 100)
+    history.gone(5, 40, code=0)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("step", "saved_parts", "blamed"), [(0, ["optimizer"], True), (0, [], False), (100, ["optimizer"], False)]
+)
+def test_state_that_was_saved_and_is_left_behind_at_a_resume(step: int, saved_parts: list[str], *, blamed: bool) -> None:
+    case = _resumed(step).case()
+    place = Evidence("code", 'net.load_state_dict(state["net"])', "train.py:8")
+    value = {"missing": ["optimizer"], "saved": saved_parts, "edits": ()}
+    case.seen["code.resume"] = [Fact("code.resume", value, place, "code")]
+    findings = [finding.cause for finding in examine(case).findings if finding.role == "cause"]
+    assert findings == (["silent/resume-state-lost"] if blamed else [])

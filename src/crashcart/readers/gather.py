@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.case import Case, ExitStatus
 from crashcart.deadline import Allowance, TookTooLongError, guarded, limited
+from crashcart.deaths import finished
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Evidence, Fact, NotLooked
 from crashcart.readers.logs import read_logs
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from crashcart.case import KernelEvent
     from crashcart.checkpoints import Checkpoint
     from crashcart.readers.traces.survivors import Found
+    from crashcart.recording.print_times import Printed
 
 __all__ = ["Given", "gather"]
 
@@ -73,6 +75,7 @@ class _Gathering:
         self.step: int | None = None
         self.command = ""
         self.kernels: list[tuple[str, frozenset[int]]] = []  # of the recording, with the job's own processes
+        self.printed: dict[str, Printed] = {}  # when its logs were printed
         paths = list(given.paths) or ["."]
         folders = [path for path in paths if path != "-" and os.path.isdir(path)]
         logs = [path for path in paths if path not in folders]
@@ -93,6 +96,7 @@ class _Gathering:
         if self._is_searched():
             left = self.start + _SEARCHED_SECONDS - time.thread_time()
             self.allowance.left = min(self.allowance.left, max(_LEAST_PARTS_SECONDS, left))
+        self._part("notes of a kill", lambda: self._read_kill_notes(scripts))
         self._part("the job's command and config", lambda: self._read_job(scripts, configs))
         self._part("the job's own code", lambda: self._read_scene(scripts))
         self._part("recorded settings", self._read_settings)
@@ -118,7 +122,7 @@ class _Gathering:
         scripts += found.scripts
         if not scripts and not self.given.command:
             self.command = found.command
-        self.kernels = found.kernels
+        self.kernels, self.printed = found.kernels, found.printed
         if self.case.flight is None or not self.given.look_around:
             return found.logs
         from crashcart.readers.own_reports import own_reports
@@ -187,6 +191,7 @@ class _Gathering:
             notes=notes,
             refused=refused,
             run_folders=self.recorded,
+            printed=self.printed,
             seconds=max(_LEAST_LOG_SECONDS, self.start + _SEARCH_SECONDS - time.thread_time()) if is_searched else None,
         )
         self.case.not_looked += [NotLooked("a log", problem) for problem in (refused or ())[:_MOST_REFUSED]]
@@ -195,6 +200,15 @@ class _Gathering:
             from crashcart.readers.recorded import without_other_stages
 
             self.case.log = without_other_stages(self.case.log, self.case.flight)
+
+    def _read_kill_notes(self, scripts: Sequence[str]) -> None:
+        """What whoever killed a process of a recorded job wrote about it."""
+        if self.case.flight is not None and self.given.look_around and not finished(self.case):
+            from crashcart.readers.kill_notes import KILL_NOTE, guards_started, kill_notes
+
+            self.case.seen[KILL_NOTE] = kill_notes(self.case)
+            for fact in guards_started(self.case, scripts):
+                self.case.seen.setdefault(fact.name, []).append(fact)
 
     def _read_scene(self, scripts: Sequence[str]) -> None:
         """What the code of a run shows that died, or stands still: the reason for what happened, and the line to change."""

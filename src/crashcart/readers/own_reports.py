@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crashcart.flight import Event, Flight
 
-__all__ = ["own_reports"]
+__all__ = ["own_reports", "written_between"]
 
 _BEFORE_SECONDS, _AFTER_SECONDS = 20.0, 5.0
 _MOST_BYTES, _END_BYTES = 4 << 20, 1 << 16
@@ -45,7 +45,7 @@ def own_reports(flight: Flight) -> list[str]:
     raised = [event for event in flight.of_kind("exception") if event.details.get("thread") == "MainThread"]
     began = min([ended, *(since for since in stood if isinstance(since, (int, float)))])
     reports = []
-    for path in _written_between(folder, began - _BEFORE_SECONDS, ended + _AFTER_SECONDS):
+    for path in written_between(folder, began - _BEFORE_SECONDS, ended + _AFTER_SECONDS):
         try:
             text = read_end(path, _END_BYTES)[0]
         except OSError:
@@ -67,7 +67,8 @@ def _is_last_word(text: bytes, raised: list[Event]) -> bool:
     return not any(str(event.details.get("type", "")).rpartition(".")[2] in said[0] for event in raised)
 
 
-def _written_between(folder: str, first: float, last: float) -> Iterator[str]:
+def written_between(folder: str, first: float, last: float) -> Iterator[str]:
+    """The files below a folder that are not empty, not large, and were last written between two moments."""
     for place, folders, files in walk(
         folder, most=_MOST_ENTRIES, deepest=_DEEPEST, seconds=2.0, processor_seconds=_PROCESSOR_SECONDS
     ):

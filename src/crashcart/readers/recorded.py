@@ -20,6 +20,7 @@ from crashcart.record import replace
 from crashcart.recording.files import has_file, linked_entries
 from crashcart.recording.folder import is_run, nodes_of, read_json
 from crashcart.recording.meeting import NODES
+from crashcart.recording.print_times import read_print_times
 from crashcart.stages import exit_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Flight
     from crashcart.log import Log
+    from crashcart.recording.print_times import Printed
 
 __all__ = ["Recorded", "is_run", "read_recorded", "without_other_stages"]
 
@@ -36,12 +38,13 @@ _SECONDS = 2.0
 
 
 class Recorded(NamedTuple):
-    """What is left to be read: logs, launch scripts, else the command, and kernel logs with the pids that are the job's."""
+    """What is left to be read: logs, launch scripts, else the command, kernel logs with the pids that are the job's; when logs were printed."""
 
     logs: list[str]
     scripts: list[str]
     command: str
     kernels: list[tuple[str, frozenset[int]]]
+    printed: dict[str, Printed]
 
 
 def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
@@ -78,7 +81,9 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     scripts, command = _launched(flight.facts)
     case.exit = _exit_status(case, flight)
     logs = [path for part, told in zip(parts, facts, strict=True) for path in _logs(part, told)]
-    return Recorded(logs, scripts, command, _kernels(flight, read))
+    return Recorded(
+        logs, scripts, command, _kernels(flight, read), _print_times(parts[-1]) if flight.stages[1:] and not several else {}
+    )
 
 
 def without_other_stages(log: Log, flight: Flight) -> Log:
@@ -213,6 +218,11 @@ def _kernels(flight: Flight, parts: Sequence[str]) -> list[tuple[str, frozenset[
             own = (pid for pid in flight.processes if not isinstance(pid, Pid) or pid.node == names.get(part))
             found.append((path, frozenset(pid.number if isinstance(pid, Pid) else pid for pid in own)))
     return found
+
+
+def _print_times(part: str) -> dict[str, Printed]:
+    """When the logs of a run were printed, by their paths."""
+    return {os.path.join(part, "logs", name): printed for name, printed in read_print_times(part).items()}
 
 
 def _logs(part: str, facts: dict[str, Any]) -> list[str]:

@@ -14,11 +14,12 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from crashcart.deaths import finished
-from crashcart.doubts import is_in_doubt, saved_names
+from crashcart.account import NOT_FINITE
+from crashcart.deaths import finished, first, hung
+from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Fact, Span
-from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own
+from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own, of_event
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.saved_files import CUT, files_cut_short
 from crashcart.record import replace
@@ -37,7 +38,16 @@ __all__ = ["is_wanted", "read_scene"]
 
 _WRITTEN = (".py", ".sh", ".yaml", ".yml", ".toml", "Makefile")  # by people; data are made by the job itself
 _KINDS = ("code.", "data.")
-_OF_A_FINISHED_RUN = ("code.trainer_resume", "code.loader", "data.file_rows")
+_OF_A_FINISHED_RUN = (
+    "code.trainer_resume",
+    "code.loader",
+    "code.sample_fields",
+    "code.resume",
+    "code.frozen",
+    "code.step_condition",
+    "code.empty_part",
+    "data.file_rows",
+)
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -72,15 +82,31 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 settings = [_seen_from_here(fact, folder) for fact in used]
                 case.seen[SETTINGS_AT_PLACE] = [Fact(SETTINGS_AT_PLACE, settings, place, "code")]
                 break
-    if plan.execution is not None and flight is not None:
-        from crashcart.readers.name_patterns import unmatched_names
-
-        names = saved_names(flight)
-        found = unmatched_names(plan.execution, names) if names else None
-        if found is not None:
-            case.seen["code.unmatched_names"] = [_seen_from_here(found, folder)]
+    for fact in _about_what_happened(case, flight, plan) if flight is not None else ():
+        case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
+
+
+def _about_what_happened(case: Case, flight: Flight, plan: Plan) -> Iterator[Fact]:
+    """What is looked for in the code only where a recording shows that it may matter."""
+    from crashcart.readers.metric_receivers import sends_metrics, waits_in_tracker
+
+    sources, leader = plan.program.sources, first(case)
+    if hung(case):
+        yield from waits_in_tracker(flight, sources)
+    if leader is not None and leader.raised is not None:
+        yield from sends_metrics(of_event(leader.raised), sources)
+    if lost_numbers(flight) or (leader is not None and leader.says(NOT_FINITE)):
+        from crashcart.readers.infinite_gradients import infinite_gradients
+
+        yield from infinite_gradients(sources)
+    names = saved_names(flight) if plan.execution is not None else []
+    if plan.execution is not None and names:
+        from crashcart.readers.name_patterns import unmatched_names
+
+        found = unmatched_names(plan.execution, names)
+        yield from [found] if found is not None else []
 
 
 def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of any kind
@@ -123,6 +149,25 @@ def _settings_at(execution: Execution, spot: Spot) -> list[Fact]:
         values += [*made.arguments, *made.keywords.values()] if made is not None else []
         for fact in (fact for value in values for fact in value.origins):
             found.setdefault(fact.spelling or fact.name, fact)
+    return _settings_of_loader(execution, spot) or list(found.values())[:_MOST_SETTINGS]
+
+
+def _settings_of_loader(execution: Execution, spot: Spot) -> list[Fact]:
+    """The settings with which the data set was made over whose loader a loop at that line goes; one for each place where some stand."""
+    from crashcart.readers.interpreter.values import Result
+
+    found: dict[str, Fact] = {}
+    for region in execution.trace.root.regions():
+        file = os.path.normpath(region.source.path)
+        at_line = region.kind == "loop" and getattr(region.node, "lineno", 0) == spot.line
+        loader = region.iterable.call if at_line and isinstance(region.iterable, Result) else None
+        if loader is None or not (spot.file == file or spot.file.endswith(f"/{file}")):
+            continue
+        samples = loader.argument(0, "dataset")
+        for call in execution.trace.calls if samples is not None else ():
+            if call.result is samples:
+                for fact in (fact for value in (*call.arguments, *call.keywords.values()) for fact in value.origins):
+                    found.setdefault(fact.evidence.where, fact)
     return list(found.values())[:_MOST_SETTINGS]
 
 

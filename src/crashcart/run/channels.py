@@ -14,6 +14,7 @@ import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.recording.print_times import PrintTimes
 from crashcart.run.keep import Kept, Shown
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ class Held(NamedTuple):
 
 
 class _Channel:
-    __slots__ = ("due", "held", "logs", "number", "rest", "shown")
+    __slots__ = ("due", "held", "logs", "number", "rest", "shown", "times")
 
-    def __init__(self, number: int, held: Held, logs: list[Kept], shown: Shown) -> None:
-        self.number, self.held, self.logs, self.shown = number, held, logs, shown
+    def __init__(self, number: int, held: Held, logs: list[Kept], shown: Shown, times: PrintTimes) -> None:
+        self.number, self.held, self.logs, self.shown, self.times = number, held, logs, shown, times
         self.rest = b""
         self.due = 0.0
 
@@ -72,6 +73,7 @@ class _Channel:
         """Write to everybody who gets it."""
         if piece:
             for log in self.logs:
+                self.times.note(os.path.basename(log.path), log.size)
                 log.write(piece)
             self.shown.write(piece)
 
@@ -89,6 +91,7 @@ class Channels:
     ) -> None:
         self.folder = os.path.join(folder, "logs")
         self._logs: dict[str, Kept] = {}
+        self._times = PrintTimes(folder)
         self._joint = [one.log for one in streams.outputs]
         self.shown = [Shown(one.user, wake) for one in streams.outputs]
         self.open: dict[int, _Channel] = {}
@@ -122,7 +125,7 @@ class Channels:
             logs.append(self._log(held.log))
         if held.rank is not None:
             self._attempts[held.rank] = max(held.attempt, self._attempts.get(held.rank, 0))
-        self.open[held.read] = _Channel(number, held, logs, self.shown[held.stream])
+        self.open[held.read] = _Channel(number, held, logs, self.shown[held.stream], self._times)
 
     def _log(self, name: str) -> Kept:
         if name not in self._logs:
@@ -134,7 +137,9 @@ class Channels:
         apart = self._log("launcher.log")
         for name in dict.fromkeys(self._joint):
             with contextlib.suppress(OSError), open(os.path.join(self.folder, name), "rb") as said:
-                said.seek(max(0, os.fstat(said.fileno()).st_size - _EARLIER))
+                left_out = max(0, os.fstat(said.fileno()).st_size - _EARLIER)
+                said.seek(left_out)
+                self._times.copied(name, os.path.basename(apart.path), apart.size - left_out)
                 while piece := said.read(_PIECE):
                     apart.write(piece)
         for channel in self.open.values():
@@ -241,3 +246,4 @@ class Channels:
             self.shown[stream].close()
         for log in self._logs.values():
             log.close()
+        self._times.close()

@@ -27,10 +27,12 @@ class Kept:
         self.path = path
         self.lost = 0  # since the last mark
         self.lost_in_all = 0
+        self.size = 0  # bytes in the file
         self._held = b""
         self._file: int | None = None
         with contextlib.suppress(OSError):
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self.size = os.fstat(self._file).st_size
 
     def write(self, piece: bytes) -> None:
         """Append, whatever the disk says."""
@@ -47,7 +49,9 @@ class Kept:
         view = memoryview(piece)
         try:
             while view and self._file is not None:
-                view = view[os.write(self._file, view) :]
+                written = os.write(self._file, view)
+                self.size += written
+                view = view[written:]
         except OSError:
             return bytes(view)
         return bytes(view)

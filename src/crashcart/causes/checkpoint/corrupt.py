@@ -44,6 +44,8 @@ DAMAGE = (
 )
 ANNOUNCED = 30
 
+MOST_SAVES = 2
+
 phrases = (
     decisive(
         "failed finding central directory", "invalid header or archive is corrupted", "pytorchstreamreader failed",
@@ -122,7 +124,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """A checkpoint that is written over the one that a resume would read."""
+    """A checkpoint that is written over the one that a resume would read; after a run, where the file was made that cannot be read."""
+    leader = first(case) if not case.before and case.flight is not None else None
+    for fact in case.all("code.saves")[:MOST_SAVES] if leader is not None and leader.phase == "load" else ():
+        yield Sign("weak", "the program writes its checkpoints here", (fact.evidence, *fact.value), fatal=False)
     for fact in case.all("code.saved_in_place"):
         many = fact.value["everyone"] and (ranks(case) or 1) > 1
         told = f"{fact.value['name']} is written in place, "

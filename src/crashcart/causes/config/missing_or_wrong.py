@@ -21,15 +21,19 @@ from typing import TYPE_CHECKING
 from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes.config._foreseen import foreseen, mended
 from crashcart.causes.config._where import SETTINGS, trained
+from crashcart.deaths import first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_int
+from crashcart.places import SETTINGS_AT_PLACE, is_own, of_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.log import Line, Raised
+    from crashcart.model import Fact, Strength
 
 title = "A setting, key or path is missing, unknown or contradicts another"
 lasting = True
@@ -56,6 +60,9 @@ ASSERTS_PATH = r"^assert\s{1,20}.{0,80}(?:os\.path\.(?:exists|isfile|isdir)\(|\.
 USAGE = r"(?:\[|^\s{2,20})(--[\w.-]{1,80})"
 REFUSED = r"(?:unrecognized (?:argument|option)s|no such option|unknown option)s?:?\s{0,4}(.{1,400})"
 MOST_REFUSED = 8
+SHORTEST_NAME, LONGEST_MESSAGE = 2, 300
+# What programs raise for a name that they do not have.
+OWN_REFUSALS = frozenset({"ValueError", "NotImplementedError", "LookupError", "AssertionError", "RuntimeError", "Exception"})
 BAR = r"\b(\d{1,12})/(\d{1,12}) \["
 
 phrases = (
@@ -236,6 +243,45 @@ def in_config(case: Case) -> Iterator[Sign]:
     """Before the start: flags the program refuses, files that are not there or cannot be read, settings that contradict."""
     if case.before:
         yield from foreseen(case)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """An exception that speaks of the very setting with which its line works: a name that the program does not have."""
+    leader = first(case)
+    if leader is None or leader.raised is None:
+        return
+    for setting in (one for fact in case.all(SETTINGS_AT_PLACE) for one in fact.value):
+        sure = _speaks_of(leader.raised, setting)
+        if sure is not None:
+            name = setting.spelling or setting.name
+            says = f"{leader.how}: {name} is {setting.value!r}, and the program has nothing of that name"
+            yield Sign(sure, says, (leader.raised.evidence,), order=order(case))
+            yield Sign("strong", f"{name} is given here", (setting.evidence,), fatal=False)
+            return
+
+
+def _speaks_of(event: Event, setting: Fact) -> Strength | None:
+    """Whether an exception is about a setting: its value is the name that was looked for, its key the argument that is not taken."""
+    kind = str(event.details.get("type", "")).rpartition(".")[2]
+    message = str(event.details.get("message", "")).strip().split("\n", 1)[0]
+    value = setting.value
+    if kind == "TypeError":
+        refused = compiled(r"unexpected keyword argument '(\w{1,100})'").search(message)
+        return "decisive" if refused is not None and refused[1] == setting.name.rpartition(".")[2] else None
+    if not isinstance(value, str) or len(value) < SHORTEST_NAME or value.isdigit():
+        return None
+    if kind == "AttributeError":
+        return (
+            "decisive"
+            if message.endswith(f"has no attribute '{value}'") or f"has no attribute '{value}'." in message
+            else None
+        )
+    if kind == "KeyError":
+        return "decisive" if message.strip("'\"") == value else None
+    spots = of_event(event)
+    own = bool(spots) and is_own(spots[-1].file) and kind in OWN_REFUSALS
+    words = {word.strip("'\"`.,:;()[]{}") for word in message[:LONGEST_MESSAGE].split()}
+    return "strong" if own and value in words else None
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -18,7 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import decisive, strong, weak
+from crashcart.deaths import first, order
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.places import frames_of_first, is_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +29,11 @@ if TYPE_CHECKING:
 
 title = "The file is a placeholder (Git LFS pointer or HTML page), not the data"
 alike = ("data/corrupt-or-missing", "checkpoint/corrupt")
+# What readers raise for a file that is not of their format.
+UNREADABLE = frozenset({
+    "UnpicklingError", "UnidentifiedImageError", "JSONDecodeError", "ValueError", "OSError", "BadZipFile", "RuntimeError", "EOFError",
+    "ParserError", "SafetensorError", "ArrowInvalid", "UnicodeDecodeError", "LibsndfileError", "HeaderTooLarge", "SafetensorsError",
+})  # fmt: skip
 
 phrases = (
     decisive("version https://git-lfs", "git-lfs.github.com/spec", "oid sha256:", says="the text of a Git LFS pointer"),
@@ -37,7 +44,7 @@ phrases = (
     ),
     decisive("unsupported operand", says="the unpickler read the first letter of a pointer (118 is v) or of a web page (60 "
         "is <)",
-             pattern=r"WeightsUnpickler error: Unsupported operand (?:118|60)\b"),
+             pattern=r"(?:WeightsUnpickler error: |^)Unsupported operand (?:118|60)\b"),
     decisive(
         "<!doctype html", "cannot retrieve the public link of the file", "permission denied: https://drive.google",
         "google drive - quota exceeded", "too many users have viewed or downloaded this file",
@@ -59,6 +66,20 @@ phrases = (
 
 SHOWN = 5
 WORDS = {"pointer": "a Git LFS pointer, not the data", "page": "a web page, not the data"}
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """A file could not be read at the line that reads from a folder in which such a file lies."""
+    leader = first(case)
+    event = leader.raised if leader is not None else None
+    if leader is None or event is None or str(event.details.get("type", "")).rpartition(".")[2] not in UNREADABLE:
+        return
+    spots = frames_of_first(case)
+    for fact in case.all("data.stand_in"):
+        if fact.value["kind"] in WORDS and is_at(fact.value["named"], spots):
+            says = f"{leader.how} where {fact.value['file']} is read, which is {WORDS[fact.value['kind']]}"
+            yield Sign("decisive", says, (leader.evidence, fact.evidence), order=order(case))
+            return
 
 
 def in_data(case: Case) -> Iterator[Sign]:

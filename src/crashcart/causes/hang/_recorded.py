@@ -21,12 +21,12 @@ from crashcart.places import of_event, of_raised, own_place
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
     from crashcart.flight import Event, Flight, Frame, StackDump, Stood
     from crashcart.log import Raised
-    from crashcart.model import Strength
+    from crashcart.model import Fact, Strength
 
 PACKAGES = r"(?:site|dist)-packages/"
 TRACKERS = (
@@ -75,7 +75,7 @@ def stall(case: Case) -> Stall | None:
     if flight is None or not hung(case) or finished(case):  # one that came to its end after all did not hang
         return None
     event = [*flight.of_kind("hang")][-1]
-    return _Told(flight, event, reported(case)).stall()
+    return _Told(flight, event, reported(case), case.all("code.waits_in_tracker")).stall()
 
 
 def passed(case: Case) -> Iterator[Event]:
@@ -95,8 +95,9 @@ def stood_at_hang(flight: Flight) -> tuple[Stood, ...]:
 class _Told:
     """One hang, with the stacks that were taken last before it was told."""
 
-    def __init__(self, flight: Flight, event: Event, written: Raised | None = None) -> None:
+    def __init__(self, flight: Flight, event: Event, written: Raised | None = None, in_tracker: Sequence[Fact] = ()) -> None:
         self.flight = flight
+        self.in_tracker = in_tracker
         self.written = written
         self.details = event.details
         self.event = event
@@ -273,8 +274,16 @@ class _Told:
         waits = OUTSIDE if call in PEER_CALLS else "something that does not come"
         says = f"{self._who} has waited {self._long} for {waits} at {self._where}{line}{who}"
         own = own_frame(odd.frames)
-        to_tracker = call in PEER_CALLS and own is not None and is_own_tracker(own.file, own.function)
-        return self._found("tracker/blocked" if to_tracker else "hang/lock-or-io", says, "strong", odd, *others[:1])
+        if call not in PEER_CALLS or own is None or not (self._is_called_tracker(own) or self.in_tracker):
+            return self._found("hang/lock-or-io", says, "strong", odd, *others[:1])
+        found = self._found("tracker/blocked", says, "strong", odd, *others[:1])
+        return replace(found, evidence=(*found.evidence, *(fact.evidence for fact in self.in_tracker)))
+
+    def _is_called_tracker(self, own: Frame) -> bool:
+        """Whether the file, its folder in the project, or the function is called after a tracker."""
+        inner = own.file.removeprefix(f"{self.flight.facts.get('folder')}/") if self.flight.facts.get("folder") else ""
+        folder = "" if inner.startswith("/") else inner.rpartition("/")[0].rpartition("/")[2]
+        return is_own_tracker(own.file, own.function) or is_own_tracker(folder, "")
 
     def _together(self) -> Stall | None:
         """All ranks wait in collectives: for each other, if they are not the same ones."""

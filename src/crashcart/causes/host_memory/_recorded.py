@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from crashcart.deaths import deaths
 from crashcart.flight import clock, program_of, took
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.deaths import Death
     from crashcart.flight import Flight
+    from crashcart.model import Fact
 
 REFUSED = Pattern(
     r"^(?:numpy\S{0,200}_Array)?MemoryError\b|DefaultCPUAllocator|[Cc]annot allocate memory|Unable to allocate .{0,200} for an array|bad_alloc"
@@ -30,6 +32,7 @@ GROWTH = 1.3
 NEARLY = 0.95
 NOTICEABLE = 64 << 20
 # Wrappers that kill nobody for memory.
+SCRIPTS = (".py", ".sh")  # what a project has of its own
 BYSTANDERS = frozenset({"timeout", "nohup", "env", "nice", "ionice", "taskset", "numactl", "stdbuf", "script", "time", "conda", "uv", "poetry"})  # fmt: skip
 
 
@@ -138,6 +141,12 @@ def climbed(case: Case, death: Death) -> Evidence | None:
     return None
 
 
+def note_of_kill(case: Case, death: Death) -> Fact | None:
+    """What whoever killed a process wrote about it, or about another that was killed with it."""
+    notes = case.all("kill.note")
+    return next((note for note in notes if note.value["pid"] == death.process.pid), notes[0] if notes else None)
+
+
 def grown(case: Case, death: Death) -> Evidence | None:
     """How far a process had grown since its first step, where it ended at its largest."""
     if case.flight is None:
@@ -163,17 +172,35 @@ def _trainer_of(case: Case, death: Death) -> int | None:
 
 
 def guard_of(case: Case) -> str:
-    """The program that stands around the one in question and may have killed it; nothing where there is none."""
+    """The program that stands around the one in question, or ran beside it, and may have killed it; nothing where there is none."""
     flight = case.flight
     stage = flight.stage if flight is not None else None
     wrappers = stage.wrappers if stage is not None else []
     commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
-    return next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
+    around = next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
+    services = [one.program for one in flight.stages if one.role == "service"] if flight is not None else []
+    kills = [str(fact.value["script"]) for fact in case.all("launch.kills") if fact.value["of_memory"]]
+    return around or next((name for name in (*services, *kills) if name.endswith(SCRIPTS)), "")
 
 
 def killed_by_guard(case: Case, death: Death) -> Evidence | None:
-    """The growth of a process that was killed, where a program around it may watch its memory."""
-    return grown(case, death) if death.signal == "SIGKILL" and guard_of(case) else None
+    """The word of a guard that killed for memory; or the growth of what was killed, where a program of the job may watch its memory."""
+    note = note_of_kill(case, death)
+    if note is not None:
+        return note.evidence if note.value["of_memory"] else None
+    if death.signal != "SIGKILL" or not guard_of(case):
+        return None
+    return next((grew for one in _killed_together(case, death) if (grew := grown(case, one)) is not None), None)
+
+
+def _killed_together(case: Case, death: Death) -> list[Death]:
+    """A process that was killed, and those of its kind that were killed right after it."""
+    same = [
+        one
+        for one in deaths(case)
+        if one.signal == death.signal and one.process.role == death.process.role and 0 <= one.time - death.time < NEAR
+    ]
+    return [death, *(one for one in same if one.process.pid != death.process.pid)]
 
 
 def while_training(

@@ -161,7 +161,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     guard = guard_of(case)
     says = rose.quote
     if not by_memory:
-        who = f"{guard}, which ran around it, may have a limit for it" if guard else "the kernel killed nobody for memory"
+        who = f"{guard} of this job may have a limit for it" if guard else "the kernel killed nobody for memory"
         says += f", and then was killed by SIGKILL ({who})"
     yield Sign("decisive" if by_memory or guard else "strong", says, (rose, leader.evidence), order=order(case))
 

@@ -33,6 +33,7 @@ from crashcart.causes.host_memory._recorded import (
     host_kills,
     killed_by_guard,
     no_kill,
+    note_of_kill,
     own_kills,
     short,
 )
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.deaths import Death
     from crashcart.log import Line
+    from crashcart.model import Evidence
 
 title = "Host memory ran out: the process was killed, or refused memory"
 alike = ("host-memory/leak", "outside/user")
@@ -230,7 +232,20 @@ def _reasonable(case: Case, death: Death) -> bool:
 
 
 def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
-    if death.signal != "SIGKILL":
+    note = note_of_kill(case, death)
+    if death.signal != "SIGKILL" and (note is None or death.raised is None):
+        return
+    if note is not None:
+        if note.value["of_memory"]:
+            who = "it" if death.signal else "its worker"
+            says = f"{death.how}, and who killed {who} wrote that it was for its memory"
+            yield Sign(
+                "strong" if climbed(case, death) else "decisive",
+                says,
+                (death.evidence, note.evidence, *_started(case)),
+                fatal,
+                order(case),
+            )
         return
     own, host, lacking = own_kills(case, death), host_kills(case, death), short(case, death.time)
     seen = (death.evidence, *((lacking,) if lacking else ()))
@@ -242,11 +257,16 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
         says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)
     elif (grew := killed_by_guard(case, death)) is not None:
-        says = f"{death.how} when its memory had grown, and {guard_of(case)}, which had started it, may limit that"
-        yield Sign("strong", says, (*seen, grew), fatal, at)
+        says = f"{death.how} when its memory had grown, and {guard_of(case)} of this job may limit that"
+        yield Sign("strong", says, (*seen, grew, *_started(case)), fatal, at)
     elif lacking:
         says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel's count"
         yield Sign("strong", says, seen, fatal, at)
+
+
+def _started(case: Case) -> list[Evidence]:
+    """Where the launch script starts what may have killed for memory."""
+    return [fact.evidence for fact in (*case.all("launch.service"), *case.all("launch.kills"))][:1]
 
 
 SMALLER = Fix(
@@ -267,6 +287,12 @@ ON_USE = Fix(
     "by-hand",
     "keep the paths in __init__ and read in __getitem__; each item is read again every time, which is slower; the samples are the same",
 )
+EACH = Fix(
+    "Let each process hold less",
+    "by-hand",
+    "the guard counts each process for itself, so fewer workers do not help: read arrays memory-mapped (`mmap_mode='r'`), convert the "
+    "single sample and not the whole table, keep no copy of it in each worker; or raise the guard's limit",
+)
 MORE = Fix(
     "Ask for more host memory",
     "exact",
@@ -283,6 +309,10 @@ def fix(case: Case) -> Iterator[Fix]:
     if fitting or (case.before and not case.number("loader.workers")):
         yield MORE
         return
+    leader = first(case) if case.flight is not None else None
+    note = note_of_kill(case, leader) if leader is not None else None
+    if note is not None and note.value["of_memory"]:
+        yield EACH
     if _phase(case) in {"evaluate", "sample"}:
         yield SMALLER
     if case.flight is None or any("loader" in process.role for process in case.flight.processes.values()):

@@ -103,6 +103,17 @@ def broke_the_weights(broken: Broken) -> str | None:
     return f"samples {shown}{', …' if len(indices) > SHOWN_SAMPLES else ''} of the data set (batch {number} of its epoch)"
 
 
+def was_data(case: Case, broken: Broken) -> bool:
+    """Whether the batch whose step broke the weights may have held what is no number: other batches of the run did.
+
+    Where all that were looked into were finite, the step itself made it of finite values: its loss has no finite gradient there.
+    """
+    events = (
+        [one for one in case.flight.of_kind("inputs", "nonfinite") if one.pid == broken.process.pid] if case.flight else []
+    )
+    return any(_fields(one) for one in events)
+
+
 def _has_usual_loss(broken: Broken) -> bool:
     """Whether the loss before the bad one was as usual."""
     loss = broken.event.details.get("loss_before")

@@ -30,6 +30,7 @@ from crashcart.causes.numerics._recorded import (
     brought_in,
     held_by_last_batch,
     other_death,
+    was_data,
 )
 from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 title = "A sample brings in NaN or infinity"
 piece = "StepGuard"
 lasting = True
+judges_training = True
 alike = ("numerics/diverged",)
 SMALL_RATE = 1e-3
 SHOWN = 5
@@ -94,7 +96,8 @@ def _in_evaluation(case: Case) -> Iterator[Sign]:
     """An evaluation whose loss is no number, again and again, while that of training is fine."""
     lines = validation(case)
     enough = 1 if case.flight is not None else EVALUATIONS
-    if len(lines) < enough or any(not one.recovered for one in broken(case)):
+    hidden = any(one.stays for one in broken_losses(case))  # that of the training is none either, whatever the log shows
+    if len(lines) < enough or hidden or any(not one.recovered for one in broken(case)):
         return
     train = next((one for one in reversed(case.log.metrics) if trained(one)), None)
     says = (
@@ -133,7 +136,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             f"one step broke the weights of {found[0].process.name}, with a loss that had not grown: that of the batch before step "
             f"{found[0].step}, made of {samples}"
         )
-        yield Sign("weak" if other_death(case) else "strong", says, (found[0].event.evidence,), order=order(case))
+        sure = was_data(case, found[0]) and not other_death(case)
+        yield Sign("strong" if sure else "weak", says, (found[0].event.evidence,), order=order(case))
     again = (
         [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
     )

@@ -22,14 +22,17 @@ from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
+from crashcart.causes._joined import edits_of
 from crashcart.causes.numerics._recorded import NOT_A_NUMBER as SAYS_NOT_FINITE
 from crashcart.causes.numerics._recorded import (
     alone,
     broke_the_weights,
     broken_losses,
     brought_in,
+    had_finite_inputs,
     held_by_last_batch,
     other_death,
+    was_data,
 )
 from crashcart.causes.numerics._series import broken, climbing, falling, gradient, gradients, scales
 from crashcart.deaths import first, order
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 title = "Training diverged: the loss or the gradients are not finite"
 piece = "StepGuard"
 lasting = True
+judges_training = True
 alike = ("numerics/bad-data", "numerics/grad-scaler")
 SMALLEST_SCALE = 1.0
 HUGE_LOSS = 1e8
@@ -57,6 +61,7 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 AT_END = 20
+AT_ONE = frozenset({"acos", "asin", "arccos", "arcsin", "acosh", "atanh", "arctanh"})
 SEVERAL = 3
 NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
 
@@ -187,9 +192,9 @@ def _grade(case: Case, *, sure: bool) -> str:
 def _by_data(case: Case) -> bool:
     """Whether a recording shows that a batch brought it in."""
     found = broken_losses(case)
-    return bool(found) and (
-        alone(case, found) or brought_in(case, found) is not None or broke_the_weights(found[0]) is not None
-    )
+    if not found or alone(case, found) or brought_in(case, found) is not None:
+        return bool(found)
+    return broke_the_weights(found[0]) is not None and was_data(case, found[0])
 
 
 def _bottom(lowered: str) -> float:
@@ -207,6 +212,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             says += (
                 "; its weights held NaN or Inf before the first step, so they came from what it loaded or how it was made"
             )
+        samples = None if was_data(case, one) else broke_the_weights(one)
+        if samples is not None:
+            says += f"; the step before broke its weights, with a loss and inputs that were as usual ({samples}): its gradient was not finite"
         sure = not other_death(case) and not _by_data(case)
         yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
     elif found:
@@ -267,8 +275,44 @@ WIDER = Fix(
 )
 
 
-def fix(case: Case) -> tuple[Fix, ...]:
-    """A smaller step; another precision only where half precision may be in use."""
+def in_code(case: Case) -> Iterator[Sign]:
+    """After a run: operations whose gradient is not finite at a value that their argument can have."""
+    for fact in case.all("code.infinite_gradient") if not case.before and _broke_by_gradient(case) else ():
+        what = (
+            "at 1"
+            if fact.value["operation"] in AT_ONE
+            else "where there is nothing to divide by"
+            if fact.value["operation"] == "division"
+            else "at 0"
+        )
+        says = (
+            f"the gradient of this {fact.value['operation']} is not finite {what}, and nothing keeps its argument from there"
+        )
+        yield Sign("strong", says, (fact.evidence,))
+
+
+def _broke_by_gradient(case: Case) -> bool:
+    """Whether the loss was as usual when the weights were lost, or was no number with finite weights and inputs."""
+    found = [broken for broken in broken_losses(case) if broken.stays]
+    if not broken_losses(case) and not any(True for _ in _exploded(case)):  # hidden in the loss, it came up elsewhere
+        leader = first(case)
+        return leader is not None and leader.says(SAYS_NOT_FINITE) and held_by_last_batch(case) is None
+    if not found or _by_data(case):
+        return False
+    made_now = found[0].event.details.get("weights_finite") is True and had_finite_inputs(found[0].event)
+    return broke_the_weights(found[0]) is not None or made_now
+
+
+def fix(case: Case) -> Iterator[Fix]:
+    """Keep the operation from where it has no gradient; else a smaller step, another precision only where half precision may be in use."""
+    edits = edits_of(case.all("code.infinite_gradient")[:1]) if _broke_by_gradient(case) else ()
+    if edits:
+        why = "its gradient is then finite everywhere; the weights after the first NaN are lost: start from a checkpoint before it"
+        yield Fix("Keep the argument away from 0", "changes-training", why, edits=edits)
+    yield from _smaller_steps(case)
+
+
+def _smaller_steps(case: Case) -> tuple[Fix, ...]:
     if any(_began_broken(broken) for broken in broken_losses(case)[:1]):
         return (EARLIER,)
     slower = _usual_rate(case) or SLOWER

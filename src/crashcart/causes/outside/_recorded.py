@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.deaths import terminated_alone
 from crashcart.flight import clock
-from crashcart.model import Evidence
+from crashcart.model import Evidence, Sign
 from crashcart.numbers import to_float
 from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from crashcart.case import Case
     from crashcart.flight import Event, Flight
 
 _SCHEDULERS = {
@@ -67,3 +69,14 @@ def scheduler_said(flight: Flight) -> Iterator[tuple[str, Evidence]]:
 def unranked(seen: Evidence) -> Evidence:
     """The same without a rank: none is to blame."""
     return replace(seen, rank=None)
+
+
+def started_by_script(case: Case) -> Iterator[Sign]:
+    """What the launch script starts around or beside a program that somebody ended: it may have sent the signal."""
+    if case.before or case.flight is None or terminated_alone(case) is None:
+        return
+    for fact in case.all("launch.kills")[:1]:
+        yield Sign("weak", "the launch script sends signals here", (fact.evidence,), fatal=False)
+    for fact in case.all("launch.service")[:1]:
+        says = f"{fact.value}, which the launch script starts here, may have sent the signal"
+        yield Sign("weak", says, (fact.evidence,), fatal=False)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, weak
-from crashcart.causes.outside._recorded import at_its_limit, scheduler_said, sent_by, unranked
+from crashcart.causes.outside._recorded import at_its_limit, scheduler_said, sent_by, started_by_script, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import (
     finished,
@@ -147,6 +147,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
         return
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
         yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
+
+
+def in_config(case: Case) -> Iterator[Sign]:
+    """After a run: what the launch script starts that may end the program."""
+    yield from started_by_script(case)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

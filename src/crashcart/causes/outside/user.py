@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes.host_memory._recorded import ample, climbed, grown, killed_by_guard, no_kill
-from crashcart.causes.outside._recorded import sent_by, unranked
+from crashcart.causes.host_memory._recorded import ample, climbed, grown, killed_by_guard, no_kill, note_of_kill
+from crashcart.causes.outside._recorded import sent_by, started_by_script, unranked
 from crashcart.causes.outside._signals import failed_before
 from crashcart.deaths import (
     by_us,
@@ -120,6 +120,11 @@ def in_machine(case: Case) -> Iterator[Sign]:
         yield Sign("strong", f"the command was ended by {status.signal}", (status.evidence,))
 
 
+def in_config(case: Case) -> Iterator[Sign]:
+    """After a run: what the launch script starts that may end the program."""
+    yield from started_by_script(case)
+
+
 def in_recorder(case: Case) -> Iterator[Sign]:
     """Who interrupted the job; or a SIGKILL that none of those who send it for a reason sent."""
     asked = stopped_first(case)
@@ -149,12 +154,19 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
     who = "the whole job, its launcher too," if launcher is not None else leader.process.name
     grew = grown(case, leader)
     though = ", though it had grown" if grew is not None else ""
-    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before"
+    note = note_of_kill(case, leader)
+    wrote = "; who killed it wrote so" if note is not None else ""
+    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before{wrote}"
     seen = leader.evidence if launcher is None else unranked(leader.evidence)
     sure: Strength = (
         "weak" if killed_by_guard(case, leader) is not None else "strong" if climbed(case, leader) else "decisive"
     )
-    yield Sign(sure, says, (seen, counted.evidence, *((grew,) if grew else ())), order=order(case))
+    yield Sign(
+        sure,
+        says,
+        (seen, counted.evidence, *((grew,) if grew else ()), *((note.evidence,) if note else ())),
+        order=order(case),
+    )
 
 
 TERMINAL = Fix(

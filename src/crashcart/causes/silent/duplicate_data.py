@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 title = "Ranks, workers or epochs see the same data"
 lasting = True
+judges_training = True
 alike = ("silent/not-learning",)
 NUMBERS_ONLY = r"^(?:#\s{0,20})?(?:tensor\(|array\(|worker \d{1,20}:?|rank \d{1,20}:?)?[\s\[(]{0,20}\d[\d\s,.\[\])(]*(?:dtype=\S+|device='\S+'\))?$"
 OWN_LIST = (

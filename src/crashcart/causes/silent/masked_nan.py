@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 title = "The log hides NaN: it shows 0 or an old value instead"
 piece = "StepGuard"
 lasting = True
+judges_training = True
 alike = ("numerics/diverged", "silent/not-learning")
 FINE = r"\btrain_loss\W{1,40}\d"
 LOST = r"\beval_loss\W{1,40}(?:nan|inf)\b"

@@ -20,14 +20,17 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from crashcart.attribution import of_stage
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
+from crashcart.doubts import FEW_NUMBERS, few_trained
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +42,12 @@ if TYPE_CHECKING:
 
 title = "The run goes on but nothing is learned"
 lasting = True
+judges_training = True
 alike = ("numerics/diverged", "silent/masked-nan")
 GRADIENTS = ("grad_norm", "grad norm", "gnorm", "train/grad_norm")
 RATES = ("learning_rate", "learning rate", "lr", "train/learning_rate")
 SEVERAL = 3
+SHOWN = 2
 BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 
 NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:were )?(?:used|trained|processed|done|performed|applied)\b"
@@ -65,6 +70,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
+    case = of_stage(case)
     yield from _all_skipped(case)
     lines = [one for one in case.log.metrics if not hovers(one)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
@@ -118,6 +124,7 @@ def _value(one: Metrics, names: tuple[str, ...]) -> float | None:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """An optimizer of frozen tensors; a learning rate of 0 in every group over a good part of all steps, not only at their end."""
     yield from _frozen(case)
+    yield from _few(case)
     for process in case.flight.ranks if case.flight is not None else ():
         if case.flight is None or process.page.get("lr_highest") != 0:
             continue
@@ -149,7 +156,7 @@ def _frozen(case: Case) -> Iterator[Sign]:
         where = f", made at {made.partition(' ')[0]}," if made else ""
         if frozen == tensors:
             says = f"all {tensors} tensors of the optimizer{where} are frozen: its {process.page.get('steps', 0.0):.0f} steps changed nothing"
-            yield Sign("decisive", says, (event.evidence,), order=order(case))
+            yield Sign("decisive", says, (event.evidence, *_place(made)), order=order(case))
         else:
             says = (
                 f"none of the {tensors} tensors of the optimizer{where} had a gradient at step {event.details.get('step')}"
@@ -160,13 +167,44 @@ def _frozen(case: Case) -> Iterator[Sign]:
             else:
                 first, last = stayed
                 says += ", and the loss is no lower at the end than at the beginning"
-                yield Sign("decisive", says, (event.evidence, evidence(first.line), evidence(last.line)), order=order(case))
+                places = (event.evidence, *_place(made), evidence(first.line), evidence(last.line))
+                yield Sign("decisive", says, places, order=order(case))
         return
+
+
+def _few(case: Case) -> Iterator[Sign]:
+    """An optimizer of a few numbers, or of a small part of the model where the code froze it by a slip, and a loss that did not fall."""
+    found = few_trained(case.flight) if case.flight is not None else None
+    stayed = _loss_that_stayed(case)
+    if found is None or stayed is None:
+        return
+    made, saved = found
+    count, frozen = to_int(made.details.get("parameters"), 0), case.all("code.frozen")
+    if (count > FEW_NUMBERS and not (frozen and case.all("code.empty_part"))) or (saved is None and not frozen):
+        return
+    place = next((str(one.details.get("place", "")) for one in _optimizers(case, made)), "")
+    where = f", made at {place.partition(' ')[0]}," if place else ""
+    numbers = "1 number" if count == 1 else f"{count} numbers"
+    whole = f" of a model that takes {to_int(saved.details.get('bytes'), 0)} bytes" if saved is not None else ""
+    says = f"the optimizer{where} has {numbers}{whole}: all else is frozen, and the loss is no lower at the end"
+    first, last = stayed
+    items = (made.evidence, *_place(place), evidence(first.line), evidence(last.line))
+    yield Sign("decisive", says, items, order=order(case))
+
+
+def _place(made: str) -> tuple[Evidence, ...]:
+    """Where an optimizer was made, as its settings were recorded: ``/job/train.py:17 main``."""
+    place, _, function = made.partition(" ")
+    return (
+        (Evidence("recorder", f"the optimizer was made here{f' in {function}' if function else ''}", place),)
+        if place
+        else ()
+    )
 
 
 def _loss_that_stayed(case: Case) -> tuple[Metrics, Metrics] | None:
     """The first and last lines with a loss, where the later half is lower by less than losses go up and down."""
-    lines = [line for line in case.log.metrics if _value(line, ("loss",)) is not None]
+    lines = [line for line in of_stage(case).log.metrics if _value(line, ("loss",)) is not None]
     values = [_value(line, ("loss",)) or 0.0 for line in lines]
     half = len(values) // 2
     if half < SEVERAL or not all(map(math.isfinite, values)):
@@ -188,6 +226,7 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.never_cleared"):
         says = f"nothing clears the gradients of {fact.value['optimizer']}: each step adds to those of all steps before it"
         yield Sign("strong", says, (fact.evidence,), fatal=False)
+    yield from _froze(case)
     for fact in case.all("code.zero_rate"):
         says = "the learning rate is 0, and nothing raises it: no step changes a weight"
         yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence, *fact.value["places"]), fatal=False)
@@ -197,8 +236,27 @@ def in_code(case: Case) -> Iterator[Sign]:
             yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
+def _froze(case: Case) -> Iterator[Sign]:
+    """After a run that trained nearly nothing: where the rest was frozen, and the setting with an empty part."""
+    if case.before or case.flight is None or few_trained(case.flight) is None:
+        return
+    frozen = case.all("code.frozen")
+    for fact in frozen[:SHOWN]:
+        yield Sign("strong", "what takes a gradient is decided here", (fact.evidence, *fact.value["calls"]), fatal=False)
+    for fact in case.all("code.empty_part")[:1] if frozen else ():
+        setting = fact.value["setting"]
+        says = "the text has an empty part, with which every name begins"
+        places = (*((setting.evidence,) if setting is not None else ()), fact.evidence)
+        yield Sign("strong", says, places, fatal=False)
+
+
 def fix(case: Case) -> Iterator[Fix]:
-    """Clear the gradients after each step, where nothing does; else look for what is 0."""
+    """Leave out an empty part of a setting; clear the gradients after each step, where nothing does; else look for what is 0."""
+    parts = case.all("code.empty_part") if any(True for _ in _froze(case)) else []
+    if parts and parts[0].value["setting"] is not None:
+        setting, whole = parts[0].value["setting"], parts[0].value["whole"]
+        why = "the empty part is the beginning of every name, so that all parameters were frozen"
+        yield Fix(f"Write {setting.spelling or setting.name} without the empty part", "changes-training", why, settings={setting.name: whole})  # fmt: skip
     edits = edits_of(case.all("code.never_cleared"), "edits")
     if edits:
         yield Fix("Clear the gradients after each step", "changes-training", "each step then has its own", edits=edits)

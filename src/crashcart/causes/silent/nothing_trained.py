@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 title = "The run ended well, but nothing was trained"
 lasting = True
+judges_training = True
 alike = ("data/empty-or-short", "silent/not-learning")
 phrases = (
     strong("no training batches", says="the trainer stopped since there were no batches to train on", any_level=True, fatal=False,
@@ -71,9 +72,14 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 
 def in_code(case: Case) -> Iterator[Sign]:
-    """The call that takes over the steps of another program."""
+    """The call that takes over the steps of another program; else the test before the step that was never made."""
     for fact in _takes_over(case):
         yield Sign("strong", "here it takes over the step of another program's run", (fact.evidence,), fatal=False)
+    made_none = not case.before and case.flight is not None and any(True for _ in untrained(case.flight))
+    for fact in case.all("code.step_condition") if made_none and not _takes_over(case) else ():
+        places = (fact.value["test"], *fact.value["settings"], fact.evidence)
+        yield Sign("strong", "the optimizer steps only where this is true, and it never was", places, fatal=False)
+        return
 
 
 def _takes_over(case: Case) -> list[Fact]:

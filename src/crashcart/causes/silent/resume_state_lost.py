@@ -24,7 +24,7 @@ from crashcart.cause import compiled, strong, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.silent._lines import grade
 from crashcart.deaths import order
-from crashcart.doubts import repeat
+from crashcart.doubts import repeat, resumed
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 from crashcart.numbers import to_float, to_int
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 title = "A resume did not restore everything: something started anew"
 piece = "resume"
 lasting = True
+judges_training = True
 alike = ("checkpoint/incompatible", "silent/not-learning")
 STATE = (
     r"(?:optimi[sz]er|scheduler|param_schedulers?|ema|trainer|scaler|rng|random|sampler|dataloader|lr|momentum|training) ?"
@@ -189,6 +190,7 @@ def _rate(one: Metrics) -> float | None:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """The rate in the checkpoint that was loaded against the rate of the first steps after it."""
     yield from _begun_anew(case)
+    yield from _left_behind(case)
     flight = case.flight
     for process in flight.ranks if flight is not None else ():
         own = [event for event in (flight.events if flight is not None else ()) if event.pid == process.pid]
@@ -203,6 +205,20 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             ours = _is_own(load, own)
             items = (load.evidence, lost.evidence)
             yield Sign(grade(case, "decisive") if ours else "weak", says, items, fatal=ours, order=order(case))
+            return
+
+
+def _left_behind(case: Case) -> Iterator[Sign]:
+    """A rank that went on from its own file, of which the code saves the optimizer or the schedule and never loads it."""
+    load = resumed(case.flight) if case.flight is not None else None
+    for fact in case.all("code.resume") if load is not None and not case.before else ():
+        saved = [part for part in fact.value["saved"] if part in {"optimizer", "schedule"}]
+        if load is not None and saved:
+            path = shortened(
+                str(load.details.get("path")), str(case.flight.facts.get("folder") or "") if case.flight else ""
+            )
+            says = f"it went on from {path}, which holds the {' and the '.join(saved)} too, and did not load what it had saved there"
+            yield Sign(grade(case, "strong"), says, (load.evidence, fact.evidence), fatal=False, order=order(case))
             return
 
 

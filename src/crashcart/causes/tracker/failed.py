@@ -22,7 +22,7 @@ from crashcart.cause import Stack, compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.hang._recorded import TRACKERS as RECORDED
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, sends_metrics, went_on
-from crashcart.deaths import finished, order
+from crashcart.deaths import finished, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -81,6 +81,11 @@ WEB = frozenset(
         "ProxyError",
     }
 )
+# What the standard library raises for a server that is away.
+NETWORK = frozenset({
+    "URLError", "ConnectionRefusedError", "ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError", "TimeoutError",
+    "timeout", "gaierror", "RemoteDisconnected", "IncompleteRead",
+})  # fmt: skip
 stacks = (
     Stack(
         r"/(?:wandb|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/|torch/utils/tensorboard/|/tensorboardX?/",
@@ -140,6 +145,9 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "the artifact is kept with the run and sent by `wandb sync`"
         yield Fix("Do not wait for an upload that comes later", "exact", why, edits=edits)
+    if case.all("code.sends_metrics") and not case.before:  # a tracker of the program's own
+        yield fixes[-1]
+        return
     mode = case.facts.get("tracker.mode")
     if not case.before:
         is_offline = mode is not None and str(mode.value).lower() in {"offline", "dryrun", "disabled"}
@@ -147,7 +155,17 @@ def fix(case: Case) -> Iterator[Fix]:
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
-    """An uncaught exception of the main thread that came up in the tracker's code."""
+    """An uncaught exception of the main thread that came up in the tracker's code, or where metrics are sent over a network."""
+    leader = first(case)
+    kind = (
+        str(leader.raised.details.get("type", "")).rpartition(".")[2]
+        if leader is not None and leader.raised is not None
+        else ""
+    )
+    for fact in case.all("code.sends_metrics") if kind in WEB | NETWORK else ():
+        says = f"{kind} was raised where the program sends its metrics, and nothing caught it"
+        shown = leader.evidence if leader is not None else fact.evidence
+        yield Sign("decisive", says, (shown, fact.evidence), order=order(case))
     for event in case.flight.of_kind("exception") if case.flight is not None else ():
         frames = [str(frame) for frame in event.details.get("frames") or ()]
         said = f"{event.details.get('message')} {' '.join(str(one) for one in event.details.get('because') or ())}"

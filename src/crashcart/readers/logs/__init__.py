@@ -25,7 +25,9 @@ from crashcart.readers.logs.windows import Budget, Kept, keep
 from crashcart.regular_files import containing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from crashcart.recording.print_times import Printed
 
 __all__ = ["read_logs", "scanner", "structured"]
 
@@ -59,12 +61,14 @@ def read_logs(  # noqa: PLR0913 - by keyword
     notes: list[str] | None = None,
     refused: list[str] | None = None,
     run_folders: Sequence[str] = (),
+    printed: Mapping[str, Printed] | None = None,
     seconds: float | None = None,
     engine: str = "auto",
 ) -> Log:
     """Read logs into one ``Log``; what was wrong with an input is appended to ``notes``.
 
     With ``refused``, a log that cannot be opened is told there and costs only itself. Inside ``run_folders`` no link is followed.
+    ``printed`` are the times of the logs, by their paths.
     ``seconds`` of processor time are given for logs that nobody named: the last one is read first, and the others as far as
     half of the time allows; the rest of it is for what they mean.
     """
@@ -92,7 +96,8 @@ def read_logs(  # noqa: PLR0913 - by keyword
             source.close()
         _note(source, kept, notes)
         limits.account(kept)
-        parts.append(Part(path, name, rank_of_file(path) if path != "-" else None, kept))
+        rank = rank_of_file(path) if path != "-" else None
+        parts.append(Part(path, name, rank, kept, (printed or {}).get(path)))
     if searched:
         parts.reverse()
     if notes is not None:
@@ -160,6 +165,7 @@ def _lines_of(logs: Iterable[Series], notes: list[str] | None) -> list[Line]:
         files: list[list[Line]] = []
         for part in series.parts:
             files.append(to_lines(part.kept.windows, part.name, order, window, notes))
+            _set_times(files[-1], part.printed, order)
             order += part.kept.size + 1
             window += len(part.kept.windows)
         logged = [files] if series.is_one_log else [[own] for own in files]
@@ -191,6 +197,13 @@ def _join(before: Sequence[Line], after: Sequence[Line]) -> None:
     for line in after:
         line.log = before[-1].log
         line.window -= shift
+
+
+def _set_times(lines: Iterable[Line], printed: Printed | None, begin: int) -> None:
+    """When the lines of a file that begins at ``begin`` were printed."""
+    if printed is not None:
+        for line in lines:
+            line.printed = printed.at(line.order - begin)
 
 
 def _set_rank(lines: Iterable[Line], rank: int | None) -> None:

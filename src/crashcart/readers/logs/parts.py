@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crashcart.readers.logs.windows import Kept
+    from crashcart.recording.print_times import Printed
 
 __all__ = ["Part", "Series", "in_order", "without_copies"]
 
@@ -34,12 +35,13 @@ _LOOK = 8 << 10  # bytes at the beginning and at the end of a log in which a tim
 
 @record
 class Part:
-    """One file: its path, the name that is shown, the rank that its name tells, and what was kept of it."""
+    """One file: its path, the name that is shown, the rank that its name tells, what was kept of it, when it was printed."""
 
     path: str
     name: str
     rank: int | None
     kept: Kept
+    printed: Printed | None = None
 
     def times(self) -> tuple[float | None, float | None]:
         """The first and the last time that its lines begin with."""
