@@ -247,3 +247,102 @@ def test_a_tokenizer_with_added_tokens_is_counted_whole() -> None:
     error = raised("IndexError", "index out of range in self", ("t.py", 2, "<module>"))
     ((_, after),) = offered({"t.py": text}, "data/label-range", raises=[error])
     assert "vocab_size=len(tokenizer)" in after["t.py"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "after"),
+    [
+        ("LIMIT = 3\n\ndef take(q):\n    return q.get(timeout=LIMIT)\n", raised("Empty", "", ("t.py", 4, "take")), "LIMIT = 30\n"),
+        ("import subprocess\n\ndef f():\n    subprocess.run(['x'], timeout=2.5)\n", raised("TimeoutExpired", "Command 'x' timed out after 2.5 seconds", ("t.py", 4, "f")), "timeout=25)"),
+        ("from torch.utils.data import DataLoader\n\nloader = DataLoader(data, timeout=5)\n", raised("RuntimeError", "DataLoader timed out after 5 seconds", ("t.py", 9, "f")), "timeout=50)"),
+    ],
+)  # fmt: skip
+def test_a_time_out_that_was_too_short_is_ten_times_as_long(text: str, error: Raise, after: str) -> None:
+    ((_, files),) = offered({"t.py": text}, "code/bug", raises=[error])
+    assert after in files["t.py"]
+
+
+def test_a_time_out_of_another_call_stays() -> None:
+    text = "def f(q, r):\n    r.get(timeout=3)\n    return q.get()\n"
+    assert not offered({"t.py": text}, "code/bug", raises=[raised("Empty", "", ("t.py", 3, "f"))])
+
+
+def test_a_file_with_almost_the_same_name_is_meant() -> None:
+    files = {
+        "t.py": "def f(path):\n    return open(path)\n",
+        "run.sh": "python t.py --data data/trian.jsonl\n",
+        "data/train.jsonl": "",
+    }
+    error = raised("FileNotFoundError", "[Errno 2] No such file or directory: 'data/trian.jsonl'", ("t.py", 2, "f"))
+    ((_, after),) = offered(files, "config/missing-or-wrong", raises=[error])
+    assert after == {"run.sh": "python t.py --data data/train.jsonl\n"}
+
+
+def test_a_file_of_another_number_is_not_meant() -> None:
+    files = {"t.py": "def f(path):\n    return open(path)\n", "run.sh": "python t.py runs/seed2.pt\n", "runs/seed1.pt": ""}
+    error = raised("FileNotFoundError", "[Errno 2] No such file or directory: 'runs/seed2.pt'", ("t.py", 2, "f"))
+    assert not offered(files, "config/missing-or-wrong", raises=[error])
+
+
+def test_the_folder_of_a_file_is_made_before_it_is_written() -> None:
+    text = (
+        "import json\n\ndef note(out, row):\n    with open(out + '/log.txt', 'a') as file:\n        json.dump(row, file)\n"
+    )
+    error = raised("FileNotFoundError", "[Errno 2] No such file or directory: 'out/log.txt'", ("t.py", 4, "note"))
+    ((_, after),) = offered({"t.py": text}, "config/missing-or-wrong", raises=[error])
+    assert """    os.makedirs(os.path.dirname(out + '/log.txt') or ".", exist_ok=True)\n    with open(""" in after["t.py"]
+    assert after["t.py"].startswith("import os\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "after"),
+    [
+        (
+            "y = x.numpy()",
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            "y = x.detach().numpy()",
+        ),
+        (
+            "weight.add_(x)",
+            "a leaf Variable that requires grad is being used in an in-place operation.",
+            "with torch.no_grad():\n        weight.add_(x)",
+        ),
+        ("y = net(x)", "mat1 and mat2 must have the same dtype, but got Double and Float", "y = net(x.float())"),
+        ("y = F.cross_entropy(x, t)", "expected scalar type Long but found Int", "y = F.cross_entropy(x, t.long())"),
+    ],
+)
+def test_a_line_that_torch_refuses_is_written_as_its_message_asks(line: str, words: str, after: str) -> None:
+    text = f"import torch\nimport torch.nn.functional as F\n\ndef f(x, t, net, weight):\n    {line}\n"
+    fixes = offered({"t.py": text}, "code/bug", raises=[raised("RuntimeError", words, ("t.py", 5, "f"))])
+    assert [files["t.py"].split(":\n", 1)[1] for _, files in fixes] == [f"    {after}\n"]
+
+
+def test_the_state_of_the_round_before_goes_on_without_its_graph() -> None:
+    text = "import torch\n\ndef f(model, loader, h):\n    for x in loader:\n        y, h = model(x, h)\n        y.sum().backward()\n"
+    words = "Trying to backward through the graph a second time"
+    ((_, after),) = offered({"t.py": text}, "code/autograd", raises=[raised("RuntimeError", words, ("t.py", 6, "f"))])
+    assert (
+        "h = h.detach() if torch.is_tensor(h) else tuple(part.detach() for part in h)\n        y, h = model(x, h)"
+        in after["t.py"]
+    )
+
+
+def test_weights_that_came_after_the_optimizer_are_given_to_it() -> None:
+    text = "import torch\n\nopt = torch.optim.Adam(model.parameters())\nmodel.head = new\nfor x in data:\n    opt.zero_grad()\n    opt.step()\n"
+    ((_, after),) = offered({"t.py": text}, "silent/not-learning", optimizer_without_gradients=True)
+    assert 'opt.add_param_group({"params": new})\nfor x in data:' in after["t.py"]
+    assert not offered({"t.py": text}, "silent/not-learning", optimizer_without_gradients=False)
+
+
+def test_a_window_that_is_never_full_steps_at_the_end_of_the_loader() -> None:
+    text = "for i, x in enumerate(loader):\n    loss.backward()\n    if (i + 1) % n == 0:\n        optimizer.step()\n"
+    ((_, after),) = offered({"t.py": text}, "silent/nothing-trained")
+    assert "if (i + 1) % n == 0 or i + 1 == len(loader):" in after["t.py"]
+
+
+def test_a_port_of_each_rank_is_its_own() -> None:
+    text = "from prometheus_client import start_http_server\n\ndef serve():\n    start_http_server(9100)\n"
+    error = raised("OSError", "[Errno 98] Address already in use", ("t.py", 4, "serve"))
+    ((_, after),) = offered({"t.py": text}, "code/bug", raises=[error], ranks=2)
+    assert 'start_http_server(9100 + int(os.environ.get("LOCAL_RANK", "0")))' in after["t.py"]
+    assert not offered({"t.py": text}, "code/bug", raises=[error], ranks=1)

@@ -38,6 +38,7 @@ __all__ = ["is_wanted", "read_scene"]
 _WRITTEN = (".py", ".sh", ".yaml", ".yml", ".toml", "Makefile")  # by people; data are made by the job itself
 _KINDS = ("code.", "data.")
 _OF_A_FINISHED_RUN = ("code.trainer_resume", "code.loader", "data.file_rows")
+_DOUBTFUL = ("nonfinite", "no gradients")  # events for which the code of a run that ended well is read too
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -48,7 +49,7 @@ def is_wanted(case: Case) -> bool:
     """Whether something went wrong that the code may explain."""
     if case.flight is None:
         return any(raised.kind for raised in case.log.raised)
-    return not finished(case) or is_in_doubt(case.flight) or any(True for _ in case.flight.of_kind("nonfinite"))
+    return not finished(case) or is_in_doubt(case.flight) or any(True for _ in case.flight.of_kind(*_DOUBTFUL))
 
 
 def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:

@@ -97,6 +97,20 @@ class Scene:
             return []
 
     @cached_property
+    def optimizer_without_gradients(self) -> bool:
+        """Whether a recording saw an optimizer none of whose tensors had a gradient, though they may have one."""
+        events = self.case.flight.of_kind("no gradients") if self.case.flight is not None else ()
+        return any(
+            event.details.get("without") == event.details.get("tensors") and not event.details.get("frozen")
+            for event in events
+        )
+
+    @cached_property
+    def ranks(self) -> int:
+        """How many ranks were seen."""
+        return len(self.case.flight.ranks) if self.case.flight is not None else 1
+
+    @cached_property
     def has_trained(self) -> bool:
         """Whether it had made more than one step when it died."""
         pages = [process.page for process in self.case.flight.ranks] if self.case.flight is not None else []

@@ -35,6 +35,7 @@ _QUOTED = Pattern(r"['\"]([A-Za-z][\w.+/-]{2,60})['\"]")
 _NO_MEMBER = Pattern(r"^(?:'([^'\n]{2,80})'|\"([^\"\n]{2,80})\") is not a valid (?:\w{1,60}\.){0,4}(\w{1,60})")
 _NO_ATTRIBUTE = Pattern(r"^(?:'(\w{1,60})' object|type object '(\w{1,60})') has no attribute '(\w{2,60})'")
 _NO_NAME = Pattern(r"^name '(\w{2,60})' is not defined")
+_DIGITS = Pattern(r"\d{1,40}")
 _NEAR, _APART = 0.84, 0.04  # similarity that counts as a slip of spelling, and by which the second best must lie behind
 _CONFIGS = (".json", ".toml", ".yaml", ".yml")
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
@@ -66,7 +67,7 @@ def _refused(scene: Scene, raised: Raise) -> Iterator[Fact]:
         return
     known = _members(scene.sources, member[3]) if member else [*quoted[1:], *_keys(scene, raised)]
     right = nearest(word, known)
-    places = list(_places(scene, word)) if right is not None else []
+    places = list(places_of(scene, word)) if right is not None else []
     if right is None or len(places) != 1:
         return
     span, quote = places[0]
@@ -76,12 +77,16 @@ def _refused(scene: Scene, raised: Raise) -> Iterator[Fact]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one known word that is spelled almost like another; None where there is none, or two."""
-    scored = sorted(
-        ((SequenceMatcher(None, word.lower(), each.lower()).ratio(), each) for each in {*known} - {word}), reverse=True
-    )
+    digits = _numbers(word)  # seed2.pt is no slip for seed1.pt
+    same = {each for each in {*known} - {word} if _numbers(each) == digits}
+    scored = sorted(((SequenceMatcher(None, word.lower(), each.lower()).ratio(), each) for each in same), reverse=True)
     if not scored or scored[0][0] < _NEAR or (len(scored) > 1 and scored[0][0] - scored[1][0] < _APART):
         return None
     return scored[0][1]
+
+
+def _numbers(word: str) -> list[str]:
+    return [match[0] for match in _DIGITS.finditer(word)]
 
 
 def _members(sources: Iterable[Source], name: str) -> list[str]:
@@ -126,7 +131,7 @@ def _definitions(source: Source) -> list[ast.FunctionDef | ast.ClassDef]:
     return [*source.nodes(ast.FunctionDef), *source.nodes(ast.ClassDef)]
 
 
-def _places(scene: Scene, word: str) -> Iterator[tuple[Span, Evidence]]:
+def places_of(scene: Scene, word: str) -> Iterator[tuple[Span, Evidence]]:
     """Where a word is written as a value: in configs, in launch scripts, in the code."""
     for path in _written_files(scene):
         try:

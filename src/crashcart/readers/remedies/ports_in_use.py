@@ -56,8 +56,7 @@ def _of_each_rank(scene: Scene, raised: Raise) -> Iterator[Fact]:
     spot = raised.frames[-1] if raised.frames else None
     source = scene.source(spot.file) if spot is not None else None
     statement = statement_at(source, spot.line) if source is not None and spot is not None else None
-    several = scene.case.flight is not None and len(scene.case.flight.ranks) > 1
-    if source is None or statement is None or not several or hasattr(statement, "body"):
+    if source is None or statement is None or scene.ranks == 1 or hasattr(statement, "body"):
         return
     ports = [
         node
