@@ -346,3 +346,17 @@ def test_a_port_of_each_rank_is_its_own() -> None:
     ((_, after),) = offered({"t.py": text}, "code/bug", raises=[error], ranks=2)
     assert 'start_http_server(9100 + int(os.environ.get("LOCAL_RANK", "0")))' in after["t.py"]
     assert not offered({"t.py": text}, "code/bug", raises=[error], ranks=1)
+
+
+def test_an_array_that_nothing_writes_into_is_read_from_its_file() -> None:
+    text = "import numpy as np\n\nclass D:\n    def __init__(self, path):\n        self.x = np.load(f'{path}/x.npy')\n\n    def __getitem__(self, i):\n        return self.x[i]\n"
+    ((fix, after),) = offered({"d.py": text}, "host-memory/oom-kill")
+    assert "np.load(f'{path}/x.npy', mmap_mode=\"r\")" in after["d.py"]
+    assert fix.safety == "exact"
+    assert not offered({"d.py": text + "\n    def scale(self):\n        self.x[0] = 1\n"}, "host-memory/oom-kill")
+
+
+def test_data_that_end_as_float32_are_held_so() -> None:
+    text = "import numpy as np\nimport torch\n\nclass D:\n    def __getitem__(self, i):\n        return torch.from_numpy(read(i).astype(np.float64)).float()\n"
+    ((_, after),) = offered({"d.py": text}, "host-memory/oom-kill")
+    assert "astype(np.float32)" in after["d.py"]
