@@ -360,3 +360,88 @@ def test_data_that_end_as_float32_are_held_so() -> None:
     text = "import numpy as np\nimport torch\n\nclass D:\n    def __getitem__(self, i):\n        return torch.from_numpy(read(i).astype(np.float64)).float()\n"
     ((_, after),) = offered({"d.py": text}, "host-memory/oom-kill")
     assert "astype(np.float32)" in after["d.py"]
+
+
+def test_a_number_of_numpy_is_written_as_json() -> None:
+    text = "import json\n\ndef put(file, row):\n    json.dump(row, file)\n"
+    error = raised("TypeError", "Object of type float32 is not JSON serializable", ("t.py", 4, "put"))
+    ((fix, after),) = offered({"t.py": text}, "code/bug", raises=[error])
+    assert "json.dump(row, file, default=lambda value: value.tolist())" in after["t.py"]
+    assert fix.safety == "exact"
+
+
+def test_what_is_exact_is_offered_before_what_changes_the_training() -> None:
+    text = "import json\n\ndef work(q):\n    while True:\n        row = q.get()\n        json.dumps(row)\n"
+    error = raised("TypeError", "Object of type float32 is not JSON serializable", ("t.py", 6, "work"))
+    fixes = offered({"t.py": text}, "hang/dead-thread", thread_raises=[error])
+    assert [fix.safety for fix, _ in fixes] == ["exact", "changes-training"]
+
+
+def test_an_iterator_that_has_ended_begins_again() -> None:
+    text = "def train(loader):\n    batches = iter(loader)\n    for step in range(90):\n        x, y = next(batches)\n"
+    error = raised("StopIteration", "", ("t.py", 4, "train"))
+    ((_, after),) = offered({"t.py": text}, "code/bug", raises=[error])
+    assert (
+        "        except StopIteration:  # the next epoch\n            batches = iter(loader)\n            x, y = next(batches)"
+        in after["t.py"]
+    )
+    assert not offered({"t.py": text}, "code/bug", raises=[error], has_trained=False)
+
+
+def test_a_schedule_ends_where_it_does() -> None:
+    text = "def train(schedule):\n    for step in range(90):\n        schedule.step()\n"
+    error = raised("ValueError", "Tried to step 81 times. The specified number of total steps is 80", ("t.py", 3, "train"))
+    ((_, after),) = offered({"t.py": text}, "code/bug", raises=[error])
+    assert "        if schedule.last_epoch < schedule.total_steps:\n            schedule.step()" in after["t.py"]
+
+
+def test_a_target_that_marks_nothing_is_left_out_of_the_loss() -> None:
+    text = "import torch.nn.functional as F\n\ndef loss(x, y):\n    return F.cross_entropy(x, y)\n"
+    ((_, after),) = offered({"t.py": text}, "data/label-range", raises=[raised("IndexError", "Target -1 is out of bounds.", ("t.py", 4, "loss"))])  # fmt: skip
+    assert "F.cross_entropy(x, y, ignore_index=-1)" in after["t.py"]
+    assert not offered({"t.py": text}, "data/label-range", raises=[raised("IndexError", "Target 10 is out of bounds.", ("t.py", 4, "loss"))])  # fmt: skip
+
+
+RANKS = """import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(net, loader):
+    model = DistributedDataParallel(net)
+    for x in loader:
+        model(x).sum().backward()
+    dist.barrier()
+"""
+
+
+def test_a_rank_without_a_batch_answers_the_others() -> None:
+    stacks = [[Spot("t.py", 8, "train")], [Spot("t.py", 9, "train")]]
+    ((_, after),) = offered({"t.py": RANKS}, "distributed/desync", stacks=stacks)
+    assert "    with model.join():\n        for x in loader:\n            model(x)" in after["t.py"]
+    assert not offered({"t.py": RANKS}, "distributed/desync", stacks=[stacks[0], stacks[0]])
+
+
+def test_a_checkpoint_of_the_project_is_read_whole() -> None:
+    text = "import torch\n\ndef save(x):\n    torch.save(x, 'a.pt')\n\ndef load():\n    return torch.load('a.pt')\n"
+    words = "Weights only load failed. This file can still be loaded"
+    ((_, after),) = offered({"t.py": text}, "checkpoint/incompatible", raises=[raised("UnpicklingError", words, ("t.py", 7, "load"))])  # fmt: skip
+    assert "torch.load('a.pt', weights_only=False)" in after["t.py"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("(x * mask).sum() / mask.sum()", "(x * mask).sum() / mask.sum().clamp_min(1)"),
+        ("x.masked_fill(mask, float('-inf')).softmax(-1)", "x.masked_fill(mask, torch.finfo(x.dtype).min).softmax(-1)"),
+    ],
+)
+def test_a_mask_of_which_nothing_is_left_gives_no_nan(before: str, after: str) -> None:
+    ((_, files),) = offered({"n.py": f"import torch\n\ndef f(x, mask):\n    return {before}\n"}, "numerics/diverged")
+    assert f"return {after}\n" in files["n.py"]
+
+
+def test_a_key_that_is_spelled_almost_like_the_one_that_is_asked_for_is_renamed() -> None:
+    files = {"t.py": "def f(c):\n    return c['weight_decay'], c['lr']\n", "c.yaml": "lr: 0.1\nweight_deacy: 0.01\n"}
+    error = raised("KeyError", "'weight_decay'", ("t.py", 2, "f"))
+    ((_, after),) = offered(files, "config/missing-or-wrong", raises=[error])
+    assert after == {"c.yaml": "lr: 0.1\nweight_decay: 0.01\n"}

@@ -2,7 +2,9 @@
 
     x.square().sum(-1).sqrt()      the gradient of a root is infinite at 0          (x.square().sum(-1) + 1e-12).sqrt()
     p * p.log()                    0 * -inf is NaN                                  p * p.clamp_min(1e-12).log()
-    x / x.std(0)                   a column that stands still: 0 / 0                x / (x.std(0) + 1e-08)
+    x / x.std(0)                   a column that stands still: 0 / 0                x / (x.std(0) + 1e-8)
+    total / mask.sum()             nothing is left of the mask: 0 / 0               total / mask.sum().clamp_min(1)
+    x.masked_fill(m, -inf)         a row that is masked whole: softmax gives NaN    x.masked_fill(m, torch.finfo(x.dtype).min)
 
 Where the code has seen to it already, by a bound or something added, there is nothing to do.
 """
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from crashcart.model import Edit
     from crashcart.readers.code.source import Source
 
-__all__ = ["safer", "unsafe_operations"]
+__all__ = ["safer", "unsafe_masks", "unsafe_operations"]
 
 _LOGS = frozenset({"log", "log2", "log10"})
 _BOUNDED = frozenset({
@@ -32,16 +34,32 @@ _TENSORS = frozenset({"torch", "numpy"})
 
 
 def unsafe_operations(source: Source, within: ast.AST) -> Iterator[ast.Call | ast.BinOp]:
-    """The roots, logarithms and divisions by a spread in a piece of code that nothing bounds."""
+    """The roots, logarithms and divisions by a spread or by what is left of a mask in a piece of code that nothing bounds."""
     for node in ast.walk(within):
+        is_division = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
         if (isinstance(node, ast.Call) and _operand(source, node) is not None) or (
-            isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_spread(node.right)
+            is_division and isinstance(node, ast.BinOp) and (_is_spread(node.right) or _is_count(node.right))
         ):
+            yield node
+
+
+def unsafe_masks(source: Source, within: ast.AST) -> Iterator[ast.Call]:
+    """Places where what is masked becomes minus infinity, in code that takes a softmax."""
+    for node in ast.walk(within) if "softmax" in source.text else ():
+        is_masked = isinstance(node, ast.Call) and _name(node) in {"masked_fill", "masked_fill_"} and len(node.args) > 1
+        if is_masked and isinstance(node, ast.Call) and _is_minus_infinity(node.args[1]):
             yield node
 
 
 def safer(source: Source, node: ast.Call | ast.BinOp) -> list[Edit]:
     """The operation as it is finite everywhere."""
+    if isinstance(node, ast.BinOp) and _is_count(node.right):
+        return [replaced(source, node.right, f"{source.written(node.right)}.clamp_min(1)")]
+    if isinstance(node, ast.Call) and _name(node).startswith("masked_fill"):
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+        known = isinstance(owner, (ast.Name, ast.Attribute)) and source.names.get("torch") == "torch"
+        least = f"torch.finfo({source.written(owner)}.dtype).min" if known and owner is not None else "-1e4"
+        return [replaced(source, node.args[1], least)]
     if isinstance(node, ast.BinOp):
         return [replaced(source, node.right, f"({source.written(node.right)} + 1e-8)")]
     operand = _operand(source, node)
@@ -139,3 +157,23 @@ def _is_spread(node: ast.expr) -> bool:
         and node.func.attr in _SPREADS
         and not node.func.attr.startswith("_")
     )
+
+
+def _is_count(node: ast.expr) -> bool:
+    """``mask.sum()``: how many are left, of something that is called a mask."""
+    if not isinstance(node, ast.Call) or _name(node) != "sum" or not isinstance(node.func, ast.Attribute):
+        return False
+    name = ast.unparse(node.func.value).rpartition(".")[2].lower()
+    return any(word in name for word in ("mask", "valid", "keep", "present", "observed"))
+
+
+def _is_minus_infinity(node: ast.expr) -> bool:
+    return ast.unparse(node).replace(" ", "") in {
+        "float('-inf')",
+        "-float('inf')",
+        "-torch.inf",
+        "-math.inf",
+        "-np.inf",
+        "-numpy.inf",
+        "-inf",
+    }

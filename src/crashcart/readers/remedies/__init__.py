@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["remedies_of"]
 
+_SAFETIES = ("exact", "same-recipe", "changes-training", "by-hand")
 _ALL_SECONDS, _EACH_SECONDS = 0.8, 0.3
 
 
 def remedies_of(scene: Scene) -> list[Fact]:
-    """What every remedy offers, in the time that they have together."""
+    """What every remedy offers, the safest first, in the time that they have together."""
     found: list[Fact] = []
     allowance = Allowance(_ALL_SECONDS, _EACH_SECONDS)
     nothing: list[Fact] = []
@@ -36,7 +37,7 @@ def remedies_of(scene: Scene) -> list[Fact]:
             what = module.__name__.rpartition(".")[2].replace("_", " ")
             scene.case.could_not_look(f"a patch ({what})", too_long(allowance.share))
         found += [fact for fact in facts if fact.value not in [known.value for known in found]]
-    return found
+    return sorted(found, key=lambda fact: _SAFETIES.index(fact.value[1].safety))
 
 
 def _offered(module: Any, scene: Scene) -> list[Fact]:  # noqa: ANN401 - a module

@@ -20,7 +20,7 @@ from crashcart.readers.remedies.unanswered_waits import with_argument
 from crashcart.record import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from crashcart.model import Edit, Fact
     from crashcart.readers.code.source import Source
@@ -34,6 +34,7 @@ _GROUPS = (
     "doesn't match the size of optimizer's group",
     "parameter group that doesn't match",
 )
+_PICKLED = "Weights only load failed"
 _OF_DEVICE = "Attempting to deserialize object on"
 _ENTRIES = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "model_state", "params")
 _LONGEST_PREFIX = 3  # parts of a name
@@ -54,6 +55,8 @@ def look(scene: Scene) -> Iterator[Fact]:
         ]
         if any(words in raised.words for words in _GROUPS) and len(loading) == 1:
             yield from _anew(source, statement)
+        elif _PICKLED in raised.words:
+            yield from _trusted(scene, source, calls)
         elif _OF_DEVICE in raised.words:
             reading = [
                 call
@@ -92,6 +95,21 @@ def _anew(source: Source, statement: ast.stmt) -> Iterator[Fact]:
             [replace(edits[0], text=edits[0].text + more)],
             source.evidence(statement),
         )
+
+
+def _trusted(scene: Scene, source: Source, calls: Sequence[ast.Call]) -> Iterator[Fact]:
+    """The whole checkpoint, where the project itself writes it: who wrote the file may run code in whoever reads it so."""
+    reading = [call for call in calls if source.called(call.func) == "torch.load"]
+    if len(reading) != 1 or not any(
+        each.called(call.func) == "torch.save" for each in scene.sources for call in each.nodes(ast.Call)
+    ):
+        return
+    said = next((keyword.value for keyword in reading[0].keywords if keyword.arg == "weights_only"), None)
+    edits = (
+        [replaced(source, said, "False")] if said is not None else [with_argument(source, reading[0], "weights_only=False")]
+    )
+    why = "this program writes such files itself, with more than tensors in them; only for files that you trust"
+    yield from remedy(_CAUSES, "Read the whole checkpoint", "exact", why, edits, source.evidence(reading[0]))
 
 
 def _change(words: str) -> tuple[str, str] | None:

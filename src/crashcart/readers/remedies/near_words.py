@@ -3,6 +3,7 @@
     ValueError: 'cosine_restart' is not a valid Schedule        class Schedule(Enum): RESTARTS = "cosine_restarts"
     KeyError: 'adamw_fusd'                                       {"adamw": ..., "adamw_fused": ...}
     AttributeError: 'Meter' object has no attribute 'avarage'    class Meter: def average(self)
+    KeyError: 'weight_decay'                                     the config has the key weight_deacy
 
 The word is changed where it is written: once in a config of the project, in the launch script or in the code. Where it stands at
 several places, or two known words are as near, nothing is offered.
@@ -47,7 +48,9 @@ def look(scene: Scene) -> Iterator[Fact]:
     """The known word in place of the refused one."""
     for raised in scene.raises[:1]:
         if raised.kind in {"NameError", "AttributeError", "UnboundLocalError"}:
-            yield from _misspelled_in_code(scene, raised)
+            in_code = list(_misspelled_in_code(scene, raised))
+            attribute = _NO_ATTRIBUTE.search(raised.words)
+            yield from in_code or (_misspelled_key(scene, attribute[3]) if attribute is not None else ())
         elif raised.kind in {
             "ValueError",
             "KeyError",
@@ -69,6 +72,7 @@ def _refused(scene: Scene, raised: Raise) -> Iterator[Fact]:
     right = nearest(word, known)
     places = list(places_of(scene, word)) if right is not None else []
     if right is None or len(places) != 1:
+        yield from _misspelled_key(scene, word) if raised.kind in {"KeyError", "AttributeError"} else ()
         return
     span, quote = places[0]
     why = f"{word!r} is refused, and {right!r} is the one that the program knows and that is spelled most like it"
@@ -186,6 +190,37 @@ def _every(text: str, word: str) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(word, start + 1)
+
+
+def _misspelled_key(scene: Scene, word: str) -> Iterator[Fact]:
+    """A key that the program asks for, where a config has one that is spelled almost like it and that the program does not ask for."""
+    asked = {node.value for source in scene.sources for node in source.nodes(ast.Constant)}
+    asked |= {node.attr for source in scene.sources for node in source.nodes(ast.Attribute)}
+    found: list[tuple[str, Span, Evidence]] = []
+    for path in _written_files(scene):
+        try:
+            text = text_of(path) if path.endswith(_CONFIGS) else ""
+            facts = read_config_text(text, path) if text else []
+        except (CommandError, OSError, ValueError):
+            continue
+        keys = {part for fact in facts for part in fact.spelling.split(".")} - asked
+        near = nearest(word, keys) if word not in {part for fact in facts for part in fact.spelling.split(".")} else None
+        for start in _every(text, near) if near is not None else ():
+            after = text[start + len(near or "") :].lstrip("\"'").lstrip(" \t")
+            if (
+                after[:1] in {":", "="}
+                and not text[start - 1 : start].isalnum()
+                and text[start - 1 : start] not in {"_", "-", "."}
+            ):
+                line = text.count("\n", 0, start) + 1
+                seen = Evidence("config", text.split("\n")[line - 1].strip(), f"{path}:{line}")
+                found.append((near or "", Span(path, start, start + len(near or ""), line), seen))
+    if len(found) == 1:
+        near, span, quote = found[0]
+        why = f"the program asks for {word!r}; nothing asks for {near!r}, which is spelled most like it"
+        yield from remedy(
+            _CAUSES, f"Call the key {word} instead of {near}", "changes-training", why, [Edit(span, word)], quote
+        )
 
 
 # ---- names in the code

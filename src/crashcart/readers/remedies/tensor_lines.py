@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _CAUSES = ("code/autograd", "code/shape-or-dtype", "code/bug", "data/label-range", "data/shape")
 _WITH_GRAPH = "Can't call numpy() on Tensor that requires grad"
 _ON_DEVICE = "can't convert cuda"
+_NARROW = "Got unsupported ScalarType BFloat16"
 _LEAF = "a leaf Variable that requires grad"
 _AGAIN = "backward through the graph a second time"
 _INPLACE = "modified by an inplace operation"
@@ -49,8 +50,11 @@ def look(scene: Scene) -> Iterator[Fact]:
         statement = statement_at(source, spot.line) if source is not None and spot is not None else None
         if source is None or statement is None or hasattr(statement, "body"):
             return
-        if _WITH_GRAPH in raised.words or _ON_DEVICE in raised.words:
-            yield from _as_numpy(source, statement, on_device=_ON_DEVICE in raised.words)
+        if any(words in raised.words for words in (_WITH_GRAPH, _ON_DEVICE, _NARROW)):
+            more = (
+                ".detach().cpu()" if _ON_DEVICE in raised.words else ".float()" if _NARROW in raised.words else ".detach()"
+            )
+            yield from _as_numpy(source, statement, more)
         elif _LEAF in raised.words:
             edits = (
                 wrapped(source, statement, statement, ["with torch.no_grad():"], [])
@@ -75,7 +79,7 @@ def look(scene: Scene) -> Iterator[Fact]:
             yield from _labels(source, statement, raised)
 
 
-def _as_numpy(source: Source, statement: ast.stmt, *, on_device: bool) -> Iterator[Fact]:
+def _as_numpy(source: Source, statement: ast.stmt, more: str) -> Iterator[Fact]:
     calls = [
         node
         for node in ast.walk(statement)
@@ -84,7 +88,6 @@ def _as_numpy(source: Source, statement: ast.stmt, *, on_device: bool) -> Iterat
         and node.func.attr == "numpy"
         and not node.args
     ]
-    more = ".detach().cpu()" if on_device else ".detach()"
     edits = [
         replaced(source, call.func.value, f"{source.written(call.func.value)}{more}")
         for call in calls
@@ -92,7 +95,7 @@ def _as_numpy(source: Source, statement: ast.stmt, *, on_device: bool) -> Iterat
     ]
     yield from remedy(
         _CAUSES,
-        "Take the values without their graph",
+        "Make it what numpy can hold",
         "exact",
         "the numbers are the same",
         edits,

@@ -9,14 +9,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code.safe_arithmetic import safer, unsafe_operations
+from crashcart.readers.code.safe_arithmetic import safer, unsafe_masks, unsafe_operations
 from crashcart.readers.code.source import FUNCTIONS
 from crashcart.readers.remedies._scene import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from crashcart.model import Fact
+    from crashcart.readers.code.source import Source
     from crashcart.readers.remedies._scene import Scene
 
 _CAUSES = ("numerics/diverged", "numerics/bad-data", "silent/masked-nan")
@@ -24,12 +25,7 @@ _CAUSES = ("numerics/diverged", "numerics/bad-data", "silent/masked-nan")
 
 def look(scene: Scene) -> Iterator[Fact]:
     """Roots and logarithms in what the program was seen to call, and divisions by a spread in what prepares its data."""
-    found = [
-        (source, node)
-        for source in scene.sources
-        for node in unsafe_operations(source, source.tree)
-        if source.around(node, *FUNCTIONS) is not None and not _is_only_shown(node)
-    ]
+    found = _found(scene, unsafe_operations) or _found(scene, unsafe_masks)
     if len(found) != 1:
         return
     source, node = found[0]
@@ -39,6 +35,17 @@ def look(scene: Scene) -> Iterator[Fact]:
     yield from remedy(
         _CAUSES, "Keep the argument of this operation away from 0", "changes-training", why, edits, source.evidence(node)
     )
+
+
+def _found(
+    scene: Scene, unsafe: Callable[[Source, ast.AST], Iterable[ast.Call | ast.BinOp]]
+) -> list[tuple[Source, ast.Call | ast.BinOp]]:
+    return [
+        (source, node)
+        for source in scene.sources
+        for node in unsafe(source, source.tree)
+        if source.around(node, *FUNCTIONS) is not None and not _is_only_shown(node)
+    ]
 
 
 def _is_only_shown(node: ast.AST) -> bool:
