@@ -419,6 +419,8 @@ def test_a_rank_without_a_batch_answers_the_others() -> None:
     ((_, after),) = offered({"t.py": RANKS}, "distributed/desync", stacks=stacks)
     assert "    with model.join():\n        for x in loader:\n            model(x)" in after["t.py"]
     assert not offered({"t.py": RANKS}, "distributed/desync", stacks=[stacks[0], stacks[0]])
+    counted = RANKS.replace("in loader", "in range(9)")
+    assert not offered({"t.py": counted}, "distributed/desync", stacks=stacks)
 
 
 def test_a_checkpoint_of_the_project_is_read_whole() -> None:

@@ -40,7 +40,7 @@ def look(scene: Scene) -> Iterator[Fact]:
             if source is None or not isinstance(loop, ast.For) or not _has_left(scene, source, loop):
                 continue
             model = _model(source, loop)
-            if not model or _meets(loop):
+            if not model or _meets(loop) or _is_counted(loop):
                 return
             edits = wrapped(source, loop, loop, [f"with {model}.join():"], [])
             why = "a rank without a batch then answers the others until all have come to the end of the loop"
@@ -81,6 +81,13 @@ def _model(source: Source, loop: ast.For) -> str:
     if len(made) != 1 or len(made[0].targets) != 1 or source.around(made[0], *FUNCTIONS) is not function:
         return ""
     return source.written(made[0].targets[0])
+
+
+def _is_counted(loop: ast.For) -> bool:
+    """Whether a loop makes as many rounds on each rank, or leaves some of them early: then it is not the number of batches."""
+    iterates = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    is_range = isinstance(iterates, ast.Name) and iterates.id == "range"
+    return is_range or any(isinstance(node, (ast.Continue, ast.Break, ast.Return)) for node in ast.walk(loop))
 
 
 def _meets(loop: ast.For) -> bool:
