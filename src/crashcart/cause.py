@@ -137,7 +137,8 @@ class Cause:
         self.settle: Callable[[Case], Experiment | None] = getattr(module, "settle", lambda _case: self.experiment)
 
     def fix(self, case: Case) -> Iterator[Fix]:
-        """The remedies for this case; last the piece of the library that does it right."""
+        """The remedies for this case: first the patches of its own lines, last the piece of the library that does it right."""
+        yield from (remedy for wanted, remedy in (fact.value for fact in case.all("scene.remedy")) if self.id in wanted)
         yield from self._fix(case)
         if self.piece is not None:
             yield advised(self.piece)

@@ -25,7 +25,7 @@ ALLOWED = {
     "readers/data/child.py": {"open", "json.loads"}, "verbs/run.py": {"open"}, "recording/meeting.py": {"open", "os.listdir"},
     "live/job.py": {"os.listdir"}, "deadline.py": {"open"},
     # Files of our own package.
-    "cause.py": {"os.listdir"}, "readers/rules/__init__.py": {"os.listdir"}, "readers/kernel/xid.py": {"open"},
+    "cause.py": {"os.listdir"}, "readers/rules/__init__.py": {"os.listdir"}, "readers/remedies/__init__.py": {"os.listdir"}, "readers/kernel/xid.py": {"open"},
     # Folders of packages of the interpreter.
     "readers/machine/interpreter.py": {"glob.glob"},
     # Written, not read; the recording is the writer's own.

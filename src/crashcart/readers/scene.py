@@ -18,7 +18,7 @@ from crashcart.account import NOT_FINITE
 from crashcart.deaths import finished, first, hung
 from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError
-from crashcart.model import Edit, Evidence, Fact, Span
+from crashcart.model import Edit, Evidence, Fact, Fix, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own, of_event
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.saved_files import CUT, files_cut_short
@@ -48,6 +48,7 @@ _OF_A_FINISHED_RUN = (
     "code.empty_part",
     "data.file_rows",
 )
+_DOUBTFUL = ("nonfinite", "no gradients")  # events for which the code of a run that ended well is read too
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -58,7 +59,7 @@ def is_wanted(case: Case) -> bool:
     """Whether something went wrong that the code may explain."""
     if case.flight is None:
         return any(raised.kind for raised in case.log.raised)
-    return not finished(case) or is_in_doubt(case.flight)
+    return not finished(case) or is_in_doubt(case.flight) or any(True for _ in case.flight.of_kind(*_DOUBTFUL))
 
 
 def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
@@ -84,6 +85,7 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 break
     for fact in _about_what_happened(case, flight, plan) if flight is not None else ():
         case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
+    case.seen["scene.remedy"] = [_seen_from_here(fact, folder) for fact in _remedies(case, plan, folder)]
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
 
@@ -122,6 +124,8 @@ def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of a
     if isinstance(value, Evidence):
         path, colon, line = value.where.rpartition(":")
         return replace(value, where=f"{_path_from_here(path, folder)}{colon}{line}") if path else value
+    if isinstance(value, Fix):
+        return replace(value, edits=_seen_from_here(value.edits, folder))
     if isinstance(value, Edit):
         return replace(value, span=_seen_from_here(value.span, folder))
     if isinstance(value, Fact):
@@ -133,6 +137,15 @@ def _seen_from_here(value: Any, folder: str) -> Any:  # noqa: ANN401 - data of a
 def _path_from_here(path: str, folder: str) -> str:
     there = os.path.join(folder, path)
     return os.path.normpath(there) if os.path.exists(there) else path
+
+
+def _remedies(case: Case, plan: Plan, folder: str) -> list[Fact]:
+    """What can be patched at the scene itself."""
+    from crashcart.readers.remedies import remedies_of
+    from crashcart.readers.remedies._scene import Scene
+
+    with _working_in(folder or "."):
+        return remedies_of(Scene(case, plan))
 
 
 def _settings_at(execution: Execution, spot: Spot) -> list[Fact]:

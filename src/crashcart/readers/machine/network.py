@@ -17,7 +17,7 @@ from crashcart.readers.machine.reading import Reading, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["look"]
+__all__ = ["listening", "look"]
 
 GROUP = "network"
 VARIABLES = {"NCCL_SOCKET_IFNAME": "net", "GLOO_SOCKET_IFNAME": "net", "NCCL_IB_HCA": "infiniband"}
@@ -83,14 +83,14 @@ def _port(facts: Mapping[str, Fact], environment: Mapping[str, str], root: str) 
     port = to_count(told.value) if told is not None else None
     if told is None or port is None or address not in (*_HERE, platform.node()):
         return
-    taken = _listening(root)
+    taken = listening(root)
     free = next((one for one in range(port + 1, port + 200) if one not in taken), None)
     says = f"{port} is {'in use on this machine' if port in taken else 'free here'}"
     value = {"port": port, "taken": port in taken, "free": free, "told": told.evidence, "span": told.span}
     yield Reading(GROUP, "port", told.spelling or "MASTER_PORT", says, f"{root}/proc/net/tcp", value)
 
 
-def _listening(root: str) -> set[int]:
+def listening(root: str = "") -> set[int]:
     """The ports that somebody listens on: ``0: 0100007F:733B 00000000:0000 0A ...``, numbers in hexadecimal."""
     ports: set[int] = set()
     for name in ("tcp", "tcp6"):

@@ -25,6 +25,8 @@ _LIMITED = {
     "accelerate.utils.InitProcessGroupKwargs": "timeout", "accelerate.InitProcessGroupKwargs": "timeout",
     "lightning.strategies.DDPStrategy": "timeout", "lightning.strategies.FSDPStrategy": "timeout",
 }  # fmt: skip
+_MORE_LIMITED = ("torch.distributed.new_group", "torch.distributed.monitored_barrier")
+_POSITION = {"torch.distributed.init_process_group": 2, **dict.fromkeys(_MORE_LIMITED, 1)}
 _UNITS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "weeks": 604800.0, "milliseconds": 0.001}
 _POSITIONS = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
 _ENOUGH_SECONDS = 7200
@@ -37,17 +39,24 @@ def look(execution: Execution) -> Iterator[Fact]:
         backend = constant_of(call.argument(0, "backend", Constant(None)) or call.argument(0, "dist_backend"))
         yield call.fact("code.group_backend", backend if isinstance(backend, str) else None)
     for call in execution.trace.named(*_LIMITED):
-        timeout = call.argument(1 if call.name.startswith("torch.") else None, _LIMITED[call.name])
+        timeout = call.argument(_POSITION.get(call.name), _LIMITED[call.name])
         if timeout is None or constant_of(timeout, timeout) is None:
             yield call.fact(
                 "code.group_start", {"edits": _with_time(call) if call.complete else (), "open": not call.complete}
             )
         else:
-            seconds = _seconds(timeout)
-            value = {"seconds": seconds, "edits": _longer(timeout), "settings": evidence_of(*_parts(timeout).values())}
-            yield call.fact("code.group_limit", value)
+            yield _limit(call, timeout)
+    for call in execution.trace.named(*_MORE_LIMITED):  # a group, or a barrier, with a time of its own
+        timeout = call.argument(_POSITION[call.name], "timeout")
+        if timeout is not None and _seconds(timeout) is not None:
+            yield _limit(call, timeout)
     if starts and not execution.trace.methods("destroy_process_group"):
         yield starts[0].fact("code.group_left", "")
+
+
+def _limit(call: Call, timeout: Value) -> Fact:
+    value = {"seconds": _seconds(timeout), "edits": _longer(timeout), "settings": evidence_of(*_parts(timeout).values())}
+    return call.fact("code.group_limit", value)
 
 
 def _parts(timeout: Value) -> dict[str, Value]:

@@ -32,7 +32,8 @@ def look(execution: Execution) -> Iterator[Fact]:
         if loader.feeds != "train" or loader.is_alternative:
             continue
         fields = dict(_fields(execution, dataset)) if isinstance(dataset, Instance) else {}
-        yield loader.call.fact("code.sample_fields", {"fields": fields, "samples": _samples(loader)})
+        is_stream = isinstance(dataset, Instance) and dataset.cls.is_a("IterableDataset")  # its samples have no numbers
+        yield loader.call.fact("code.sample_fields", {"fields": fields, "samples": None if is_stream else _samples(loader)})
 
 
 def _fields(execution: Execution, dataset: Instance) -> Iterator[tuple[str, Evidence]]:

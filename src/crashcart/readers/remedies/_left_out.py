@@ -1,0 +1,31 @@
+"""A call whose result nobody uses, left out when it fails: with a line that says so, while the program goes on."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from crashcart.readers.code.edits import indent_of, own_lines, step_of, wrapped
+from crashcart.record import replace
+
+if TYPE_CHECKING:
+    from crashcart.model import Edit
+    from crashcart.readers.code.source import Source
+
+__all__ = ["left_out", "stands_alone"]
+
+
+def stands_alone(source: Source, statement: ast.stmt) -> bool:
+    """Whether a statement is a call, and nothing else, on lines of its own."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and own_lines(source, statement)
+
+
+def left_out(source: Source, statement: ast.stmt, kind: str, remark: str = "") -> list[Edit]:
+    """The statement in a ``try`` that prints the failure."""
+    edits = wrapped(source, statement, statement, ["try:"], []) if stands_alone(source, statement) else ()
+    if not edits or not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+        return []
+    indent, step = indent_of(source, statement.lineno), step_of(source)
+    what = ast.unparse(statement.value.func).replace("{", "").replace("}", "").replace('"', "'").replace("\\", "")
+    more = f'\n{indent}except {kind} as problem:{remark}\n{indent}{step}print(f"{what} was left out: {{problem!r}}", flush=True)'
+    return [replace(edits[0], text=edits[0].text + more)]

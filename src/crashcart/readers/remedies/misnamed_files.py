@@ -1,0 +1,121 @@
+"""A file that is not there, where one beside it has almost the same name; and a folder that nobody made before a file is written in it.
+
+No such file or directory: 'data/trian.jsonl'        data/train.jsonl
+open(os.path.join(out, "log.txt"), "w")               os.makedirs(os.path.dirname(...), exist_ok=True) before it
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import TYPE_CHECKING
+
+from crashcart.model import Edit
+from crashcart.pattern import Pattern
+from crashcart.readers.code.edits import line_before, own_lines
+from crashcart.readers.remedies._scene import remedy, statement_at
+from crashcart.readers.remedies.near_words import nearest, places_of
+from crashcart.readers.rules._lazy_handles import add_imports
+from crashcart.regular_files import names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from crashcart.model import Fact
+    from crashcart.readers.code.source import Source
+    from crashcart.readers.remedies._scene import Raise, Scene
+
+_NOT_THERE = Pattern(
+    r"No such file or directory: ['\"]([^'\"\n]{1,300})['\"]|Parent directory ([^\s'\"]{1,300}) does not exist|Cannot save file into a non-existent directory: ['\"]([^'\"\n]{1,300})['\"]"
+)
+_CAUSES = (
+    "config/missing-or-wrong",
+    "data/corrupt-or-missing",
+    "checkpoint/save-failed",
+    "code/bug",
+    "checkpoint/corrupt",
+    "checkpoint/incompatible",
+)
+_FOLDER = ("config/missing-or-wrong", "data/corrupt-or-missing", "checkpoint/save-failed", "code/bug")
+_MOST_NAMES = 2000
+_WRITERS = {
+    "torch.save": 1, "numpy.save": 0, "numpy.savez": 0, "numpy.savez_compressed": 0, "numpy.savetxt": 0, "joblib.dump": 1, "open": 0, "io.open": 0,
+    "safetensors.torch.save_file": 1, "h5py.File": 0, "logging.FileHandler": 0,
+}  # fmt: skip
+_METHODS = frozenset({"to_csv", "to_parquet", "to_json", "to_pickle", "savefig", "imsave"})
+
+
+def look(scene: Scene) -> Iterator[Fact]:
+    """Only for the first exception: what comes after it looks for what it did not write."""
+    for raised in scene.raises[:1]:
+        match = _NOT_THERE.search(raised.words)
+        if match is None or raised.kind not in {"FileNotFoundError", "RuntimeError", "OSError"}:
+            continue
+        path = match[1] or match[2] or match[3]
+        folder = os.path.dirname(path)
+        is_folder = match[1] is None
+        if not is_folder and os.path.isdir(folder or "."):
+            yield from _nearly(scene, path)
+        elif is_folder or not os.path.isdir(folder):
+            yield from _folder(scene, raised)
+
+
+def _nearly(scene: Scene, path: str) -> Iterator[Fact]:
+    name = os.path.basename(path)
+    right = nearest(name, names_in(os.path.dirname(path) or ".", _MOST_NAMES))
+    if right is None:
+        return
+    found = [(span, quote) for span, quote in places_of(scene, path)] or [
+        (span, quote) for span, quote in places_of(scene, name)
+    ]
+    if len(found) != 1:
+        return
+    span, quote = found[0]
+    text = right if span.end - span.start == len(name) else os.path.join(os.path.dirname(path), right)
+    why = f"{path} is not there, and {right} lies in the same folder"
+    yield from remedy(_CAUSES, f"Write {right} instead of {name}", "changes-training", why, [Edit(span, text)], quote)
+
+
+def _folder(scene: Scene, raised: Raise) -> Iterator[Fact]:
+    """A line that makes the folder before the innermost own statement that writes."""
+    spot = raised.frames[-1] if raised.frames else None
+    source = scene.source(spot.file) if spot is not None else None
+    statement = statement_at(source, spot.line) if source is not None and spot is not None else None
+    if source is None or statement is None:
+        return
+    heads: list[ast.AST] = (
+        [item.context_expr for item in statement.items] if isinstance(statement, ast.With) else [statement]
+    )
+    written = [
+        target
+        for head in heads
+        for node in ast.walk(head)
+        if isinstance(node, ast.Call) and (target := _target(source, node)) is not None
+    ]
+    is_whole = isinstance(statement, ast.With) or own_lines(source, statement)
+    if (
+        len(written) != 1
+        or not is_whole
+        or any(isinstance(node, (ast.NamedExpr, ast.Await)) for node in ast.walk(written[0]))
+    ):
+        return
+    text = source.written(written[0])
+    line = f'os.makedirs(os.path.dirname({text}) or ".", exist_ok=True)'
+    edits = [line_before(source, statement, line), *add_imports(source, "os")]
+    why = "nothing happens where it is there already"
+    yield from remedy(_FOLDER, "Make the folder before the file is written", "exact", why, edits, source.evidence(statement))
+
+
+def _target(source: Source, call: ast.Call) -> ast.expr | None:
+    """The path that a call writes."""
+    name = source.called(call.func)
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name in {"open", "io.open"}:
+        mode = next(
+            (keyword.value for keyword in call.keywords if keyword.arg == "mode"),
+            call.args[1] if len(call.args) > 1 else None,
+        )
+        if not (isinstance(mode, ast.Constant) and isinstance(mode.value, str) and {*mode.value} & {*"wax"}):
+            return None
+    position = _WRITERS.get(name, 0 if method in _METHODS else None)
+    return call.args[position] if position is not None and position < len(call.args) else None
