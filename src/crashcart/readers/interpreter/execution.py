@@ -331,10 +331,6 @@ class Execution:
         """Everything, in order."""
         return self.trace.root.events()
 
-    def is_setting(self, value: Value | None) -> bool:
-        """Whether a value is a setting itself."""
-        return isinstance(value, Constant) and value.direct and bool(value.origins)
-
 
 def _is_made_by(call: Call) -> bool:
     """Whether a call makes its result: of a class, or by a function of a library that makes optimizers."""

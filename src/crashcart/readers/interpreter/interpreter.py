@@ -429,11 +429,26 @@ class Interpreter:
             if isinstance(target, ast.Name):
                 self.store.delete(self.frame, target.id)
             elif isinstance(target, ast.Subscript):
-                owner = self.evaluate(target.value)
+                owner, key = self.evaluate(target.value), self.evaluate(target.slice)
                 self.record(Call, node, "del", [], {}, receiver=owner)
-                if isinstance(owner, Container):
+                if isinstance(owner, Container) and not self._delete_item(owner, key):
                     self.libraries.open_up(self, owner)
         return True
+
+    def _delete_item(self, owner: Container, key: Value) -> bool:
+        """Take a known item out of what is known whole."""
+        plain, content = constant_of(key, self), self.items(owner)
+        if plain is self or self.store.get(owner, "open"):
+            return False
+        if isinstance(content, dict) and _hashable(plain) and plain in content:
+            self.store.set(owner, "items", {name: value for name, value in content.items() if name != plain})
+            return True
+        if isinstance(content, tuple) and type(plain) is int and -len(content) <= plain < len(content):
+            self.store.set(
+                owner, "items", tuple(value for place, value in enumerate(content) if place != plain % len(content))
+            )
+            return True
+        return False
 
     def _exec_Return(self, node: ast.Return) -> bool:
         value = self.evaluate(node.value) if node.value is not None else NONE

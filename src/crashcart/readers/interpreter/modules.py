@@ -19,7 +19,7 @@ from crashcart.readers.encoding import encoding_of
 from crashcart.regular_files import names_in, read_whole, why_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 __all__ = ["Modules"]
 
@@ -165,12 +165,6 @@ class Modules:
 
     def _miss(self, path: str, why: str) -> None:
         self.not_looked.append(NotLooked(path, why))
-
-    def read_all(self, names: Iterable[str]) -> None:
-        """Parse modules that nothing imports by name, such as those that a config names."""
-        for name in names:
-            if (path := self.find(name)) is not None and path.endswith(".py"):
-                self.source(path)
 
 
 def _acts(tree: ast.Module) -> bool:

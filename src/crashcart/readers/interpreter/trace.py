@@ -304,8 +304,3 @@ class Trace:
             if isinstance(value, Constant) and value.origins and isinstance(value.value, str):
                 for fact in value.origins:
                     yield fact.spelling or fact.name, value.value
-
-
-def is_known(value: Value | None) -> bool:
-    """Whether a value is a constant."""
-    return isinstance(value, Constant)

@@ -16,6 +16,7 @@ from crashcart.model import Fact
 from crashcart.names import canonical
 from crashcart.readers.interpreter.execution import is_fed
 from crashcart.readers.interpreter.libraries.trainers import SETTINGS
+from crashcart.readers.interpreter.store import NONE
 from crashcart.readers.interpreter.trace import Call, Leave, Region
 from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._settings import fact_of
@@ -595,12 +596,18 @@ def _every_epoch(execution: Execution, inner: set[int]) -> Iterator[tuple[str, F
 
 def _no_evaluation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """That nothing is evaluated, where all of the program was followed."""
-    interpreter = execution.interpreter
-    whole = not (
-        execution.is_cut_short or interpreter.unresolved or interpreter.imports_unseen or execution.library_trainers
-    )
-    if execution.steps and whole and not any(_kind(execution, call) == "eval" for call in execution.trace.calls):
+    if (
+        execution.steps
+        and _is_whole(execution)
+        and not any(_kind(execution, call) == "eval" for call in execution.trace.calls)
+    ):
         yield "eval.strategy", execution.steps[0].fact("eval.strategy", "no")
+
+
+def _is_whole(execution: Execution) -> bool:
+    """Whether all that the program does was followed: what was not seen does not happen."""
+    interpreter = execution.interpreter
+    return not (execution.is_cut_short or interpreter.unresolved or interpreter.imports_unseen or execution.library_trainers)
 
 
 def _trackers(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
@@ -626,18 +633,20 @@ def _called(call: Call) -> str:
 
 
 def _may_track(execution: Execution) -> bool:
-    """Whether a file of the program imports a tracker, or a trainer that has one of its own."""
-    packages = {name.partition(".")[0] for name in _TRACKERS} | {
-        "accelerate",
-        "lightning",
-        "pytorch_lightning",
-        "tensorboard",
-    }
+    """Whether a file of the program imports a tracker that it may start unseen, or a trainer that has one of its own."""
+    packages = {"lightning", "pytorch_lightning"}
+    if any(
+        constant_of(call.argument(None, "log_with", NONE), "") is not None for call in execution.trace.methods("Accelerator")
+    ):
+        packages.add("accelerate")
+    if not _is_whole(execution):
+        packages |= {name.partition(".")[0] for name in _TRACKERS} | {"accelerate", "tensorboard"}
     for module in execution.interpreter.loaded.values():
         for node in ast.walk(module.source.tree) if module.source is not None else ():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
-            if any(name.partition(".")[0] in packages - {"torch"} or "tensorboard" in name for name in names):
+            others = "tensorboard" in packages and any("tensorboard" in name for name in names)
+            if others or any(name.partition(".")[0] in packages - {"torch"} for name in names):
                 return True
     return False
 

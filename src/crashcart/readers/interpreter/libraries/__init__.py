@@ -942,9 +942,3 @@ def _full_name(name: str) -> str:
 def _load() -> None:
     for family in _FAMILIES:
         importlib.import_module(f"{__name__}.{family}")
-
-
-def text_of(value: Value | None) -> str | None:
-    """The text of a value where it is known."""
-    plain = constant_of(value)
-    return plain if isinstance(plain, str) else None

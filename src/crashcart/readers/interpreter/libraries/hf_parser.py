@@ -30,7 +30,6 @@ from crashcart.readers.interpreter.values import (
     Class,
     Constant,
     Container,
-    Instance,
     Library,
     Result,
     Unknown,
@@ -438,10 +437,3 @@ def as_argparse(interpreter: Interpreter, call: Call) -> Value:
     if call.method.startswith("parse"):
         return argparse_parser.parse_args(interpreter, call)  # type: ignore[no-any-return]
     return Constant(None)
-
-
-def is_training_arguments(value: Value | None) -> bool:
-    """Whether a value is the arguments of a transformers training."""
-    if isinstance(value, Instance):
-        return value.cls.is_a("TrainingArguments", "Seq2SeqTrainingArguments")
-    return isinstance(value, Result) and value.name == "transformers.TrainingArguments"

@@ -132,8 +132,11 @@ def is_main(interpreter: Interpreter, _call: Call) -> Value:
     "torch.cuda.is_bf16_supported",
     "torch.backends.cudnn.is_available",
 )
-def has_device(_interpreter: Interpreter, call: Call) -> Value:
-    """A matter of the machine; programs are written for one with a card."""
+def has_device(interpreter: Interpreter, call: Call) -> Value:
+    """A matter of the machine; a job of several ranks has a card for each."""
+    ranks = interpreter.launch.ranks
+    if call.name == "torch.cuda.is_available" and interpreter.launch.sets_ranks and ranks is not None and ranks > 1:
+        return TRUE
     return Unknown(kind=call.name)
 
 
