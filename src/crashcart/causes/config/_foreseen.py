@@ -90,7 +90,8 @@ def _missing(case: Case, fact: Fact) -> Sign:
         return Sign("decisive", f"{path} stands for a path that was to be filled in, and the program reads it", places)
     says = f"the {'data path' if kind == 'data' else kind} {path} is not there"
     key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
-    looked = any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
+    # Where the program was followed to the line that reads it, what it looked for before is known.
+    looked = "read_at" not in fact.value and any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
     if fact.value["elsewhere"] or looked or (fact.origin == "default" and not fact.value.get("folder_here")):
         return Sign("weak", f"{says}; it may be on the machine that will run the job", places, fatal=False)
     if key == "restorefile":
