@@ -33,7 +33,7 @@ from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.inner_program import inner_launch
 from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.overrides import as_read
-from crashcart.readers.job.paths import missing
+from crashcart.readers.job.paths import missing, missing_program
 from crashcart.readers.job.scripts import read_launch, starts, training_targets
 from crashcart.readers.job.started import ENTRY_MISSING, count_ranks
 from crashcart.readers.job.syntax import GrammarMissingError
@@ -316,6 +316,9 @@ class _Planning:
         seen_in_launch: list[Fact] = []
         tasks: dict[str, Callable[[], Iterable[Fact]]] = {
             "flags that the program refuses": lambda: refusals(case, facts),
+            "a program that is not there": lambda: (
+                missing_program(facts, places) if not entry and not _is_lost(facts) else ()
+            ),
             "paths that are not there": lambda: missing(
                 [*read.facts, *launch, *facts], places, sure=sure, unread=_unread(execution)
             ),

@@ -11,13 +11,15 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from crashcart.errors import CommandError
 from crashcart.model import Fact
+from crashcart.readers.job.script_files import text_of
 from crashcart.regular_files import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["NO_PATH", "lies_elsewhere", "missing"]
+__all__ = ["NO_PATH", "lies_elsewhere", "missing", "missing_program"]
 
 KINDS = {
     "config.path": "config", "launch.config_path": "config", "distributed.config_path": "config", "resume.path": "checkpoint",
@@ -61,12 +63,34 @@ def missing(
         )
 
 
+def missing_program(facts: Sequence[Fact], places: Sequence[str]) -> Iterator[Fact]:
+    """``path.missing`` for a Python program that is typed, or that a script beside Python files starts and none of them is named so."""
+    for fact in facts:
+        path = str(fact.value)
+        if fact.name != "launch.script" or not path.endswith(".py") or NO_PATH.search(path) or os.path.isabs(path):
+            continue
+        name, is_typed = os.path.basename(path), fact.evidence.where == "command"
+        if any(os.path.exists(os.path.join(place, path)) for place in places) or _names_again(fact, name):
+            continue
+        if is_typed or (_is_somewhere(".py", places) and not _is_somewhere(name, places)):
+            about = {"kind": "program", "path": path, "sure": True, "elsewhere": False, "folder_here": True}
+            yield Fact("path.missing", about, fact.evidence, fact.origin, fact.spelling, fact.span)
+
+
+def _names_again(fact: Fact, name: str) -> bool:
+    """Whether the script that starts a program has its name in another place: it may make it."""
+    try:
+        return text_of(fact.evidence.where.rpartition(":")[0]).count(name) > 1
+    except CommandError:
+        return False
+
+
 def _is_somewhere(name: str, places: Sequence[str]) -> bool:
-    """Whether a folder of the project holds a file of that name."""
+    """Whether a folder of the project holds a file of that name, or with that suffix."""
     for place in dict.fromkeys(map(os.path.realpath, places)):
         for _, folders, names in walk(place, most=_MOST_NAMES, processor_seconds=_LOOKING_SECONDS):
             folders[:] = [each for each in folders if not each.startswith(".")]
-            if name in names:
+            if name in names or (name.startswith(".") and any(each.endswith(name) for each in names)):
                 return True
     return False
 
