@@ -89,6 +89,14 @@ def test_memory_that_is_refused(folder: Path) -> None:
     assert "rank 1 was refused host memory" in words(refused)
 
 
+def test_a_limit_of_the_launch_script_that_a_request_met_can_be_raised(folder: Path) -> None:
+    (folder / "ask.py").write_text("import torch\ntorch.empty(3 << 30, dtype=torch.uint8)\n")
+    (folder / "train.sh").write_text("ulimit -v 3000000\npython ask.py\n")
+    finding = ran(folder, "bash", "train.sh").findings[0]
+    assert (finding.cause, "(ulimit -v)" in words(finding)) == ("host-memory/oom-kill", True)
+    assert "+ulimit -v 6000000" in finding.fixes[0].diff
+
+
 def test_open_files_are_counted_against_their_limit(folder: Path) -> None:
     diagnosis = ran(folder, *training("open"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512)))
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/fds", 1)

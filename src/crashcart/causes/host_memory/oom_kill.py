@@ -39,7 +39,7 @@ from crashcart.causes.host_memory._recorded import (
 )
 from crashcart.deaths import before, finished, first, hung, order
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Edit, Experiment, Fix, Sign
 from crashcart.numbers import to_float
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.deaths import Death
     from crashcart.log import Line
-    from crashcart.model import Evidence
+    from crashcart.model import Evidence, Fact
 
 title = "Host memory ran out: the process was killed, or refused memory"
 alike = ("host-memory/leak", "outside/user")
@@ -212,7 +212,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader.says(REFUSED):
         # A request that no machine could fill is a mistake in the program; one that this machine has room for is not.
         sure = _reasonable(case, leader) and climbed(case, leader) is None  # where a leak led to it, the leak is the answer
-        room = case.facts.get("limit.address_space") or case.facts.get("limit.memory")
+        room = _allowed(case)
         why = f"; the launch script allows each process {gib(room.value)} ({room.spelling})" if room is not None else ""
         places = (leader.evidence, *((room.evidence,) if room is not None else ()))
         says = f"{leader.process.name} was refused host memory{why}"
@@ -221,6 +221,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if counted is not None and not_for_memory(case):
         says = "memory was not short, and the kernel killed nobody for it"
         yield Sign("against", says, (counted.evidence, leader.evidence), order=order(case))
+
+
+def _allowed(case: Case) -> Fact | None:
+    """What the launch script allows each process (``ulimit -v``)."""
+    return case.facts.get("limit.address_space") or case.facts.get("limit.memory")
 
 
 def _reasonable(case: Case, death: Death) -> bool:
@@ -313,6 +318,12 @@ def fix(case: Case) -> Iterator[Fix]:
     note = note_of_kill(case, leader) if leader is not None else None
     if note is not None and note.value["of_memory"]:
         yield EACH
+    room = _allowed(case) if leader is not None and leader.says(REFUSED) else None
+    if room is not None and room.span is not None:
+        why = f"{room.evidence.quote} refuses what a process asks for beyond {gib(room.value)}; where the machine has twice that"
+        yield Fix(
+            "Double the limit that the launch script sets", "exact", why, edits=(Edit(room.span, str(room.value // 512)),)
+        )
     if _phase(case) in {"evaluate", "sample"}:
         yield SMALLER
     if case.flight is None or any("loader" in process.role for process in case.flight.processes.values()):

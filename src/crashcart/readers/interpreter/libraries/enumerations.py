@@ -51,7 +51,9 @@ def refuse_other_members(interpreter: Interpreter, made: Value, name: str, node:
         if isinstance(value, Constant) and type(value.value) is int and value.value == 0:
             interpreter.fail(node, "ZeroDivisionError", f"the trainer divides by {field_name}", value)
     owners = made.cls.library_bases() if isinstance(made, Instance) and isinstance(made.cls, Class) else [name]
-    for field in (field for owner in owners for field in fields_in(interpreter, Library(owner))):  # also where a subclass has it anew
+    for field in (
+        field for owner in owners for field in fields_in(interpreter, Library(owner))
+    ):  # also where a subclass has it anew
         members = (field.options or {}).get("members")
         if members is not None:
             refuse_others(interpreter, interpreter.peek(made, field.name), members, field.name, node)
