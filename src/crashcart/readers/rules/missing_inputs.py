@@ -107,7 +107,7 @@ def _known_start(value: Value) -> str:
 
 
 def _writes(call: Call) -> bool:
-    return call.name in {"open", "h5py.File", "numpy.memmap"} and _mode(call)[:1] in {"w", "a", "x"}
+    return call.name in {"open", "h5py.File", "numpy.memmap"} and bool(set("wax") & set(_mode(call)))
 
 
 def _mode(call: Call) -> str:
@@ -157,7 +157,7 @@ def _fact(value: Value, call: Call, path: str, kind: str, execution: Execution, 
         "sure": is_placeholder or not elsewhere,
         "elsewhere": elsewhere and not is_placeholder,
         "placeholder": is_placeholder,
-        "folder_here": _is_folder_here(path, execution),
+        "folder_here": _is_folder_here(value, path, execution),
         "read_at": call.evidence,
         "maker": _maker(path, execution),
     }
@@ -195,11 +195,12 @@ def _maker(path: str, execution: Execution) -> str:
     return ""
 
 
-def _is_folder_here(path: str, execution: Execution) -> bool:
-    """Whether the folder that should hold it is here, or beside it a file of the same kind: then the data belong on this machine."""
+def _is_folder_here(value: Value, path: str, execution: Execution) -> bool:
+    """Whether a file belongs on this machine: its folder is here, and where a setting names it whole, another of its kind beside it."""
     above, suffix = os.path.dirname(path), os.path.splitext(path)[1]
+    is_named = any(os.path.normpath(str(fact.value)) == path for fact in value.origins)
     for folder in (os.path.join(each, above) for each in [*execution.launch.folders, "."]):
-        if above and os.path.isdir(folder):
+        if above and os.path.isdir(folder) and not (is_named and suffix):
             return True
         if suffix and any(name.endswith(suffix) for name in names_in(folder)):
             return True
