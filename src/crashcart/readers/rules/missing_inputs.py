@@ -40,7 +40,10 @@ READERS: dict[str, tuple[int, str, str]] = {
     "numpy.fromfile": (0, "file", "data"), "numpy.loadtxt": (0, "fname", "data"), "omegaconf.OmegaConf.load": (0, "file_", "config"),
     "torchvision.datasets.CocoDetection": (1, "annFile", "data"), "pycocotools.coco.COCO": (0, "annotation_file", "data"),
     "open": (0, "file", "data"), "os.scandir": (0, "path", "data"), "datasets.load_from_disk": (0, "dataset_path", "data"),
+    "transformers.AutoConfig.from_pretrained": (0, "pretrained_model_name_or_path", "config"),
 }  # fmt: skip
+# What may as well name something on a hub, unless it is a file by its ending.
+_OF_HUBS = frozenset({"transformers.AutoConfig.from_pretrained"})
 # What makes a text of a path, or keeps it, and does nothing on the disk.
 _TEXT_ONLY = (  # calls that do nothing with a path but to look at the text, or to hand it to a function of the program
     "multiprocessing.", "torch.multiprocessing.", "threading.", "submitit.", "os.path.", "str.", "pathlib.", "os.fspath", "print", "logging.", "len", "format", "repr", "isinstance", "dict", "list", "tuple", "set", "functools.partial",
@@ -69,7 +72,8 @@ def look(execution: Execution) -> Iterator[Fact]:
         position, keyword, kind = reader
         value = call.argument(position, keyword)
         path = _known_path(value) if value is not None else ""
-        if value is None or path in {"", "None", "none"} or path in told or _is_touched(path, touched):
+        is_name = call.name in _OF_HUBS and not path.endswith(".json")
+        if value is None or is_name or path in {"", "None", "none"} or path in told or _is_touched(path, touched):
             continue
         told.add(path)
         is_placeholder = bool(_PLACEHOLDER.search(path))
