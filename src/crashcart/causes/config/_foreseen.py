@@ -90,8 +90,8 @@ def _missing(case: Case, fact: Fact) -> Sign:
         return Sign("decisive", f"{path} stands for a path that was to be filled in, and the program reads it", places)
     says = f"the {'data path' if kind == 'data' else kind} {path} is not there"
     key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
-    # Where the program was followed to the line that reads it, what it looked for before is known.
-    looked = "read_at" not in fact.value and any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
+    is_read = "read_at" in fact.value  # by what was followed, which would have shown that the program looks for it first
+    looked = not is_read and any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
     if fact.value["elsewhere"] or looked or (fact.origin == "default" and not fact.value.get("folder_here")):
         return Sign("weak", f"{says}; it may be on the machine that will run the job", places, fatal=False)
     if key == "restorefile":

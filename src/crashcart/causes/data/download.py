@@ -140,7 +140,7 @@ def _by_all(case: Case, fact: Fact) -> Strength | None:
     if seen["if_address"] and not any(str(one.value).startswith("http") for one in case.facts.values()):
         return "weak"
     if seen["how"] != "hub":
-        return "strong" if count is not None else "weak"
+        return "strong" if count is not None and seen.get("reached", True) else "weak"
     if count is None or any(str(case.facts[name].value) in {"1", "True"} for name in OFFLINE if name in case.facts):
         return None
     whole = seen["library"].endswith("snapshot_download")  # asks for every file of it, whoever leads the ranks

@@ -155,6 +155,7 @@ def _built(call: Call, branch: Region) -> Fact:
         "cached": None,
         "if_address": False,
         "renamed": rename is not None,
+        "reached": branch.parent is None or branch.parent.is_certain(),
         "edits": _one_at_a_time(branch.source, *_around(call, branch)),
     }
     return branch.source.fact("code.fetched_by_all", value, branch.node)  # type: ignore[arg-type]

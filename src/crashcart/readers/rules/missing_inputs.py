@@ -40,7 +40,10 @@ READERS: dict[str, tuple[int, str, str]] = {
     "numpy.fromfile": (0, "file", "data"), "numpy.loadtxt": (0, "fname", "data"), "omegaconf.OmegaConf.load": (0, "file_", "config"),
     "torchvision.datasets.CocoDetection": (1, "annFile", "data"), "pycocotools.coco.COCO": (0, "annotation_file", "data"),
     "open": (0, "file", "data"), "os.scandir": (0, "path", "data"), "datasets.load_from_disk": (0, "dataset_path", "data"),
+    "transformers.AutoConfig.from_pretrained": (0, "pretrained_model_name_or_path", "config"),
 }  # fmt: skip
+# What may as well name something on a hub, unless it is a file by its ending.
+_OF_HUBS = frozenset({"transformers.AutoConfig.from_pretrained"})
 # What makes a text of a path, or keeps it, and does nothing on the disk.
 _TEXT_ONLY = (  # calls that do nothing with a path but to look at the text, or to hand it to a function of the program
     "multiprocessing.", "torch.multiprocessing.", "threading.", "submitit.", "os.path.", "str.", "pathlib.", "os.fspath", "print", "logging.", "len", "format", "repr", "isinstance", "dict", "list", "tuple", "set", "functools.partial",
@@ -69,7 +72,8 @@ def look(execution: Execution) -> Iterator[Fact]:
         position, keyword, kind = reader
         value = call.argument(position, keyword)
         path = _known_path(value) if value is not None else ""
-        if value is None or path in {"", "None", "none"} or path in told or _is_touched(path, touched):
+        is_name = call.name in _OF_HUBS and not path.endswith(".json")
+        if value is None or is_name or path in {"", "None", "none"} or path in told or _is_touched(path, touched):
             continue
         told.add(path)
         is_placeholder = bool(_PLACEHOLDER.search(path))
@@ -107,7 +111,7 @@ def _known_start(value: Value) -> str:
 
 
 def _writes(call: Call) -> bool:
-    return call.name in {"open", "h5py.File", "numpy.memmap"} and _mode(call)[:1] in {"w", "a", "x"}
+    return call.name in {"open", "h5py.File", "numpy.memmap"} and bool(set("wax") & set(_mode(call)))
 
 
 def _mode(call: Call) -> str:
@@ -157,7 +161,7 @@ def _fact(value: Value, call: Call, path: str, kind: str, execution: Execution, 
         "sure": is_placeholder or not elsewhere,
         "elsewhere": elsewhere and not is_placeholder,
         "placeholder": is_placeholder,
-        "folder_here": _is_folder_here(path, execution),
+        "folder_here": _is_folder_here(value, path, execution),
         "read_at": call.evidence,
         "maker": _maker(path, execution),
     }
@@ -195,11 +199,12 @@ def _maker(path: str, execution: Execution) -> str:
     return ""
 
 
-def _is_folder_here(path: str, execution: Execution) -> bool:
-    """Whether the folder that should hold it is here, or beside it a file of the same kind: then the data belong on this machine."""
+def _is_folder_here(value: Value, path: str, execution: Execution) -> bool:
+    """Whether a file belongs on this machine: its folder is here, and where a setting names it whole, another of its kind beside it."""
     above, suffix = os.path.dirname(path), os.path.splitext(path)[1]
+    is_named = any(os.path.normpath(str(fact.value)) == path for fact in value.origins)
     for folder in (os.path.join(each, above) for each in [*execution.launch.folders, "."]):
-        if above and os.path.isdir(folder):
+        if above and os.path.isdir(folder) and not (is_named and suffix):
             return True
         if suffix and any(name.endswith(suffix) for name in names_in(folder)):
             return True

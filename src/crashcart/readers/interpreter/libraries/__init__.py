@@ -567,8 +567,8 @@ class Libraries:
 
     def member(self, interpreter: Interpreter, cls: Class, name: str, value: Value) -> Value:
         """A name of a class as its users see it: the fields of an enumeration are objects with a value."""
-        if cls.is_a("Enum", "IntEnum", "StrEnum") and (
-            isinstance(value, (Constant, Container)) or (isinstance(value, Result) and value.name == "enum.auto")
+        if cls.is_a(*_ENUMERATIONS) and (
+            isinstance(value, (Class, Constant, Container)) or (isinstance(value, Result) and value.name == "enum.auto")
         ):
             made = interpreter.store.get(cls, ("member", name))
             if made is None:
@@ -632,7 +632,11 @@ class Libraries:
     # ---- loops
 
     def items_of(self, interpreter: Interpreter, value: Value) -> list[Value] | None:
-        """The few items of something of a library that can be gone through one by one."""
+        """The few items of something of a library, or of an enumeration, that can be gone through one by one."""
+        if isinstance(value, Class) and value.is_a(*_ENUMERATIONS):
+            from crashcart.readers.interpreter.libraries.hf_parser import enum_members
+
+            return [self.member(interpreter, value, name, each) for name, each in enum_members(interpreter, value).items()]
         model = _MODELS.get(f"list({value.name})") if isinstance(value, (Result, Library)) else None
         return _asked(interpreter, repr(value), model, value) if model is not None else None
 
@@ -710,6 +714,7 @@ class Libraries:
                 interpreter.fail(node, "TypeError", f"{sign} needs a number, not the text {value.value!r}", value)
 
 
+_ENUMERATIONS = ("Enum", "IntEnum", "StrEnum")
 _NUMBERS = frozenset({"tensor", "time"})  # what is known to be one, or an array of them
 _LITERALS = {"typing.Literal", "typing_extensions.Literal"}
 _MOST_SPREAD = 64

@@ -12,6 +12,7 @@ from crashcart.readers.interpreter.libraries.torch_library import inner_model, m
 from crashcart.readers.interpreter.store import NONE
 from crashcart.readers.interpreter.trace import Call
 from crashcart.readers.interpreter.values import (
+    Class,
     Constant,
     Container,
     Instance,
@@ -169,6 +170,48 @@ def library_dataclass(interpreter: Interpreter, call: Call) -> Value:
     for name, value in call.keywords.items():
         interpreter.store.set(made, name, value)
     return made
+
+
+@models("?.from_pretrained")
+def own_model(interpreter: Interpreter, call: Call) -> None:
+    """A model of the program's own that transformers makes: its ``__init__`` gets the config and what the library does not take."""
+    cls = call.receiver
+    if not isinstance(cls, Class) or not any(name.startswith("transformers.") for name in cls.library_bases()):
+        return
+    method = interpreter._find_method(cls, "__init__")
+    if method is None or interpreter.quiet:
+        return
+    names = [*method.node.args.args, *method.node.args.kwonlyargs]
+    wanted = {parameter.arg for parameter in names} | ({*call.keywords} - _LOADING if method.node.args.kwarg else set())
+    keywords = {name: value for name, value in call.keywords.items() if name in wanted and name != "config"}
+    config = call.keywords.get("config") or Unknown()
+    interpreter.instantiate(cls, [config, *call.arguments[1:]], keywords, call.node, complete=False)
+
+
+_LOADING = frozenset(
+    [
+        "attn_implementation",
+        "cache_dir",
+        "device_map",
+        "dtype",
+        "force_download",
+        "from_tf",
+        "ignore_mismatched_sizes",
+        "load_in_4bit",
+        "load_in_8bit",
+        "local_files_only",
+        "low_cpu_mem_usage",
+        "quantization_config",
+        "revision",
+        "subfolder",
+        "token",
+        "torch_dtype",
+        "trust_remote_code",
+        "use_auth_token",
+        "use_safetensors",
+        "variant",
+    ]
+)
 
 
 @models(

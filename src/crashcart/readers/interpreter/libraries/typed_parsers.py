@@ -167,6 +167,9 @@ def _decode_dataclass(interpreter: Interpreter, kind: Kind, value: Value, call: 
     cls: Value | None = kind.cls
     choices = _choices(interpreter, cls)
     if choices:
+        has_default = isinstance(cls, Class) and interpreter._find_method(cls, "default_choice_name") is not None
+        if "type" not in given and not has_default and not interpreter.store.get(value, "open"):
+            raise UndecodableError(f"Expected a dict with a 'type' key for {_name(cls)}, got {', '.join(map(str, given))}")
         chosen = constant_of(given.pop("type", None))
         if not isinstance(chosen, str):
             return Unknown()
@@ -212,16 +215,35 @@ def register_choice(interpreter: Interpreter, function: Value, decorator: Value,
     call = decorator.call if isinstance(decorator, Result) else None
     if call is None or not isinstance(call.receiver, Class):
         return None
-    name = constant_of(call.argument(0, "name"))
-    owner: Value = call.receiver
+    _register(interpreter, call.receiver, constant_of(call.argument(0, "name")), function)
+    return function
+
+
+def _register(interpreter: Interpreter, owner: Value, name: object, cls: Value) -> None:
+    """Keep a class below a name of its class of choices."""
     if isinstance(name, str):
         known = interpreter.store.get(owner, "(choices)")
         if not isinstance(known, Container):
             known = interpreter.container("dict", {})
             interpreter.store.set(owner, "(choices)", known)
-        interpreter.set_item(known, Constant(name), function, None)
-        interpreter.store.set(function, "(choice)", Constant(name))
-    return function
+        interpreter.set_item(known, Constant(name), cls, None)
+        interpreter.store.set(cls, "(choice)", Constant(name))
+
+
+@models("draccus.ChoiceRegistry.register_subclass", "draccus.PluginRegistry.register_subclass")
+def register_by_hand(interpreter: Interpreter, call: Call) -> Value | None:
+    """``Policy.register_subclass("act", Act)``; with the name alone it makes a decorator."""
+    cls = call.argument(1, "choice_type")
+    if isinstance(call.receiver, Class) and isinstance(cls, Class):
+        _register(interpreter, call.receiver, constant_of(call.argument(0, "name")), cls)
+        return cls
+    return None
+
+
+@models("draccus.ChoiceRegistry.get_choice_class", "draccus.PluginRegistry.get_choice_class")
+def choice_class(interpreter: Interpreter, call: Call) -> Value | None:
+    """The class that is registered under a name."""
+    return _choices(interpreter, call.receiver).get(str(constant_of(call.argument(0, "name"), "")))
 
 
 @models("draccus.ChoiceRegistry.get_choice_name", "draccus.PluginRegistry.get_choice_name")
