@@ -147,6 +147,14 @@ def note_of_kill(case: Case, death: Death) -> Fact | None:
     return next((note for note in notes if note.value["pid"] == death.process.pid), notes[0] if notes else None)
 
 
+def leaked(case: Case, death: Death) -> Evidence | None:
+    """What climbed through the training; or how far it had grown, where the code keeps something of every step."""
+    rose = climbed(case, death)
+    if rose is None and (case.all("code.graph_kept") or case.all("code.grows")) and not case.before:
+        return grown(case, death)
+    return rose
+
+
 def grown(case: Case, death: Death) -> Evidence | None:
     """How far a process had grown since its first step, where it ended at its largest."""
     if case.flight is None:
