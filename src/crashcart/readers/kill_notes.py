@@ -50,7 +50,7 @@ _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
 # A parent that found it dead.
 _HEARD = Pattern(
-    r"(?i)killed by signal|exited unexpectedly|exit ?code|received by pid|line \d+: +\d+ Killed|^ *\[?\d*\]?[+-]? *\d* +Killed\b"
+    r"(?i)killed by signal|exited unexpectedly|exit ?code|received by pid|line \d{1,9}: {1,20}\d{1,20} Killed|^[\s\[]{0,10}\d[\s\d\]+-]{0,30}Killed\b"
 )
 
 
