@@ -36,6 +36,7 @@ __all__ = [
     "exit_of",
     "join_nodes",
     "made_up",
+    "programs_beside",
     "set_stages",
 ]
 
@@ -114,6 +115,22 @@ def _merge(stage: Stage, other: Stage) -> None:
     stage.role = other.role if other.trained else stage.role
     stage.began = min(stage.began, other.began)
     stage.ended = None if stage.ended is None or other.ended is None else max(stage.ended, other.ended)
+
+
+def programs_beside(flight: Flight) -> list[str]:
+    """The other programs of the script that still ran when the one in question ended, and do not train."""
+    stage = flight.stage
+    if stage is None:
+        return []
+    end = stage.ended if stage.ended is not None else float("inf")
+    return [
+        other.program
+        for other in flight.stages
+        if other is not stage
+        and other.role != "training"
+        and other.began < end
+        and (other.ended is None or other.ended > end - _TOGETHER)
+    ]
 
 
 def choose_deciding(flight: Flight) -> Stage | None:

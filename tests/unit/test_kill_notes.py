@@ -10,6 +10,7 @@ from history import START, History
 
 from crashcart.engine import examine
 from crashcart.readers.kill_notes import GUARD_STARTED, KILL_NOTE, SCRIPT_KILLS, guards_started, kill_notes
+from crashcart.stages import programs_beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,3 +111,16 @@ def test_a_script_that_kills_by_memory_may_have_been_it(tmp_path: Path) -> None:
     (fact,) = (one for one in guards_started(_case(tmp_path), [str(script)]) if one.name == SCRIPT_KILLS)
     assert fact.evidence.where == f"{script}:2"
     assert fact.value["of_memory"]
+
+
+def test_a_program_that_was_started_after_the_training_is_beside_it_too() -> None:
+    history = History(code=137)
+    history.process(4711, 1, "rank", "python train.py", born=1, rank=0, steps=50)
+    history.process(6, 1, "program", "python watcher.py", born=2)
+    history.process(7, 1, "program", "python prepare.py", born=0)
+    history.gone(7, 1, code=0)
+    history.gone(4711, 60, signal="SIGKILL")
+    history.gone(6, 61, signal="SIGTERM")
+    flight = history.case().flight
+    assert flight is not None
+    assert programs_beside(flight) == ["watcher.py"]

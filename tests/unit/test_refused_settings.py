@@ -48,6 +48,7 @@ def test_a_name_that_the_program_does_not_have(kind: str, message: str, frame: s
         ("ValueError", "the mean of the batch is wrong", LIBRARY, "reduction", "mean"),
         ("TypeError", "f() got an unexpected keyword argument 'mask'", OWN, "phase.drop_out", 0.2),
         ("KeyError", "3", OWN, "classes", "3"),
+        ("ValueError", "the train split has no samples", OWN, "split", "train"),
     ],
 )
 def test_an_exception_about_something_else(kind: str, message: str, frame: str, name: str, value: object) -> None:

@@ -34,7 +34,7 @@ _AT_ONE = frozenset({"acos", "asin", "arccos", "arcsin", "acosh", "atanh", "arct
 _REDUCED = frozenset({"sum", "mean", "norm", "std", "var", "amax", "max", "prod", "count_nonzero"})
 _NEVER_ZERO = frozenset({"exp", "softplus", "cosh", "logsumexp", "ones", "ones_like", "full", "tensor", "float", "as_tensor", "cumprod", "linspace", "logspace", "arange"})  # fmt: skip
 _BOUNDED = frozenset({"clamp", "clip", "clamp_min", "clamp_", "maximum", "max", "clamp_max"})
-_EPSILON = "1e-12"
+_EPSILON, _INSIDE = "1e-12", ".clamp(-1 + 1e-6, 1 - 1e-6)"
 _NO_TRAINING = Pattern(r"(?i)^(?:__init__|__getitem__|__len__|reset_parameters|init_\w*|_init_\w*|collate\w*|configure_\w*|main|evaluate|validate|validation_\w*|test_\w*|predict\w*|sample|generate|plot\w*|read\w*|load\w*|save\w*|on_\w*|metrics?\w*|accuracy\w*)$")  # fmt: skip
 _TRAINING = Pattern(r"(?i)loss|forward|training_step|distance|entropy|objective|criterion|penalty|likelihood|divergence")
 _WITHOUT = frozenset({"no_grad", "inference_mode"})
@@ -179,12 +179,16 @@ def _uses(node: ast.expr, name: str) -> bool:
 
 
 def _edits(source: Source, operation: str, argument: ast.expr) -> tuple[Edit, ...]:
-    """Something added below a root or a logarithm; none where a reader has to choose."""
-    if operation in _AT_ONE:
-        return ()
+    """Something added below a root or a logarithm, an angle kept inside; none where a reader has to choose."""
     span = source.span(argument)
     end = Span(span.file, span.end, span.end, argument.end_lineno or span.line)
     start = Span(span.file, span.start, span.start, span.line)
+    if operation in _AT_ONE:
+        if operation == "acosh":
+            return ()
+        if isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
+            return (Edit(end, _INSIDE),)
+        return (Edit(start, "("), Edit(end, f"){_INSIDE}"))
     if _is_in_parentheses(source, span):
         return (Edit(end, f" + {_EPSILON}"),)
     return (Edit(start, "("), Edit(end, f" + {_EPSILON})"))

@@ -22,6 +22,7 @@ from crashcart.pattern import Pattern
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.own_reports import written_between
 from crashcart.regular_files import read_end
+from crashcart.stages import programs_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,7 @@ _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
 # A parent that found it dead.
 _HEARD = Pattern(
-    r"(?i)killed by signal|exited unexpectedly|exit ?code|received by pid|line \d+: +\d+ Killed|^ *\[?\d*\]?[+-]? *\d* +Killed\b"
+    r"(?i)killed by signal|exited unexpectedly|exit ?code|received by pid|line \d{1,9}: {1,20}\d{1,20} Killed|^[\s\[]{0,10}\d[\s\d\]+-]{0,30}Killed\b"
 )
 
 
@@ -89,7 +90,7 @@ def _killed(case: Case) -> list[tuple[float, int]]:
 def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:
     """The lines of the launch scripts that start what runs beside the training or around it: which of it kills is not known."""
     flight = case.flight
-    services = [stage.program for stage in flight.stages if stage.role == "service"] if flight is not None else []
+    services = programs_beside(flight) if flight is not None else []
     around = flight.stage.wrappers if flight is not None and flight.stage is not None else []
     services += [
         name for pid in around if flight is not None and (name := program_of(flight.processes[pid].command)) not in _HARMLESS

@@ -61,6 +61,7 @@ USAGE = r"(?:\[|^\s{2,20})(--[\w.-]{1,80})"
 REFUSED = r"(?:unrecognized (?:argument|option)s|no such option|unknown option)s?:?\s{0,4}(.{1,400})"
 MOST_REFUSED = 8
 SHORTEST_NAME, LONGEST_MESSAGE = 2, 300
+REFUSES = r"unknown|unsupported|invalid|unrecogni[sz]ed|no such|one of|choose|available|options|\bnot (?:supported|implemented|valid|known|registered|a|an|in)\b"
 # What programs raise for a name that they do not have.
 OWN_REFUSALS = frozenset({"ValueError", "NotImplementedError", "LookupError", "AssertionError", "RuntimeError", "Exception"})
 BAR = r"\b(\d{1,12})/(\d{1,12}) \["
@@ -281,7 +282,8 @@ def _speaks_of(event: Event, setting: Fact) -> Strength | None:
     spots = of_event(event)
     own = bool(spots) and is_own(spots[-1].file) and kind in OWN_REFUSALS
     words = {word.strip("'\"`.,:;()[]{}") for word in message[:LONGEST_MESSAGE].split()}
-    return "strong" if own and value in words else None
+    refuses = message == value or compiled(REFUSES).search(message[:LONGEST_MESSAGE]) is not None
+    return "strong" if own and value in words and refuses and "/" not in value else None
 
 
 def fix(case: Case) -> Iterator[Fix]:

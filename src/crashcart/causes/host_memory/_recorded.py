@@ -11,6 +11,7 @@ from crashcart.flight import clock, program_of, took
 from crashcart.model import Evidence
 from crashcart.pattern import Pattern
 from crashcart.record import record
+from crashcart.stages import programs_beside
 
 if TYPE_CHECKING:
     from crashcart.case import Case
@@ -147,6 +148,14 @@ def note_of_kill(case: Case, death: Death) -> Fact | None:
     return next((note for note in notes if note.value["pid"] == death.process.pid), notes[0] if notes else None)
 
 
+def leaked(case: Case, death: Death) -> Evidence | None:
+    """What climbed through the training; or how far it had grown, where the code keeps something of every step."""
+    rose = climbed(case, death)
+    if rose is None and (case.all("code.graph_kept") or case.all("code.grows")) and not case.before:
+        return grown(case, death)
+    return rose
+
+
 def grown(case: Case, death: Death) -> Evidence | None:
     """How far a process had grown since its first step, where it ended at its largest."""
     if case.flight is None:
@@ -178,7 +187,7 @@ def guard_of(case: Case) -> str:
     wrappers = stage.wrappers if stage is not None else []
     commands = [flight.processes[pid].command for pid in wrappers] if flight is not None else []
     around = next((name for name in map(program_of, reversed(commands)) if name not in BYSTANDERS), "")
-    services = [one.program for one in flight.stages if one.role == "service"] if flight is not None else []
+    services = programs_beside(flight) if flight is not None else []
     kills = [str(fact.value["script"]) for fact in case.all("launch.kills") if fact.value["of_memory"]]
     return around or next((name for name in (*services, *kills) if name.endswith(SCRIPTS)), "")
 

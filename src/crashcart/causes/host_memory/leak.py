@@ -24,7 +24,7 @@ from crashcart.cause import compiled, weak
 from crashcart.causes._joined import edits_of
 from crashcart.causes.host_memory._before import caches, grown, indexes
 from crashcart.causes.host_memory._kills import ends
-from crashcart.causes.host_memory._recorded import REFUSED, climbed, ended_by_memory, guard_of
+from crashcart.causes.host_memory._recorded import REFUSED, ended_by_memory, guard_of, leaked
 from crashcart.deaths import by_us, first, order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
@@ -155,7 +155,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader is None or by_us(case, leader.time):
         return
     by_memory = ended_by_memory(case, leader) or leader.says(REFUSED)
-    rose = climbed(case, leader) if by_memory or leader.signal == "SIGKILL" else None
+    rose = leaked(case, leader) if by_memory or leader.signal == "SIGKILL" else None
     if rose is None:
         return
     guard = guard_of(case)

@@ -27,11 +27,11 @@ from crashcart.causes.host_memory._foreseen import limit
 from crashcart.causes.host_memory._kills import ECHOES, kills, not_for_memory, over, refused
 from crashcart.causes.host_memory._recorded import (
     REFUSED,
-    climbed,
     gib,
     guard_of,
     host_kills,
     killed_by_guard,
+    leaked,
     no_kill,
     note_of_kill,
     own_kills,
@@ -144,13 +144,13 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """The kernel's own report of the kill, or an exit status of SIGKILL."""
     leader = first(case) if case.kernel else None
     denied = leader is not None and leader.says(REFUSED)  # which a kill of somebody else does not speak against
-    leaked = leader is not None and climbed(case, leader) is not None  # then the leak is the answer
+    is_leak = leader is not None and leaked(case, leader) is not None  # then the leak is the answer
     otherwise = _ended_otherwise(case, leader)
     kills = [event for event in case.kernel if event.kind == "oom-kill"]
     possible = [event for event in kills if event.ours or (event.ours is None and not otherwise)]
     for event in possible:
         victim = event.details.get("process", "a process")
-        sure = event.ours is True and not leaked
+        sure = event.ours is True and not is_leak
         why = f" ({event.why_ours})" if event.why_ours else ""
         yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
     if kills and not possible and not denied:  # one of them says enough
@@ -211,7 +211,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     yield from _killed(case, leader, fatal=True)
     if leader.says(REFUSED):
         # A request that no machine could fill is a mistake in the program; one that this machine has room for is not.
-        sure = _reasonable(case, leader) and climbed(case, leader) is None  # where a leak led to it, the leak is the answer
+        sure = _reasonable(case, leader) and leaked(case, leader) is None  # where a leak led to it, the leak is the answer
         room = _allowed(case)
         why = f"; the launch script allows each process {gib(room.value)} ({room.spelling})" if room is not None else ""
         places = (leader.evidence, *((room.evidence,) if room is not None else ()))
@@ -245,7 +245,7 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
             who = "it" if death.signal else "its worker"
             says = f"{death.how}, and who killed {who} wrote that it was for its memory"
             yield Sign(
-                "strong" if climbed(case, death) else "decisive",
+                "strong" if leaked(case, death) else "decisive",
                 says,
                 (death.evidence, note.evidence, *_started(case)),
                 fatal,
@@ -257,7 +257,7 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     at = order(case)
     if own is not None and own.moved:
         says = f"{death.how}, and the kernel counted a kill for lack of memory in the job's control group"
-        yield Sign("strong" if climbed(case, death) else "decisive", says, (*seen, own.evidence), fatal, at)
+        yield Sign("strong" if leaked(case, death) else "decisive", says, (*seen, own.evidence), fatal, at)
     elif own is None and host is not None and host.moved:
         says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)

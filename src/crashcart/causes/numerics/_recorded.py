@@ -85,6 +85,14 @@ def had_finite_inputs(event: Event) -> bool:
     return event.details.get("looked") is True and not event.details.get("fields")
 
 
+def lost_in_one_step(broken: Broken) -> bool:
+    """Whether a step with a loss as usual and a batch of finite values, as far as they are known, broke ordinary weights."""
+    details = broken.event.details
+    largest = details.get("weights_largest")
+    ordinary = isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
+    return _has_usual_loss(broken) and ordinary and details.get("weights_finite") is False and not _fields(broken.event)
+
+
 def broke_the_weights(broken: Broken) -> str | None:
     """The samples of the batch whose step made finite weights infinite or NaN, where the loss was as usual before.
 

@@ -31,6 +31,7 @@ from crashcart.causes.numerics._recorded import (
     brought_in,
     had_finite_inputs,
     held_by_last_batch,
+    lost_in_one_step,
     other_death,
     was_data,
 )
@@ -300,7 +301,7 @@ def _broke_by_gradient(case: Case) -> bool:
     if not found or _by_data(case):
         return False
     made_now = found[0].event.details.get("weights_finite") is True and had_finite_inputs(found[0].event)
-    return broke_the_weights(found[0]) is not None or made_now
+    return lost_in_one_step(found[0]) or made_now
 
 
 def fix(case: Case) -> Iterator[Fix]:
@@ -308,7 +309,7 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(case.all("code.infinite_gradient")[:1]) if _broke_by_gradient(case) else ()
     if edits:
         why = "its gradient is then finite everywhere; the weights after the first NaN are lost: start from a checkpoint before it"
-        yield Fix("Keep the argument away from 0", "changes-training", why, edits=edits)
+        yield Fix("Keep the argument from where there is no gradient", "changes-training", why, edits=edits)
     yield from _smaller_steps(case)
 
 
