@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crashcart.case import Case
+from crashcart.model import Evidence, Fact
 from crashcart.patch import apply
 from crashcart.places import Spot
 from crashcart.readers.code.program import Program
 from crashcart.readers.code.source import Source
+from crashcart.readers.job.config import read_config_text
 from crashcart.readers.remedies import remedies_of
 from crashcart.readers.remedies._scene import Raise, Scene
 
@@ -472,3 +474,15 @@ def test_a_row_without_a_number_is_left_out_but_no_setting() -> None:
     assert "        try:\n            found.append(float(row))\n        except Exception as problem:" in after["t.py"]
     settings = text.replace("open(path)", "overrides")
     assert not offered({"t.py": settings}, "data/corrupt-or-missing", raises=[error])
+
+
+@pytest.mark.parametrize(("horizon", "offers"), [(96, True), (64, False)])
+def test_a_window_that_no_recording_has_room_for_becomes_the_shortest(horizon: int, offers: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    error = raised("RuntimeError", "random_ expects 'from' to be less than 'to', but got from=0 >= to=0", ("t.py", 1, "f"))
+    made = scene({"t.py": "f()\n", "c.yaml": f"horizon: {horizon}\nsteps: 80\n"}, raises=[error])
+    with open("c.yaml", encoding="utf-8") as file:
+        made.plan.case.facts = {fact.name: fact for fact in read_config_text(file.read(), "c.yaml")}
+    tables = {"tables": {"": {"kind": "array", "tables": [([40, 7], 1), ([95, 7], 1)]}}}
+    made.plan.case.seen["data.tables"] = [Fact("data.tables", tables, Evidence("data", "", "episodes"))]
+    fixes = [fix for causes, fix in (fact.value for fact in remedies_of(made)) if "data/empty-or-short" in causes]
+    assert [apply(fix.edits)["c.yaml"] for fix in fixes] == (["horizon: 39\nsteps: 80\n"] if offers else [])
