@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crashcart.case import Case
+from crashcart.model import Evidence, Fact
 from crashcart.patch import apply
 from crashcart.places import Spot
 from crashcart.readers.code.program import Program
 from crashcart.readers.code.source import Source
+from crashcart.readers.job.config import read_config_text
 from crashcart.readers.remedies import remedies_of
 from crashcart.readers.remedies._scene import Raise, Scene
 
@@ -336,7 +338,7 @@ def test_weights_that_came_after_the_optimizer_are_given_to_it() -> None:
 
 def test_a_window_that_is_never_full_steps_at_the_end_of_the_loader() -> None:
     text = "for i, x in enumerate(loader):\n    loss.backward()\n    if (i + 1) % n == 0:\n        optimizer.step()\n"
-    ((_, after),) = offered({"t.py": text}, "silent/nothing-trained")
+    ((_, after),) = offered({"t.py": text}, "silent/nothing-trained", has_trained=False)
     assert "if (i + 1) % n == 0 or i + 1 == len(loader):" in after["t.py"]
 
 
@@ -447,3 +449,40 @@ def test_a_key_that_is_spelled_almost_like_the_one_that_is_asked_for_is_renamed(
     error = raised("KeyError", "'weight_decay'", ("t.py", 2, "f"))
     ((_, after),) = offered(files, "config/missing-or-wrong", raises=[error])
     assert after == {"c.yaml": "lr: 0.1\nweight_decay: 0.01\n"}
+
+
+def test_a_process_whose_pipe_is_full_is_read() -> None:
+    text = (
+        "import subprocess\n\ndef f():\n    process = subprocess.Popen(['x'], stdout=subprocess.PIPE)\n    process.wait()\n"
+    )
+    ((_, after),) = offered({"t.py": text}, "hang/lock-or-io", stacks=[[Spot("t.py", 5, "f")]])
+    assert "    process.communicate()\n" in after["t.py"]
+
+
+def test_a_queue_that_is_full_takes_more_where_nobody_died() -> None:
+    text = "import queue\n\nready = queue.Queue(maxsize=2)\n\ndef f(x):\n    ready.put(x)\n"
+    ((_, after),) = offered({"t.py": text}, "hang/lock-or-io", stacks=[[Spot("t.py", 6, "f")]])
+    assert "queue.Queue(maxsize=0)" in after["t.py"]
+    died = raised("KeyError", "1", ("t.py", 6, "f"))
+    assert not offered({"t.py": text}, "hang/lock-or-io", stacks=[[Spot("t.py", 6, "f")]], thread_raises=[died])
+
+
+def test_a_row_without_a_number_is_left_out_but_no_setting() -> None:
+    text = "def read(path, found):\n    for row in open(path):\n        found.append(float(row))\n"
+    error = raised("ValueError", "could not convert string to float: 'n/a'", ("t.py", 3, "read"))
+    ((_, after),) = offered({"t.py": text}, "data/corrupt-or-missing", raises=[error])
+    assert "        try:\n            found.append(float(row))\n        except Exception as problem:" in after["t.py"]
+    settings = text.replace("open(path)", "overrides")
+    assert not offered({"t.py": settings}, "data/corrupt-or-missing", raises=[error])
+
+
+@pytest.mark.parametrize(("horizon", "offers"), [(96, True), (64, False)])
+def test_a_window_that_no_recording_has_room_for_becomes_the_shortest(horizon: int, offers: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    error = raised("RuntimeError", "random_ expects 'from' to be less than 'to', but got from=0 >= to=0", ("t.py", 1, "f"))
+    made = scene({"t.py": "f()\n", "c.yaml": f"horizon: {horizon}\nsteps: 80\n"}, raises=[error])
+    with open("c.yaml", encoding="utf-8") as file:
+        made.plan.case.facts = {fact.name: fact for fact in read_config_text(file.read(), "c.yaml")}
+    tables = {"tables": {"": {"kind": "array", "tables": [([40, 7], 1), ([95, 7], 1)]}}}
+    made.plan.case.seen["data.tables"] = [Fact("data.tables", tables, Evidence("data", "", "episodes"))]
+    fixes = [fix for causes, fix in (fact.value for fact in remedies_of(made)) if "data/empty-or-short" in causes]
+    assert [apply(fix.edits)["c.yaml"] for fix in fixes] == (["horizon: 39\nsteps: 80\n"] if offers else [])

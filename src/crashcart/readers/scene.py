@@ -71,6 +71,9 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
     if plan is None:
         return {}
     folder = str(flight.facts.get("folder") or "") if flight is not None else "."
+    if flight is not None and finished(case) and not is_in_doubt(flight):  # only what is to be done, if something is
+        case.seen["scene.remedy"] = [_seen_from_here(fact, folder) for fact in _remedies(case, plan, folder)]
+        return {}
     kinds = _KINDS if flight is None or not finished(case) else _OF_A_FINISHED_RUN
     for name, facts in plan.case.seen.items():
         if name.startswith(kinds):

@@ -66,7 +66,7 @@ def brought_in(case: Case, found: list[Broken]) -> str | None:
     if found[0].step > 0:  # with losses that were fine before, what every batch holds is left out by the program
         own = {name: said for name, said in fields.items() if name not in usual}
         # Over ordinary weights such values came with these batches, unless others came with this one alone.
-        is_sudden = _has_usual_loss(found[0]) and _has_ordinary_weights(event)
+        is_sudden = has_usual_loss(found[0]) and _has_ordinary_weights(event)
         fields = own if own or not is_sudden else fields
     return "; ".join(fields.values()) or None
 
@@ -90,7 +90,7 @@ def lost_in_one_step(broken: Broken) -> bool:
     details = broken.event.details
     largest = details.get("weights_largest")
     ordinary = isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
-    return _has_usual_loss(broken) and ordinary and details.get("weights_finite") is False and not _fields(broken.event)
+    return has_usual_loss(broken) and ordinary and details.get("weights_finite") is False and not _fields(broken.event)
 
 
 def broke_the_weights(broken: Broken) -> str | None:
@@ -102,7 +102,7 @@ def broke_the_weights(broken: Broken) -> str | None:
     before, largest = details.get("before"), details.get("weights_largest")
     usual_weights = isinstance(largest, (int, float)) and largest < LARGE_WEIGHT
     broke_now = details.get("weights_finite") is False and had_finite_inputs(broken.event)
-    if not (_has_usual_loss(broken) and usual_weights and broke_now and isinstance(before, list) and before):
+    if not (has_usual_loss(broken) and usual_weights and broke_now and isinstance(before, list) and before):
         return None
     number, indices = before[0] if isinstance(before[0], list) and len(before[0]) == PAIR else (None, None)
     if not isinstance(indices, list) or not indices:
@@ -122,7 +122,7 @@ def was_data(case: Case, broken: Broken) -> bool:
     return any(_fields(one) for one in events)
 
 
-def _has_usual_loss(broken: Broken) -> bool:
+def has_usual_loss(broken: Broken) -> bool:
     """Whether the loss before the bad one was as usual."""
     loss = broken.event.details.get("loss_before")
     return broken.steady or (isinstance(loss, (int, float)) and abs(loss) < LARGE_LOSS)

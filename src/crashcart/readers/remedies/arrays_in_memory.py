@@ -30,7 +30,7 @@ _NARROW = {
     "torch.float64": "float32",
     "torch.double": "float32",
 }
-_CAUSES = ("host-memory/oom-kill", "host-memory/leak", "host-memory/shm")
+_CAUSES = ("host-memory/oom-kill", "host-memory/shm")
 
 
 def look(scene: Scene) -> Iterator[Fact]:

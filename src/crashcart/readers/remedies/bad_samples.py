@@ -37,7 +37,28 @@ _UNREADABLE = frozenset({
 _CUT = Pattern(
     r"(?i)truncat|corrupt|unexpected end|cannot identify image|not a (?:zip|gzip|png|jpe?g)|is not a file in the archive|cannot reshape array|buffer size must be|unreadable|bad magic"
 )
-_CAUSES = ("data/shape", "data/corrupt-or-missing", "code/shape-or-dtype", "data/placeholder-file")
+_OF_SOME = frozenset(
+    {
+        "KeyError",
+        "ValueError",
+        "IndexError",
+        "TypeError",
+        "ZeroDivisionError",
+        "OSError",
+        "FileNotFoundError",
+        "RuntimeError",
+    }
+)
+_NO_NUMBER = Pattern(r"could not convert string to float|invalid literal for int\(\)")
+_FILES = ("open(", "reader", "csv", "lines", "rows", "path", "file", "glob", "records", "listdir", "shards")
+_CAUSES = (
+    "data/shape",
+    "data/corrupt-or-missing",
+    "code/shape-or-dtype",
+    "data/placeholder-file",
+    "numerics/bad-data",
+    "code/bug",
+)
 
 
 def look(scene: Scene) -> Iterator[Fact]:
@@ -46,7 +67,10 @@ def look(scene: Scene) -> Iterator[Fact]:
         if _UNEQUAL.search(raised.words):
             yield from _of_usual_shape(scene)
             return
-        if raised.kind in _UNREADABLE or _CUT.search(raised.words):
+        of_sample = (
+            scene.has_trained and raised.kind in _OF_SOME and any(spot.function == "__getitem__" for spot in raised.frames)
+        )
+        if raised.kind in _UNREADABLE or of_sample or _CUT.search(raised.words) or _NO_NUMBER.search(raised.words):
             yield from _next_one(scene, raised)
             return
 
@@ -137,7 +161,8 @@ def _another_file(source: Source, spot: Spot) -> list[Edit]:
         and node.func.attr in {"backward", "zero_grad", "train"}
         for node in ast.walk(loop)
     )
-    if is_training or not isinstance(loop.target, ast.Name) or not own_lines(source, loop.body[-1]):
+    reads = any(word in source.written(loop.iter).lower() for word in _FILES)
+    if is_training or not reads or not isinstance(loop.target, ast.Name) or not own_lines(source, loop.body[-1]):
         return []
     edits = wrapped(source, loop.body[0], loop.body[-1], ["try:"], [])
     indent, step = indent_of(source, loop.body[0].lineno), step_of(source)

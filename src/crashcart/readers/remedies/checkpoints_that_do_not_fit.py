@@ -109,7 +109,7 @@ def _trusted(scene: Scene, source: Source, calls: Sequence[ast.Call]) -> Iterato
         [replaced(source, said, "False")] if said is not None else [with_argument(source, reading[0], "weights_only=False")]
     )
     why = "this program writes such files itself, with more than tensors in them; only for files that you trust"
-    yield from remedy(_CAUSES, "Read the whole checkpoint", "exact", why, edits, source.evidence(reading[0]))
+    yield from remedy(_CAUSES, "Read the whole checkpoint", "by-hand", why, edits, source.evidence(reading[0]))
 
 
 def _change(words: str) -> tuple[str, str] | None:

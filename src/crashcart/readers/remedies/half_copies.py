@@ -12,6 +12,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
+from crashcart.pattern import Pattern
 from crashcart.readers.remedies._scene import remedy
 
 if TYPE_CHECKING:
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Function, Source
     from crashcart.readers.remedies._scene import Scene
 
+_CUT_OFF = Pattern(
+    r"(?i)PytorchStreamReader|zip archive|central directory|truncat|unexpected end|unexpected EOF|ran out of input|corrupt|unable to (?:read|synchronously open)"
+)
+
 
 def look(scene: Scene) -> Iterator[Fact]:
-    """One read of a fixed size that is written as it is into another file."""
+    """One read of a fixed size that is written as it is into another file, where a file was cut off."""
+    if not any(_CUT_OFF.search(raised.words) for raised in scene.raises):
+        return
     for source in scene.project_sources(".read(", ".write("):
         for function in source.nodes(ast.FunctionDef):
             for assign in (node for node in ast.walk(function) if isinstance(node, ast.Assign)):

@@ -9,6 +9,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from crashcart.causes.numerics._recorded import broken_losses, has_usual_loss
+from crashcart.causes.numerics._series import climbing
+from crashcart.causes.numerics.diverged import IMPOSSIBLE_RATE
 from crashcart.readers.code.safe_arithmetic import safer, unsafe_masks, unsafe_operations
 from crashcart.readers.code.source import FUNCTIONS
 from crashcart.readers.remedies._scene import remedy
@@ -25,6 +28,8 @@ _CAUSES = ("numerics/diverged", "numerics/bad-data", "silent/masked-nan")
 
 def look(scene: Scene) -> Iterator[Fact]:
     """Roots and logarithms in what the program was seen to call, and divisions by a spread in what prepares its data."""
+    if _had_grown(scene):
+        return  # then the steps were too large, whatever is not finite in the end
     found = _found(scene, unsafe_operations) or _found(scene, unsafe_masks)
     if len(found) != 1:
         return
@@ -37,6 +42,17 @@ def look(scene: Scene) -> Iterator[Fact]:
         title = "Mask with a finite number"
         why = f"`{written}`: a softmax over nothing but minus infinity is NaN; over the least finite number all shares are equal"
     yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(node))
+
+
+def _had_grown(scene: Scene) -> bool:
+    """Whether the loss had grown before it was no number any more, or the rate is beyond what any optimizer can use."""
+    broken = broken_losses(scene.case)
+    rate = scene.case.number("train.learning_rate")
+    return (
+        (bool(broken) and not has_usual_loss(broken[0]))
+        or climbing(scene.case) is not None
+        or (rate or 0.0) >= IMPOSSIBLE_RATE
+    )
 
 
 def _found(

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 def look(scene: Scene) -> Iterator[Fact]:
     """The one test around a step by the number of the batch."""
     found = [(source, test, loader, number) for source in scene.sources for test, loader, number in _windows(source)]
-    if len(found) != 1:
+    if len(found) != 1 or scene.has_trained:
         return
     source, test, loader, number = found[0]
     text = f"{source.written(test.test)} or {number} == len({loader})"
     why = f"an epoch has fewer batches than are gathered for a step: what is left of {loader} then makes one of its own"
     yield from remedy(
-        ("silent/nothing-trained", "config/batch-arithmetic", "silent/not-learning"), "Step with what is left at the end of the loader", "changes-training",
+        ("silent/nothing-trained",), "Step with what is left at the end of the loader", "changes-training",
         why, [replaced(source, test.test, text)], source.evidence(test),
     )  # fmt: skip
 
