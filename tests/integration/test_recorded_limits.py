@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,7 @@ def test_memory_that_is_refused(folder: Path) -> None:
 
 def test_a_limit_of_the_launch_script_that_a_request_met_can_be_raised(folder: Path) -> None:
     (folder / "ask.py").write_text("import torch\ntorch.empty(3 << 30, dtype=torch.uint8)\n")
-    (folder / "train.sh").write_text("ulimit -v 3000000\npython ask.py\n")
+    (folder / "train.sh").write_text(f"ulimit -v 3000000\n{sys.executable} ask.py\n")
     finding = ran(folder, "bash", "train.sh").findings[0]
     assert (finding.cause, "(ulimit -v)" in words(finding)) == ("host-memory/oom-kill", True)
     assert "+ulimit -v 6000000" in finding.fixes[0].diff
