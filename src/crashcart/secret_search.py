@@ -38,7 +38,7 @@ from crashcart.secret_forms import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["HIDDEN", "NEXT", "Place", "names_secret", "secrets_in", "stands_for_secret"]
 
@@ -51,6 +51,7 @@ NEXT = "\x1e"  # between items of a list that are read as one text; white space 
 NOT_SECRET, IF_RANDOM, IF_UNUSUAL, IF_MIXED, ALWAYS = range(5)
 _COVERS = ("[hidden", "[redacted")
 _LONGEST_NAME = 64
+_LONGEST_KEPT = 8192
 _LONGEST_VALUE = 16384
 _LONGEST_LOOK = 400  # characters of a value that are looked at to tell what it is
 _WIDE = {ordinal: ordinal - 0xFEE0 for ordinal in range(0xFF01, 0xFF5F)}  # full-width forms of ASCII
@@ -59,10 +60,20 @@ _LETTERS_IN_HUMP = (2.7, 3.6)  # fewer than that in words that are none, short a
 _RANDOM, _UNUSUAL = 16, 8  # random characters that a value must have to be one, by how surely its name says secret
 
 
-def secrets_in(text: str) -> Iterator[Place]:
+def secrets_in(text: str) -> Iterable[Place]:
     """Where secrets stand; places may overlap."""
     if len(text) < 3:  # noqa: PLR2004 - no secret is so short
-        return
+        return ()
+    return _places_again(text) if len(text) < _LONGEST_KEPT else _places(text)
+
+
+@lru_cache(maxsize=256)
+def _places_again(text: str) -> tuple[Place, ...]:
+    """A log says the same many times, and evidence quotes the same lines in several places."""
+    return tuple(_places(text))
+
+
+def _places(text: str) -> Iterator[Place]:
     yield from _search(text)
     if "@@ " in text and "\n-" in text and "\n+" in text:
         yield from _in_new_version(text)
