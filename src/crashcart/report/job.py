@@ -180,7 +180,8 @@ def _calculated(
                 case.number("launch.processes"),
                 case.number("train.accumulation"),
             )
-            if each and ranks and (times or not case.all("unsure.train.accumulation")):
+            is_open = case.all("unsure.train.accumulation") or {fact.value for fact in case.all("train.accumulation")} - {1}
+            if each and ranks and (times or not is_open):
                 said = "" if times else " (accumulation taken as 1)"
                 yield label, (to_int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
                 continue
