@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from stopped import LOOP, RANKS, TORCHRUN, events, prepared, run, the_run
+from stopped import CRASHCART, LOOP, OPTIMIZER, RANKS, TORCHRUN, events, prepared, run, the_run
 
 from crashcart.verbs.why import why
 
@@ -165,3 +167,16 @@ def test_in_a_healthy_run_nothing_is_found(folder: Path, ranks: int) -> None:
     assert done.returncode == 0
     assert [one.cause for one in why([the_run(folder)]).findings] == []
     assert events(folder, "hang") == []
+
+
+def test_weights_of_another_program_are_no_resume(folder: Path) -> None:
+    saving = 'torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")\n'
+    loop = "for number in range(20):\n    step(model, optimizer, torch.randn(4, 8), 0.01)\n"
+    (folder / "pretrain.py").write_text(LOOP + OPTIMIZER + loop + saving)
+    loading = 'model.load_state_dict(torch.load("last.pt")["model"])\n'
+    (folder / "probe.py").write_text(LOOP + OPTIMIZER.replace("0.01", "0.5") + loading + loop)
+    (folder / "train.sh").write_text(f"{sys.executable} pretrain.py && {sys.executable} probe.py\n")
+    subprocess.run([*CRASHCART, "bash", "train.sh"], check=True, timeout=100)
+    diagnosis = why([the_run(folder)])
+    assert [stage.program for stage in diagnosis.stages] == ["pretrain.py", "probe.py"]
+    assert diagnosis.findings == ()

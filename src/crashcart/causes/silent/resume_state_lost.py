@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
-    from crashcart.flight import Event
+    from crashcart.flight import Event, Flight
     from crashcart.log import Line, Metrics
     from crashcart.model import Fact
 
@@ -198,6 +198,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if not loads:
             continue
         load = loads[-1]
+        if flight is not None and _is_of_another_program(flight, load):
+            continue
         rates = [one for one in own if one.kind == "lr" and one.time >= load.time and _first(one) > 0]
         lost = next((one for one in rates if _restarts(one, _saved(load))), None)
         if lost is not None:
@@ -256,6 +258,17 @@ def _restarts(event: Event, saved: float) -> bool:
     step = event.details.get("step")
     ratio = _first(event) / saved
     return isinstance(step, int) and step <= FIRST_STEPS and not 1 / RATE_JUMP < ratio < RATE_JUMP
+
+
+def _is_of_another_program(flight: Flight, load: Event) -> bool:
+    """Whether another program of the run wrote what was loaded: that begins from its weights, and resumes nothing."""
+    program_of_pid = {pid: stage.program for stage in flight.stages for pid in stage.pids}
+    writers = {
+        program_of_pid.get(saved.pid)
+        for saved in flight.of_kind("checkpoint")
+        if saved.details.get("path") == load.details.get("path")
+    }
+    return bool(writers) and None not in writers and program_of_pid.get(load.pid) not in writers
 
 
 def _is_own(load: Event, own: list[Event]) -> bool:
