@@ -20,6 +20,9 @@ def count_ranks(case: Case) -> None:
     kind = case.facts.get("launch.kind")
     if kind is None or kind.value != "python":
         return
+    if "launch.processes" in case.facts and case.facts["launch.processes"].value is None:
+        del case.facts["launch.processes"]  # `world_size: null`, which the program sets when it starts
+        return
     starts = case.all("code.starts_ranks")
     if any(str(fact.value["call"]).endswith("LightningCLI") for fact in starts) and (ranks := _by_flags(case)) is not None:
         case.facts[ranks.name] = ranks

@@ -48,6 +48,9 @@ __all__ = ["Command"]
 
 _YES, _NO = {"1", "true", "t", "yes", "y", "on"}, {"0", "false", "f", "no", "n", "off"}
 _NUMBERS: dict[str, Any] = {"int": int, "float": float}
+_PLAIN_DECORATORS = frozenset(
+    {"typer", "click", "torch", "functools", "contextlib", "typing", "beartype", "typeguard", "memory_profiler"}
+)
 
 
 class Parameter:
@@ -566,6 +569,7 @@ def add_typer_command(interpreter: Interpreter, function: Value, decorator: Valu
         return None
     name = constant_of(call.argument(0, "name")) if call.method == "command" else None
     made = typer_command(interpreter, function, call)
+    made.known = _is_known(function)
     if call.method == "callback":
         owner.data.function, owner.data.parameters = function, made.parameters
         owner.data.alone |= constant_of(call.argument(None, "invoke_without_command")) is True
@@ -573,6 +577,13 @@ def add_typer_command(interpreter: Interpreter, function: Value, decorator: Valu
     else:
         owner.data.commands[name if isinstance(name, str) else made.name] = made
     return function
+
+
+def _is_known(function: Value) -> bool:
+    """Whether nothing that decorates a command gives it other options: ``@use_yaml_config(param_name="config")``."""
+    return not isinstance(function, Function) or all(
+        name.partition(".")[0] in _PLAIN_DECORATORS for name in function.decorators
+    )
 
 
 @models("typer.Typer.add_typer")

@@ -95,10 +95,15 @@ class Entry:
 
 
 class Composition:
-    """One config under way: the choices of groups, the files that were read."""
+    """One config under way: the choices of groups, the files that were read.
 
-    def __init__(self, interpreter: Interpreter, folders: list[str], overrides: list[Override]) -> None:
-        self.interpreter, self.folders = interpreter, folders
+    ``is_old`` is Hydra before 1.1: a config comes before its defaults, and what groups hold is put at the root.
+    """
+
+    def __init__(
+        self, interpreter: Interpreter, folders: list[str], overrides: list[Override], *, is_old: bool = False
+    ) -> None:
+        self.interpreter, self.folders, self.is_old = interpreter, folders, is_old
         self.choices: dict[str, str | None] = {}
         self.chosen_by_words: dict[str, Value] = {}
         self.used: set[str] = set()
@@ -179,7 +184,7 @@ class Composition:
         listed = own.pop("defaults", None)
         entries = self._entries(listed)
         if not any(each.option == "_self_" and not each.group for each in entries):
-            entries.append(Entry("", "_self_", None))
+            entries.insert(0 if self.is_old else len(entries), Entry("", "_self_", None))
         if depth == 0:
             entries += self.appended
         base = group or os.path.dirname(name)
@@ -216,6 +221,8 @@ class Composition:
         below = (
             _package(entry.package, package, group, option)
             if entry.package is not None
+            else ""
+            if self.is_old
             else ".".join(filter(None, [package, relative]))
         )
         if "${" in option:
@@ -468,9 +475,10 @@ def compose(
     call: Call,
     *,
     many: bool = False,
+    is_old: bool = False,
 ) -> Container:
     """The config that Hydra makes; with a failure where it refuses the words."""
-    composition = Composition(interpreter, folders, overrides)
+    composition = Composition(interpreter, folders, overrides, is_old=is_old)
     root: Value = interpreter.container("config", {})
     if name is not None:
         group, _, last = name.removesuffix(".yaml").rpartition("/")
@@ -508,6 +516,9 @@ def compose(
 def _apply(interpreter: Interpreter, root: Container, override: Override, composition: Composition, *, many: bool) -> None:
     path = [part for part in override.key.replace("[", ".").replace("]", "").split(".") if part]
     if not path or path[0] == "hydra" or override.key.startswith("hydra/"):
+        return
+    if "\0" in override.key:  # "$@": whatever the user gives
+        interpreter.libraries.open_up(interpreter, root)
         return
     exists = _at(interpreter, root, path) is not None
     certain = composition.known and not interpreter.store.get(root, "open")
@@ -608,8 +619,9 @@ def _main_config(interpreter: Interpreter, receiver: Result, function: Value, ca
             return None
         plain = flags.get("path") or path_text(path)
         wanted = flags.get("name") or constant_of(name)
-        if plain is not None and plain.endswith((".yaml", ".yml")):
-            return unknown  # a path of Hydra before 1.1, whose rules are not those that are followed here
+        is_old = plain is not None and plain.endswith((".yaml", ".yml"))
+        if plain is not None and is_old:  # before 1.1 it could name the config itself
+            plain, _, wanted = plain.rpartition("/")
         source = function.source.path if isinstance(function, Function) else interpreter.frame.source.path
         folders = _folders(interpreter, plain, source)
         if "dir" in flags:
@@ -621,7 +633,8 @@ def _main_config(interpreter: Interpreter, receiver: Result, function: Value, ca
         if wanted is not None and not folders and not _stored(interpreter):
             return unknown
         wanted = _asked_about(interpreter, folders) or wanted
-        made = compose(interpreter, folders, wanted if isinstance(wanted, str) else None, overrides, call, many=many)
+        name_of_config = wanted if isinstance(wanted, str) else None
+        made = compose(interpreter, folders, name_of_config, overrides, call, many=many, is_old=is_old)
     except RefusedConfigError as problem:
         refuse(interpreter, ParserSpec(), call, str(problem), [])
         return unknown
