@@ -467,7 +467,7 @@ class _Grammar:
 # ---- composition
 
 
-def compose(
+def compose(  # noqa: PLR0913 - what a config is made of
     interpreter: Interpreter,
     folders: list[str],
     name: str | None,
