@@ -490,6 +490,8 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     evaluating: set[int] = set()  # tests under which data are gone through, and not only something that is named so
     for call in execution.trace.calls:
         kind = _kind(execution, call)
+        if kind == "eval" and any(above.method == "training_step" for above in call.calls_above()):
+            continue  # Lightning evaluates by itself
         region = _periodic(call.region) if kind and execution.is_training(call) else None
         if region is not None:
             branches.setdefault(id(region), (region, {}))[1].setdefault(kind, call)
