@@ -262,7 +262,7 @@ def _restarts(event: Event, saved: float) -> bool:
 
 def _is_of_another_program(flight: Flight, load: Event) -> bool:
     """Whether another program of the run wrote what was loaded: that begins from its weights, and resumes nothing."""
-    program_of_pid = {pid: stage.program for stage in flight.stages for pid in stage.pids}
+    program_of_pid: dict[int | None, str] = {pid: stage.program for stage in flight.stages for pid in stage.pids}
     writers = {
         program_of_pid.get(saved.pid)
         for saved in flight.of_kind("checkpoint")
