@@ -45,12 +45,18 @@ def _case(folder: Path, **files: str) -> Case:
         "agent: killed 4711 (python), anon-rss 426 MB",
         "2026-11-19 WARNING kill -9 4711: memory 9.1 of 8.0 GiB",
         "[reaper] sending SIGKILL to pid=4711 user=ann rss=8123M limit=8000M",
+        "2026-11-19 19:12:40 pid 4711 rss 622 MB, share 600 MB: ended",
     ],
 )
 def test_a_kill_for_memory_that_its_sender_wrote_down(tmp_path: Path, note: str) -> None:
     finding = examine(_case(tmp_path, agent=f"started\n{note}\n")).findings[0]
     assert (finding.cause, finding.strength) == ("host-memory/oom-kill", "decisive")
     assert any(item.where.endswith("agent.log:2") for sign in finding.signs for item in sign.evidence)
+
+
+def test_who_writes_of_memory_again_and_again_only_watches(tmp_path: Path) -> None:
+    watched = "".join(f"{second} pid 4711 rss {400 + second} MB\n" for second in range(3))
+    assert examine(_case(tmp_path, watch=watched)).findings[0].cause == "outside/user"
 
 
 @pytest.mark.parametrize("note", ["killed 4711: idle for 900 s", "kill 4711 (lease is over)"])

@@ -46,6 +46,7 @@ _WORKER = Pattern(r"worker \(pid(?:\(s\))? (\d{1,20})")
 _SCRIPT_KILLS = Pattern(r"(?:^|[\s;|&(])(?:kill|pkill|killall)\s+(?:-s\s+)?-?(?:9|KILL|SIGKILL|15|TERM|SIGTERM)\b")
 _READS_MEMORY = Pattern(r"(?i)\brss\b|vmrss|\bsmem\b|\bpmap\b|memavailable|\bfree -")
 _SENT = frozenset({"SIGKILL", "SIGTERM"})
+_PROCESSES = Pattern(r"(?i)\b(?:pid|process)\b[^\w\n]{0,4}(\d{1,20})\b")
 _NUMBERS = Pattern(r"(?<![\d.])\d{1,20}(?![\d.]\d)")
 _OF_MEMORY = Pattern(r"(?i)\b(?:rss|pss|uss|vms|mem|memory|oom|ram)\b|\d ?(?:[KMGT]i?B|[MG])\b")
 # A parent that found it dead.
@@ -114,8 +115,11 @@ def guards_started(case: Case, scripts: Sequence[str]) -> list[Fact]:
 
 
 def _is_note(text: str, pid: int) -> bool:
-    names_it = any(match[0] == str(pid) for match in _NUMBERS.finditer(text))
-    return names_it and _KILLS.search(text) is not None and _HEARD.search(text) is None
+    return _names(text, pid) and _KILLS.search(text) is not None
+
+
+def _names(text: str, pid: int) -> bool:
+    return any(match[0] == str(pid) for match in _NUMBERS.finditer(text)) and _HEARD.search(text) is None
 
 
 def _printed(case: Case, pid: int) -> Iterator[Evidence]:
@@ -139,6 +143,15 @@ def _files(folder: str, first: float, last: float) -> Iterator[tuple[str, list[s
 
 def _written(texts: list[tuple[str, list[str]]], pid: int) -> Iterator[Evidence]:
     for path, lines in texts:
-        for number, text in enumerate(lines, 1):
-            if _is_note(text[:_LONGEST_LINE], pid):
-                yield Evidence("process", text[:_LONGEST_LINE].strip(), f"{path}:{number}")
+        naming = [
+            (number, text[:_LONGEST_LINE]) for number, text in enumerate(lines, 1) if _names(text[:_LONGEST_LINE], pid)
+        ]
+        for number, text in naming:
+            # Who writes of a process and its memory once, when it ends, ended it; who only watches writes again and again.
+            is_told = (
+                len(naming) == 1
+                and _OF_MEMORY.search(text) is not None
+                and any(match[1] == str(pid) for match in _PROCESSES.finditer(text))
+            )
+            if is_told or _KILLS.search(text) is not None:
+                yield Evidence("process", text.strip(), f"{path}:{number}")

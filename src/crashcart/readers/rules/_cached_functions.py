@@ -9,23 +9,35 @@ from crashcart.model import Edit
 from crashcart.readers.rules._lazy_handles import add_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from crashcart.readers.code.source import Source
     from crashcart.readers.interpreter.execution import Execution
     from crashcart.readers.interpreter.trace import Call
 
-__all__ = ["bounded_cache", "cached_functions"]
+__all__ = ["bounded_cache", "cached_by_chance", "cached_functions"]
 
 
 def cached_functions(execution: Execution) -> Iterator[tuple[Call, ast.expr]]:
     """Calls, in workers, of functions under ``functools.cache`` or ``lru_cache(maxsize=None)``, each function once."""
+    yield from _cached(call for call in execution.trace.calls if execution.in_worker(call) is not None)
+
+
+def cached_by_chance(execution: Execution) -> Iterator[tuple[Call, ast.expr]]:
+    """Such calls in the training or in a worker with arguments of chance: nearly every one is new, and each answer stays."""
+    calls = (call for call in execution.trace.calls if execution.in_worker(call) is not None or execution.is_training(call))
+    yield from _cached(
+        call for call in calls if any("random" in value.tags for value in (*call.arguments, *call.keywords.values()))
+    )
+
+
+def _cached(calls: Iterable[Call]) -> Iterator[tuple[Call, ast.expr]]:
     seen: set[int] = set()
-    for call in execution.trace.calls:
+    for call in calls:
         function = call.function
         if function is None or "functools.cache" not in function.decorators or id(function.node) in seen:
             continue
-        if execution.in_worker(call) is None or isinstance(function.node, ast.Lambda):
+        if isinstance(function.node, ast.Lambda):
             continue
         seen.add(id(function.node))
         for decorator in function.node.decorator_list:

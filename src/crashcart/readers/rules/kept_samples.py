@@ -2,6 +2,7 @@
 
     self.cache[index] = sample           in a worker, with nothing that takes any out                code.sample_cache
     @functools.cache def load(path)      called for a sample                                         the same
+    @functools.cache def crop(image, y)  called with what chance gives                               code.grows
     self.seen.append(sample)             in a worker                                                 code.grows
     self.data = [read(p) for p in paths] before the workers: all that was read stays                 code.held_whole
     self.index.append((path, start))     in a loop before the workers: one object for each step      code.object_index
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from crashcart.readers.code.edits import alone, line_after, line_before
 from crashcart.readers.interpreter.libraries.data_files import table_key
 from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown
-from crashcart.readers.rules._cached_functions import bounded_cache, cached_functions
+from crashcart.readers.rules._cached_functions import bounded_cache, cached_by_chance, cached_functions
 from crashcart.readers.rules._growth import deep_tags, growths, holder_text, is_bounded
 
 if TYPE_CHECKING:
@@ -125,6 +126,13 @@ def _remembered(execution: Execution) -> Iterator[tuple[Fact, ast.AST]]:
             edits = bounded_cache(function.source, decorator, _FEW)
             value = {"class": name, "attribute": function.name, "bulk": True, "edits": edits}
             yield function.source.fact("code.sample_cache", value, decorator), decorator
+    for call, decorator in cached_by_chance(execution):
+        function = call.function
+        if function is not None and not _is_small(call.result):
+            name = function.owner.name if function.owner is not None else "the program"
+            edits = bounded_cache(function.source, decorator, _FEW)
+            value = {"class": name, "holder": f"the cache of {function.name}", "bulk": False, "edits": edits}
+            yield function.source.fact("code.grows", value, decorator), decorator
 
 
 # ---- what is there before the first sample

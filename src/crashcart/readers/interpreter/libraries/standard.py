@@ -194,6 +194,11 @@ def clock(_interpreter: Interpreter, _call: Call) -> Value:
     "numpy.random.uniform",
     "random.randrange",
     "torch.randint",
+    *(
+        f"{maker}.{draw}"
+        for maker in ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
+        for draw in ("random", "randint", "integers", "uniform", "choice", "randrange", "rand")
+    ),
 )
 def chance(interpreter: Interpreter, call: Call) -> Value:
     """A matter of chance, within bounds."""
