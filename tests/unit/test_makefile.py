@@ -138,6 +138,7 @@ def test_a_hostile_makefile_costs_neither_memory_nor_the_rest(tmp_path: Path) ->
         "".join(f"t{number}: t{number + 1}\n\tpython t{number}.py\n" for number in range(20000))
     )
     (tmp_path / "bytes.mk").write_bytes(bytes(range(256)) * 8)
+    (tmp_path / "t.py").write_text("print(1)\n")
     assert "A39" not in makefile("bomb.mk")[1]
     with pytest.raises(CommandError, match="larger than 200 kB"):
         targets_of("many.mk")

@@ -151,18 +151,25 @@ def note_of_kill(case: Case, death: Death) -> Fact | None:
 def leaked(case: Case, death: Death) -> Evidence | None:
     """What climbed through the training; or how far it had grown, where the code keeps something of every step."""
     rose = climbed(case, death)
-    if rose is None and (case.all("code.graph_kept") or case.all("code.grows")) and not case.before:
-        return grown(case, death)
-    return rose
+    if rose is not None or case.before or not (case.all("code.graph_kept") or case.all("code.grows")):
+        return rose
+    values = [size for _, size in _sizes_of(case, death)]
+    rises = [later - earlier for earlier, later in itertools.pairwise(values) if later > earlier]
+    # What comes at once, as in a sampling, was kept by no step.
+    return grown(case, death) if rises and max(rises) < sum(rises) / 2 else None
+
+
+def _sizes_of(case: Case, death: Death) -> list[tuple[float, float]]:
+    """The memory of a process from its first step to its end."""
+    trainer = _trainer_of(case, death)
+    if case.flight is None or not trainer:
+        return []
+    return while_training(case, trainer, case.flight.series("process", "rss", death.process.pid), death.time)
 
 
 def grown(case: Case, death: Death) -> Evidence | None:
     """How far a process had grown since its first step, where it ended at its largest."""
-    if case.flight is None:
-        return None
-    trainer = _trainer_of(case, death)
-    every = case.flight.series("process", "rss", death.process.pid)
-    sizes = while_training(case, trainer, every, death.time) if trainer else []
+    sizes = _sizes_of(case, death)
     values = [size for _, size in sizes]
     if len(values) < EACH or values[-1] < NEARLY * max(values):
         return None

@@ -65,6 +65,9 @@ def missing(
 
 def missing_program(facts: Sequence[Fact], places: Sequence[str]) -> Iterator[Fact]:
     """``path.missing`` for a Python program that is typed, or that a script beside Python files starts and none of them is named so."""
+    folders = [str(fact.value) for fact in facts if fact.name == "launch.folder"]
+    if not all(any(os.path.isdir(os.path.join(place, folder)) for place in (".", *places)) for folder in folders):
+        return  # the script makes it, or it is on another machine
     for fact in facts:
         path = str(fact.value)
         if fact.name != "launch.script" or not path.endswith(".py") or NO_PATH.search(path) or os.path.isabs(path):

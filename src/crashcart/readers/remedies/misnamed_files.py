@@ -56,7 +56,9 @@ def look(scene: Scene) -> Iterator[Fact]:
         is_folder = match[1] is None
         if not is_folder and os.path.isdir(folder or "."):
             yield from _nearly(scene, path)
-        elif is_folder or not os.path.isdir(folder):
+        elif (is_folder or not os.path.isdir(folder)) and not scene.case.all(
+            "code.folder_not_made"
+        ):  # whose cause has the patch
             yield from _folder(scene, raised)
 
 
