@@ -54,6 +54,15 @@ def test_a_kill_for_memory_that_its_sender_wrote_down(tmp_path: Path, note: str)
     assert any(item.where.endswith("agent.log:2") for sign in finding.signs for item in sign.evidence)
 
 
+def test_what_we_found_ourselves_is_no_note(tmp_path: Path) -> None:
+    (tmp_path / "mine" / "recording").mkdir(parents=True)
+    (tmp_path / "mine" / "run.json").write_text("{}")
+    found = tmp_path / "mine" / "findings.json"
+    found.write_text('"says": "rank 0 (pid 4711) ended by SIGKILL, rss 400 MB",')
+    os.utime(found, (START + 60.5, START + 60.5))
+    assert not _case(tmp_path).all(KILL_NOTE)
+
+
 def test_who_writes_of_memory_again_and_again_only_watches(tmp_path: Path) -> None:
     watched = "".join(f"{second} pid 4711 rss {400 + second} MB\n" for second in range(3))
     assert examine(_case(tmp_path, watch=watched)).findings[0].cause == "outside/user"

@@ -73,6 +73,9 @@ def written_between(folder: str, first: float, last: float) -> Iterator[str]:
         folder, most=_MOST_ENTRIES, deepest=_DEEPEST, seconds=2.0, processor_seconds=_PROCESSOR_SECONDS
     ):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _LEFT_OUT]
+        if "run.json" in files and "recording" in folders:  # a run of ours: what it says of a death is no witness of it
+            folders.clear()
+            continue
         for name in files:
             path = os.path.join(place, name)
             try:
