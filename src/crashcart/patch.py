@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply", "difference", "resolve"]
 
+_LONGEST_DIFFERENCE = 200_000  # a line of a megabyte beside the change is nothing that a person looks at
 RELATIVE = {"half": 0.5, "quarter": 0.25, "double": 2, "zero": 0}
 NOTHING = object()
 _CONFIGS = (".json", ".toml", ".yaml", ".yml")
@@ -49,7 +50,7 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
     ``flags`` are those that the program's parser knows, where it was seen: then no other is advised, and a setting that the
     program makes in its code is named with its line.
     """
-    if fix.edits and not _keeps_files_readable(fix.edits):
+    if fix.edits and not (_keeps_files_readable(fix.edits) and len(difference(fix.edits)) < _LONGEST_DIFFERENCE):
         fix = replace(fix, edits=(), diff="", safety="by-hand")
     edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
     in_code: list[str] = []
@@ -149,7 +150,10 @@ def apply(edits: Iterable[Edit]) -> dict[str, str]:
         path, span = edit.span.file, edit.span
         text = texts.get(path)
         text = text_of(path) if text is None else text
-        texts[path] = text[: span.start] + edit.text + text[span.end :]
+        new = edit.text
+        if "\n" in new and "\r" not in text[span.start : span.end] and 0 < text.count("\n") == text.count("\r\n"):
+            new = new.replace("\r\n", "\n").replace("\n", "\r\n")
+        texts[path] = text[: span.start] + new + text[span.end :]
     return texts
 
 

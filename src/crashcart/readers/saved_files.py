@@ -26,7 +26,7 @@ def files_cut_short(flight: Flight) -> list[Fact]:
         saved = event.details.get("bytes")
         try:
             about = os.stat(path)
-        except OSError:
+        except (OSError, ValueError):  # also a name that no file can have
             continue
         in_run = (
             event.time <= about.st_mtime + _CLOCK_SLACK

@@ -16,8 +16,10 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from crashcart.deadline import resident_bytes
 from crashcart.documents import DocumentError, compose_yaml, parse_python
 from crashcart.errors import CommandError
+from crashcart.numbers import bound_number
 from crashcart.readers.interpreter.libraries import models
 from crashcart.readers.interpreter.libraries.config_files import (
     Document,
@@ -53,7 +55,8 @@ _REFERENCE = re.compile(r"<([^<>]{0,200})>")
 _TUPLE = re.compile(r"\(.*\)")
 _WORDS = frozenset({"yes", "no", "on", "off", "y", "n"})  # truths for YAML 1.1 alone, and this loader reads 1.2
 _OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow, ast.Mod)
-_DEEPEST, _MOST_INCLUDED = 24, 4
+_DEEPEST, _MOST_DEEP, _MOST_INCLUDED = 24, 4, 20
+_ROOM = 24 << 20  # what a file of the largest size may take
 
 
 @models("hyperpyyaml.load_hyperpyyaml")
@@ -147,7 +150,7 @@ class _HyperDocument(Document):
         read: tuple[Any, list[Fact], str],
         overrides: Container,
         call: Call,
-        included: int = 0,
+        included: tuple[int, list[str]] = (0, []),
     ) -> None:
         self.root, facts, self.folder = read
         super().__init__(interpreter, {fact.spelling: fact for fact in facts}, numbers=True)
@@ -220,14 +223,17 @@ class _HyperDocument(Document):
         return [], {str(key): value for key, value in self.interpreter.entries(below).items()}
 
     def _included(self, node: Any, name: str, path: str, depth: int) -> Value:  # noqa: ANN401 - likewise
-        if self.included >= _MOST_INCLUDED:
+        deep, files = self.included
+        is_full = resident_bytes() > self.interpreter.most_memory - _ROOM
+        if deep >= _MOST_DEEP or len(files) >= _MOST_INCLUDED or is_full:
             return Unknown(kind="config")
+        files.append(name)  # of all documents under way
         below = super().of_node(_Untagged(node), path, depth) if node.id == "mapping" else None
         overrides = below if isinstance(below, Container) else self.interpreter.container("dict", {})
         read = _root_of(self.interpreter, os.path.join(self.folder, name), "")
         if read is None:
             return Unknown(kind="config")
-        return _HyperDocument(self.interpreter, read, overrides, self.call, self.included + 1).whole()
+        return _HyperDocument(self.interpreter, read, overrides, self.call, (deep + 1, files)).whole()
 
     # ---- references
 
@@ -240,8 +246,8 @@ class _HyperDocument(Document):
         if not all(isinstance(value, Constant) for value in values):
             return unknown_from(*values)
         plain = iter(values)
-        written = _REFERENCE.sub(lambda _: str(constant_of(next(plain))), text)
-        number = _calculated(written)
+        written = _REFERENCE.sub(lambda _: str(bound_number(constant_of(next(plain)))), text)
+        number = bound_number(_calculated(written))
         if number is None:
             return made_text([written], *values)
         made = Constant(number, origins_of(*values))

@@ -1,0 +1,85 @@
+"""Patches of files with other line ends or very long lines, and a patch that must not reach the training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import crashcart
+from crashcart.model import Edit, Span
+from crashcart.patch import apply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEATH = """step 1 loss 0.5
+Traceback (most recent call last):
+  File "t.py", line 7, in <module>
+    main()
+  File "t.py", line 5, in main
+    y = x.numpy()
+RuntimeError: Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.
+"""
+PROGRAM = """import torch
+
+
+def main(x=torch.ones(1, requires_grad=True)):
+    y = x.numpy()
+
+main()
+"""
+TRAINED = """import lightning as L
+import wandb
+
+
+class Model(L.LightningModule):
+    def training_step(self, batch, index):
+        wandb.log({"loss": 1.0})
+
+
+def main():
+    L.Trainer(max_steps=100).fit(Model(), loader)
+
+
+main()
+"""
+TRACKER = """step 1 loss 0.5
+Traceback (most recent call last):
+  File "t.py", line 14, in <module>
+    main()
+  File "t.py", line 11, in main
+    L.Trainer(max_steps=100).fit(Model(), loader)
+  File "/usr/lib/python3/site-packages/lightning/pytorch/trainer/trainer.py", line 538, in fit
+    call._call_and_handle_interrupt(
+  File "t.py", line 7, in training_step
+    wandb.log({"loss": 1.0})
+wandb.errors.errors.CommError: Error communicating with wandb process
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_new_lines_end_as_the_old_ones_do(tmp_path: Path, end: str) -> None:
+    (tmp_path / "a.py").write_bytes(f"one{end}two{end}".encode())
+    (text,) = apply([Edit(Span("a.py", 3, 3, 1), "\nmore\nmore")]).values()
+    assert text == f"one{end}more{end}more{end}two{end}"
+
+
+def test_no_patch_beside_a_line_that_nobody_can_read(tmp_path: Path) -> None:
+    for length, patched in ((10, True), (300_000, False)):
+        (tmp_path / "t.py").write_text(f"{PROGRAM}'{'x' * length}'\n")
+        (tmp_path / "x.log").write_text(DEATH)
+        assert any(fix.diff for fix in crashcart.why("x.log").findings[0].fixes) == patched
+
+
+def test_what_a_tracker_raises_is_caught_where_it_is_called_and_not_around_the_training(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text(TRAINED)
+    (tmp_path / "x.log").write_text(TRACKER)
+    diff = crashcart.why("x.log").findings[0].fixes[0].diff
+    assert '+            wandb.log({"loss": 1.0})' in diff
+    assert "main()" not in [line[1:].strip() for line in diff.splitlines() if line.startswith(("+", "-"))]
