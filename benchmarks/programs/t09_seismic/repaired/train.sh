@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+python -m waves.quakes traces.npy
+python pick.py --set precision=single --set lr=1e-3 --set steps=160

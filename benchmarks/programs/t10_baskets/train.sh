@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+python -m shop.generate orders.jsonl
+python fit.py
