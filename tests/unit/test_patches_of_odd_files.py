@@ -9,6 +9,10 @@ import pytest
 import crashcart
 from crashcart.model import Edit, Span
 from crashcart.patch import apply
+from crashcart.readers.code.safe_arithmetic import safer, unsafe_operations
+from crashcart.readers.code.source import Source
+from crashcart.readers.infinite_gradients import infinite_gradients
+from crashcart.readers.remedies.near_words import nearest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,3 +87,40 @@ def test_what_a_tracker_raises_is_caught_where_it_is_called_and_not_around_the_t
     diff = crashcart.why("x.log").findings[0].fixes[0].diff
     assert '+            wandb.log({"loss": 1.0})' in diff
     assert "main()" not in [line[1:].strip() for line in diff.splitlines() if line.startswith(("+", "-"))]
+
+
+def test_what_is_tried_is_printed_without_what_is_handed_over(tmp_path: Path) -> None:
+    call = 'connect(password="Zx9QwErTy77uIoPk").log('
+    (tmp_path / "t.py").write_text(TRAINED.replace("wandb.log(", call))
+    (tmp_path / "x.log").write_text(TRACKER.replace("wandb.log(", call))
+    diff = crashcart.why("x.log").findings[0].fixes[0].diff
+    assert 'print(f"a call was left out: {problem!r}", flush=True)' in diff
+    assert "Zx9QwErTy77uIoPk" not in diff
+
+
+def test_a_sum_is_made_of_all_branches(tmp_path: Path) -> None:
+    text = (
+        "import torch\n\n\ndef loss(x, m):\n    return torch.sqrt(x.pow(2).sum() if m is None else (x * m).pow(2).sum())\n"
+    )
+    (tmp_path / "n.py").write_text(text)
+    source = Source("n.py", text)
+    (node,) = unsafe_operations(source, source.tree)
+    (fact,) = infinite_gradients([source])
+    for edits in (safer(source, node), fact.value["edits"]):
+        assert "(x.pow(2).sum() if m is None else (x * m).pow(2).sum()) + 1e-12)" in apply(edits)["n.py"]
+
+
+def test_a_word_that_would_need_quotes_is_not_written() -> None:
+    assert nearest("cosine_restart", ["cosine_restarts", "linear"]) == "cosine_restarts"
+    assert nearest("cosine_restarts", ["cosine restarts", "linear"]) is None
+    assert nearest("data_set.jsonl", ["data\x1b[31m_set.jsonl"]) is None
+
+
+def test_choices_of_a_secret_are_not_told(tmp_path: Path) -> None:
+    parser = (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--api_key', choices=['a', 'Zx9QwErTy77uIoPk'])\n"
+    )
+    (tmp_path / "train.py").write_text(f"{parser}p.parse_args()\n")
+    says = crashcart.check(command=["python", "train.py", "--api_key", "b"]).findings[0].signs[0].says
+    assert "invalid choice" in says
+    assert "Zx9QwErTy77uIoPk" not in says

@@ -189,6 +189,9 @@ def _edits(source: Source, operation: str, argument: ast.expr) -> tuple[Edit, ..
         if isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)):
             return (Edit(end, _INSIDE),)
         return (Edit(start, "("), Edit(end, f"){_INSIDE}"))
+    is_summand = isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp))
+    if not is_summand:
+        return (Edit(start, "(("), Edit(end, f") + {_EPSILON})"))
     if _is_in_parentheses(source, span):
         return (Edit(end, f" + {_EPSILON}"),)
     return (Edit(start, "("), Edit(end, f" + {_EPSILON})"))

@@ -61,20 +61,30 @@ def safer(source: Source, node: ast.Call | ast.BinOp) -> list[Edit]:
         least = f"torch.finfo({source.written(owner)}.dtype).min" if known and owner is not None else "-1e4"
         return [replaced(source, node.args[1], least)]
     if isinstance(node, ast.BinOp):
-        return [replaced(source, node.right, f"({source.written(node.right)} + 1e-8)")]
+        return [replaced(source, node.right, f"({_summand(node.right, source.written(node.right))} + 1e-8)")]
     operand = _operand(source, node)
     if operand is None:
         return []
     text, name = source.written(operand), _name(node)
     if name == "sqrt":
         as_method = isinstance(node.func, ast.Attribute) and node.func.value is operand
-        return [replaced(source, operand, f"({text} + 1e-12)" if as_method else f"{text} + 1e-12")]
+        more = f"{_summand(operand, text)} + 1e-12"
+        return [replaced(source, operand, f"({more})" if as_method else more)]
     if isinstance(node.func, ast.Attribute) and node.func.value is operand:
         return [replaced(source, operand, f"{_callable(operand, text)}.clamp_min(1e-12)")]
     bound = f"{_callable(operand, text)}.clamp_min(1e-12)"
     if source.called(node.func).startswith("numpy."):
         bound = f"{source.written(node.func).rpartition('.')[0]}.maximum({text}, 1e-12)"
     return [replaced(source, operand, bound)]
+
+
+def _summand(operand: ast.expr, text: str) -> str:
+    """An expression to which something is added: not to the last of its branches alone."""
+    return (
+        text
+        if isinstance(operand, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp, ast.Constant))
+        else f"({text})"
+    )
 
 
 def _callable(operand: ast.expr, text: str) -> str:

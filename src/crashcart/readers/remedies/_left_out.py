@@ -26,6 +26,9 @@ def left_out(source: Source, statement: ast.stmt, kind: str, remark: str = "") -
     if not edits or not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
         return []
     indent, step = indent_of(source, statement.lineno), step_of(source)
-    what = ast.unparse(statement.value.func).replace("{", "").replace("}", "").replace('"', "'").replace("\\", "")
+    called = ast.unparse(statement.value.func)
+    what = (
+        called if called.replace(".", "").isidentifier() else "a call"
+    )  # nothing that is handed over: it may be a password
     more = f'\n{indent}except {kind} as problem:{remark}\n{indent}{step}print(f"{what} was left out: {{problem!r}}", flush=True)'
     return [replace(edits[0], text=edits[0].text + more)]

@@ -37,6 +37,7 @@ _NO_MEMBER = Pattern(r"^(?:'([^'\n]{2,80})'|\"([^\"\n]{2,80})\") is not a valid 
 _NO_ATTRIBUTE = Pattern(r"^(?:'(\w{1,60})' object|type object '(\w{1,60})') has no attribute '(\w{2,60})'")
 _NO_NAME = Pattern(r"^name '(\w{2,60})' is not defined")
 _DIGITS = Pattern(r"\d{1,40}")
+_PLAIN = Pattern(r"\A[A-Za-z0-9_.+@/-]{1,200}\Z")
 _NEAR, _APART = 0.84, 0.04  # similarity that counts as a slip of spelling, and by which the second best must lie behind
 _CONFIGS = (".json", ".toml", ".yaml", ".yml")
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
@@ -82,7 +83,8 @@ def _refused(scene: Scene, raised: Raise) -> Iterator[Fact]:
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one known word that is spelled almost like another; None where there is none, or two."""
     digits = _numbers(word)  # seed2.pt is no slip for seed1.pt
-    same = {each for each in {*known} - {word} if _numbers(each) == digits}
+    # What is written into a script or a config must stand there without quotes.
+    same = {each for each in {*known} - {word} if _numbers(each) == digits and _PLAIN.search(each)}
     scored = sorted(((SequenceMatcher(None, word.lower(), each.lower()).ratio(), each) for each in same), reverse=True)
     if not scored or scored[0][0] < _NEAR or (len(scored) > 1 and scored[0][0] - scored[1][0] < _APART):
         return None

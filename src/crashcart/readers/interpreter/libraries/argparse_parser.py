@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from crashcart.errors import CommandError
@@ -551,6 +552,9 @@ def refuse(interpreter: Interpreter, spec: ParserSpec, call: Call, message: str,
     """The words of the launch are not accepted: the program ends with this message."""
     if interpreter.quiet or (interpreter.imports_unseen and any(part in message for part in _OF_REGISTRIES)):
         return
+    flag = re.match(r"argument (\S{1,200}):", message)
+    if flag is not None and is_secret(flag[1]):
+        message = message.partition(" (choose from")[0]  # the choices are secrets
     failure = interpreter.record(Failure, call.node, "SystemExit", message, ())
     failure.values = (Result("refused words", call, data=(spec, words)),)
 

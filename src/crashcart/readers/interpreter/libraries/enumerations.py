@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from crashcart.names import is_secret
 from crashcart.readers.interpreter.libraries import models
 from crashcart.readers.interpreter.libraries.field_types import fields_in
 from crashcart.readers.interpreter.values import Class, Constant, Instance, Library, Value
@@ -89,6 +90,7 @@ def member_by_value(
         if isinstance(value, Constant) and value.value == wanted.value:  # type: ignore[union-attr]
             return interpreter.libraries.member(interpreter, cls, name, value)  # type: ignore[no-any-return]
     plain = [value.value for value in members.values() if isinstance(value, Constant)]
-    if members and len(plain) == len(members) and interpreter._find_method(cls, "_missing_") is None:
+    holds_secrets = any(is_secret(name) for name in members)
+    if members and not holds_secrets and len(plain) == len(members) and interpreter._find_method(cls, "_missing_") is None:
         refuse_others(interpreter, wanted, plain, cls.name, call.node)
     return Instance(cls, call)
