@@ -217,10 +217,19 @@ def deaths(case: Case) -> list[Death]:
     if flight is None:
         return []
     began = _attempts(flight)
+    own: dict[int | None, list[Event]] = {}
+    for event in flight.of_kind("exception", "exit"):
+        own.setdefault(event.pid, []).append(event)
+    gone: dict[int, Event] = {}
+    for event in flight.of_kind("gone"):
+        pid = event.details.get("pid")
+        if isinstance(pid, int):
+            gone.setdefault(pid, event)
     found = [
         death
         for process in flight.members
-        if process.role in {*_MAINS, "loader worker", CHILD} and (death := _death(case, flight, process, began)) is not None
+        if process.role in {*_MAINS, "loader worker", CHILD}
+        and (death := _death(case, flight, process, began, own.get(process.pid, []), gone.get(process.pid))) is not None
     ]
     return sorted(found, key=lambda death: death.time + (_COARSE if death.lost else 0.0))
 
@@ -497,10 +506,10 @@ def _carried(flight: Flight, event: Event) -> str | None:
     return _NUMBERS.get(to_int(match[1], 0)) if match else None
 
 
-def _death(case: Case, flight: Flight, process: Process, began: list[float]) -> Death | None:
+def _death(
+    case: Case, flight: Flight, process: Process, began: list[float], own: list[Event], gone: Event | None
+) -> Death | None:
     attempt = _attempt(process, began)
-    own = [event for event in flight.events if event.pid == process.pid and event.kind in {"exception", "exit"}]
-    gone = next((event for event in flight.of_kind("gone") if event.details.get("pid") == process.pid), None)
     signal = gone.details.get("signal") if gone is not None else None
     code = gone.details.get("code") if gone is not None else None
     ended = gone.time if gone is not None else process.ended
