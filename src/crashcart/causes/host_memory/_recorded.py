@@ -30,6 +30,7 @@ BINS = 6
 EACH = 2
 FEW = 6
 GROWTH = 1.3
+MOST_AT_ONCE = 0.7
 NEARLY = 0.95
 NOTICEABLE = 64 << 20
 # Wrappers that kill nobody for memory.
@@ -156,7 +157,7 @@ def leaked(case: Case, death: Death) -> Evidence | None:
     values = [size for _, size in _sizes_of(case, death)]
     rises = [later - earlier for earlier, later in itertools.pairwise(values) if later > earlier]
     # What comes at once, as in a sampling, was kept by no step.
-    return grown(case, death) if rises and max(rises) < sum(rises) / 2 else None
+    return grown(case, death) if len(rises) > 1 and max(rises) < MOST_AT_ONCE * sum(rises) else None
 
 
 def _sizes_of(case: Case, death: Death) -> list[tuple[float, float]]:
