@@ -68,9 +68,11 @@ def _own_group() -> tuple[Path, str]:
 
 def test_the_kernels_kill_under_a_memory_limit(folder: Path, limit: Callable[[int], dict[str, Any]]) -> None:
     diagnosis = ran(folder, *training("eat"), **limit(1200 << 20))
-    assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/oom-kill", 1)
-    assert diagnosis.findings[0].level == "did"
-    assert "oom_kill of the job's control group: from 0 to 1" in words(diagnosis.findings[0])
+    # How often its memory was seen to rise before the kill, once or twice, is a matter of moments.
+    assert diagnosis.findings[0].cause in {"host-memory/oom-kill", "host-memory/leak"}
+    killed = next(finding for finding in diagnosis.findings if finding.cause == "host-memory/oom-kill")
+    assert (killed.level, diagnosis.ending.first_rank) == ("did", 1)
+    assert "oom_kill of the job's control group: from 0 to 1" in words(killed)
     assert "outside/user" not in blamed(diagnosis)
 
 
