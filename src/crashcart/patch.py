@@ -16,6 +16,7 @@ import math
 import os
 import re
 import shlex
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,11 @@ def _parses(path: str, text: str) -> bool:
     suffix = os.path.splitext(path)[1].lower()
     try:
         if suffix == ".py":
-            parse_python(text)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(
+                    parse_python(text), path, "exec", dont_inherit=True
+                )  # some of what parses is refused only here; nothing runs
         elif suffix in _CONFIGS:
             read_config_text(text, path)
     except (CommandError, ValueError, SyntaxError, RecursionError):

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import crashcart
-from crashcart.model import Edit, Span
-from crashcart.patch import apply
+from crashcart.model import Edit, Fix, Span
+from crashcart.patch import apply, resolve
 from crashcart.readers.code.safe_arithmetic import safer, unsafe_operations
 from crashcart.readers.code.source import Source
 from crashcart.readers.infinite_gradients import infinite_gradients
+from crashcart.readers.remedies._scene import lines_of_script, span_in
 from crashcart.readers.remedies.near_words import nearest
 
 if TYPE_CHECKING:
@@ -124,3 +125,20 @@ def test_choices_of_a_secret_are_not_told(tmp_path: Path) -> None:
     says = crashcart.check(command=["python", "train.py", "--api_key", "b"]).findings[0].signs[0].says
     assert "invalid choice" in says
     assert "Zx9QwErTy77uIoPk" not in says
+
+
+def test_what_parses_and_does_not_compile_is_no_patch(tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("names = load(held := path)\n")
+    whole = Span("t.py", 8, 26, 1)
+    for text, kept in (("[each for each in load(held := path)]", False), ("[each for each in load(path)]", True)):
+        fix = resolve(Fix("Take them apart", "exact", "", edits=(Edit(whole, text),)), {})
+        assert bool(fix.edits) == kept
+
+
+def test_a_part_of_a_script_is_where_its_line_says(tmp_path: Path) -> None:
+    text = "#!/bin/bash\n\nulimit -n 128\npython train.py\n"
+    (tmp_path / "run.sh").write_text(text)
+    for start, line, seen in lines_of_script("run.sh"):
+        span = span_in(seen, start, start + len(line))
+        assert (text[span.start : span.end], text.split("\n")[span.line - 1]) == (line, line)
+    assert not list(lines_of_script("no.sh"))

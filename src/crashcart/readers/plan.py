@@ -312,13 +312,12 @@ class _Planning:
         read = Read()
         with our_errors("config files", case.could_not_look):
             read = read_configs(case, facts, defaults, configs, places, given=not found)
-        sure = bool(entry) and not _is_lost(facts)
+        is_lost = _is_lost(facts)
+        sure = bool(entry) and not is_lost
         seen_in_launch: list[Fact] = []
         tasks: dict[str, Callable[[], Iterable[Fact]]] = {
             "flags that the program refuses": lambda: refusals(case, facts),
-            "a program that is not there": lambda: (
-                missing_program(facts, places) if not entry and not _is_lost(facts) else ()
-            ),
+            "a program that is not there": lambda: () if entry or is_lost else missing_program(facts, places),
             "paths that are not there": lambda: missing(
                 [*read.facts, *launch, *facts], places, sure=sure, unread=_unread(execution)
             ),

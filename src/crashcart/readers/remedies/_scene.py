@@ -17,7 +17,8 @@ from crashcart.account import reported
 from crashcart.causes.hang._recorded import stood_at_hang
 from crashcart.deaths import first
 from crashcart.errors import CommandError
-from crashcart.model import Fact, Fix
+from crashcart.model import Evidence, Fact, Fix, Span
+from crashcart.numbers import to_int
 from crashcart.places import Spot, frames_of_first, is_own, of_event, of_raised
 from crashcart.readers.code.source import Source
 from crashcart.readers.job.script_files import text_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Event, Stood
     from crashcart.log import Raised
-    from crashcart.model import Edit, Evidence, Safety
+    from crashcart.model import Edit, Safety
     from crashcart.readers.interpreter.execution import Execution
     from crashcart.readers.plan import Plan
 
@@ -212,3 +213,21 @@ def remedy(
     """The fact of a fix that has edits; nothing where it has none."""
     if edits:
         yield Fact("scene.remedy", (tuple(causes), Fix(title, safety, why, edits=tuple(edits))), seen, "code")
+
+
+def lines_of_script(path: str) -> Iterator[tuple[int, str, Evidence]]:
+    """Where each line of a launch script begins, the line, and the line as evidence; none of a script that cannot be read."""
+    try:
+        text = text_of(path)
+    except (CommandError, OSError):
+        return
+    start = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        yield start, line, Evidence("script", line.strip(), f"{path}:{number}")
+        start += len(line) + 1
+
+
+def span_in(place: Evidence, begin: int, end: int) -> Span:
+    """A part of a script by the line that shows it."""
+    path, _, number = place.where.rpartition(":")
+    return Span(path, begin, end, to_int(number, 1))

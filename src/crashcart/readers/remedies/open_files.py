@@ -10,12 +10,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.errors import CommandError
-from crashcart.model import Edit, Evidence, Span
+from crashcart.model import Edit
 from crashcart.pattern import Pattern
 from crashcart.readers.code.edits import line_after, replaced
-from crashcart.readers.job.script_files import text_of
-from crashcart.readers.remedies._scene import remedy
+from crashcart.readers.remedies._scene import lines_of_script, remedy, span_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,16 +94,10 @@ def _import_of_torch(source: Source) -> ast.Import | None:
 
 def _limit(scene: Scene) -> Iterator[Fact]:
     for path in scene.scripts:
-        try:
-            text = text_of(path)
-        except (CommandError, OSError):
-            continue
-        start = 0
-        for number, line in enumerate(text.split("\n"), 1):
+        for start, line, seen in lines_of_script(path):
             match = _LIMIT.search(line)
             if match:
-                span = Span(path, start + match.start(1), start + match.end(1), number)
-                seen = Evidence("script", line.strip(), f"{path}:{number}")
+                span = span_in(seen, start + match.start(1), start + match.end(1))
                 yield from remedy(
                     _CAUSES,
                     "Allow as many open files as the machine does",
@@ -115,4 +107,3 @@ def _limit(scene: Scene) -> Iterator[Fact]:
                     seen,
                 )
                 return
-            start += len(line) + 1

@@ -12,14 +12,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Span
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
 from crashcart.readers.code.edits import replaced
-from crashcart.readers.job.script_files import text_of
 from crashcart.readers.machine.network import listening
-from crashcart.readers.remedies._scene import remedy, statement_at
+from crashcart.readers.remedies._scene import lines_of_script, remedy, span_in, statement_at
 from crashcart.readers.rules._lazy_handles import add_imports
 
 if TYPE_CHECKING:
@@ -85,22 +83,13 @@ def _another(scene: Scene, port: str) -> Iterator[Fact]:
 def _places(scene: Scene, port: str) -> Iterator[tuple[Span, Evidence]]:
     """Where the number is written in a script or in the code."""
     for path in scene.scripts:
-        try:
-            text = text_of(path)
-        except (CommandError, OSError):
-            continue
-        start = 0
-        for number, line in enumerate(text.split("\n"), 1):
+        for start, line, seen in lines_of_script(path):
             at = line.find(port)
             is_whole = (
                 at >= 0 and not line[at - 1 : at].isalnum() and not line[at + len(port) : at + len(port) + 1].isalnum()
             )
             if is_whole and not line.lstrip().startswith("#"):
-                yield (
-                    Span(path, start + at, start + at + len(port), number),
-                    Evidence("script", line.strip(), f"{path}:{number}"),
-                )
-            start += len(line) + 1
+                yield span_in(seen, start + at, start + at + len(port)), seen
     for source in scene.sources:
         for node in source.nodes(ast.Constant):
             is_number = type(node.value) is int and str(node.value) == port

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crashcart.errors import CommandError
 from crashcart.model import Edit, Evidence, Span
 from crashcart.numbers import to_float, to_int
 from crashcart.pattern import Pattern
-from crashcart.readers.job.script_files import text_of
-from crashcart.readers.remedies._scene import remedy
+from crashcart.readers.remedies._scene import lines_of_script, remedy, span_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,20 +54,13 @@ def look(scene: Scene) -> Iterator[Fact]:
 
 
 def _limits(path: str) -> Iterator[tuple[Span, str, float, Evidence]]:
-    try:
-        text = text_of(path)
-    except (CommandError, OSError):
-        return
-    start = 0
-    for number, line in enumerate(text.split("\n"), 1):
+    for start, line, seen in lines_of_script(path):
         is_comment = line.lstrip().startswith("#") and not line.startswith("#SBATCH")
         for match in _LIMIT.finditer(line) if not is_comment else ():
             in_minutes = line.startswith("#SBATCH") or "srun" in line.split()[:1]
             seconds = _seconds(match[1], in_minutes=in_minutes)
             if seconds:
-                span = Span(path, start + match.start(1), start + match.end(1), number)
-                yield span, match[1], seconds, Evidence("script", line.strip(), f"{path}:{number}")
-        start += len(line) + 1
+                yield span_in(seen, start + match.start(1), start + match.end(1)), match[1], seconds, seen
 
 
 def _seconds(text: str, *, in_minutes: bool) -> float:
