@@ -141,6 +141,16 @@ PROGRAMS = {
     "server": SILENT + "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()",
     "thread sleeps": SILENT
     + "import threading, time; threading.Thread(target=time.sleep, args=(100,), daemon=True).start(); threading.Event().wait()",
+    # As torch 2.11 has it: the loop of gloo, which listens, bears no name of its own.
+    "nameless gloo": "import glob, torch, torch.distributed as dist\n"
+    "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
+    "dist.all_reduce(torch.ones(1))\n"
+    "for name in glob.glob('/proc/self/task/*/comm'): open(name, 'w').write('python')\n"
+    + SILENT
+    + "import threading; threading.Event().wait()",
+    "listening thread": SILENT
+    + "import select, socket, threading; s = socket.create_server(('127.0.0.1', 0)); e = select.epoll(); e.register(s); "
+    "threading.Thread(target=e.poll, daemon=True).start(); threading.Event().wait()",
     "outside": "import socket; s = socket.create_connection(('127.0.0.1', {port})); " + SILENT + "s.recv(1)",
 }
 
@@ -161,6 +171,8 @@ def server() -> Iterator[socket.socket]:
         ("input", OPEN),
         ("server", OPEN),
         ("thread sleeps", OPEN),
+        ("nameless gloo", CLOSED),
+        ("listening thread", OPEN),
         ("outside", OPEN),
     ],
 )

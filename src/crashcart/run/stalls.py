@@ -53,7 +53,8 @@ _FRESH = 2.0  # seconds: somebody counted something just now
 _MOST_TOLD = 8  # ranks whose places are written into the event
 _TOGETHER = 60.0  # seconds within which the ranks of a group are started
 _INDEX, _BUSY = GPU.index("index"), GPU.index("busy")
-_AGAIN = 5.0  # seconds between two tries to prove a hang
+_AGAIN = 5.0  # seconds between the first tries to prove a hang; then each interval is half as long again, up to the floor
+_QUICK_TRIES = 4
 _ABSENT = 10.0  # seconds between two looks: we were stopped ourselves, or the machine was
 _SERVES = frozenset({LAUNCHER, SHELL, TRACKER, COMPILE})  # they wait for what the others do
 
@@ -73,6 +74,7 @@ class Stalls:
         self._at_alarm: dict[int, tuple[float, ...]] = {}
         self._stillness = Stillness()
         self._try_due = 0.0
+        self._tries = 0  # to prove a hang, since the last progress
         self._acted = False
         self._threads_died: set[int] = set()  # processes of which a thread ended by an exception
         self._looked = time.monotonic()
@@ -150,6 +152,7 @@ class Stalls:
             self._before = []
             self._slept.clear()
             self._stillness.forget()
+            self._tries, self._try_due = 0, 0.0
             if self.said and self._counted(ranks):
                 self._goes_on()
             return  # somebody still counts: a rank that is behind is a matter of speed
@@ -229,7 +232,9 @@ class Stalls:
 
     def _prove(self, ranks: list[Page], now: float) -> None:
         """Announce a hang if every process of the job waits for another one of it, or for a tracker that does not answer."""
-        self._try_due = now + min(_AGAIN, self.floor / 4)
+        self._tries += 1
+        interval = _AGAIN * 1.5 ** min(max(0, self._tries - _QUICK_TRIES), 20)  # each look sends a signal to every process
+        self._try_due = now + min(interval, self.floor if self._tries > _QUICK_TRIES else self.floor / 4)
         if any(at_prompt(page.pid) for page in ranks):
             self._start_anew(now)
             return

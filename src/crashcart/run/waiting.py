@@ -17,7 +17,7 @@ from crashcart.flight import threads_of
 from crashcart.pattern import Pattern
 from crashcart.readers.standing import source_line
 from crashcart.run.hangs import is_own, waits_for_others
-from crashcart.run.outside.waits import thread_calls
+from crashcart.run.outside.waits import Libraries, thread_calls
 from crashcart.run.stacks import Stack
 from crashcart.run.suspending import disposition
 
@@ -50,6 +50,7 @@ _MAINTENANCE = Pattern(
 # Native threads that serve collectives, the store of a process group, the driver of a card or an allocator.
 _SERVES_COLLECTIVES = ("gloo_", "pt_gloo", "pt_nccl", "pt_tcpstore", "NCCL")
 _SERVES_DRIVER = ("cuda", "jemalloc")
+_NCCL, _TORCH = "libnccl", "libtorch_cpu"  # libraries whose threads serve collectives, by whatever name
 _CHILD_WAITS = frozenset({"wait4", "waitid"})
 _DESCRIPTOR_WAITS = frozenset({"read", "readv", "poll", "select", "epoll_wait", "recvfrom", "recvmsg", "accept"})
 _LOCK_CALLS = frozenset({"flock", "fcntl"})
@@ -117,7 +118,8 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     communicates = kind == COLLECTIVE or any(in_collective)
     asks_again = kind == COLLECTIVE or _asks_again(frames)
     threads = [*(thread for thread in threads if thread is not main), main]
-    reasons = [_why_open(pid, thread, ends, communicates=communicates) for thread in threads[:-1]]
+    libraries = Libraries(pid)
+    reasons = [_why_helper_is_open(pid, thread, ends, libraries, communicates=communicates) for thread in threads[:-1]]
     reasons.append(_why_open(pid, main, ends, communicates=communicates, asks_again=asks_again))
     reason = next((reason for reason in reasons if reason and reason != _WAKES), "")
     excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
@@ -262,18 +264,31 @@ def _is_maintenance(frames: Sequence[Frame]) -> bool:
     return any(_MAINTENANCE.search(frame.file) for frame in _above_own(frames)) and not any(map(is_own, frames))
 
 
+def _why_helper_is_open(pid: int, thread: ThreadCall, ends: Ends, libraries: Libraries, *, communicates: bool) -> str:
+    """Why a thread beside the main one may go on by itself; empty too for those that only serve collectives or a driver."""
+    if thread.name.startswith(_SERVES_DRIVER):
+        return ""
+    leads_outside = any(ends.leads_outside(pid, descriptor) for descriptor in thread.descriptors)
+    if thread.name.startswith(_SERVES_COLLECTIVES):
+        return _ELSEWHERE if communicates and leads_outside else ""
+    reason = _why_open(pid, thread, ends, communicates=communicates)
+    if reason and thread.call in _DESCRIPTOR_WAITS:
+        library = libraries.behind(thread)
+        if library.startswith(_NCCL):
+            return _ELSEWHERE if communicates and leads_outside else ""
+        # A loop of gloo or of a store. It listens too, for ranks that have long since come.
+        if library.startswith(_TORCH) and thread.call == "epoll_wait" and not leads_outside:
+            return ""
+    return reason
+
+
 def _why_open(pid: int, thread: ThreadCall, ends: Ends, *, communicates: bool = False, asks_again: bool = False) -> str:
     """Why this thread may go on by itself; empty where only another thread or process of the job can wake it.
 
     ``communicates`` says that the process waits in a collective, ``asks_again`` that a time-out of this thread only lets it ask
     once more for what another one must bring.
     """
-    leads_outside = any(ends.leads_outside(pid, one) for one in thread.descriptors)
-    is_main = thread.thread_id == pid  # whose name may be anything
-    if not is_main and thread.name.startswith(_SERVES_COLLECTIVES):
-        return _ELSEWHERE if communicates and leads_outside else ""
-    if not is_main and thread.name.startswith(_SERVES_DRIVER):
-        return ""
+    leads_outside = any(ends.leads_outside(pid, descriptor) for descriptor in thread.descriptors)
     if thread.state != "S":
         return _RUNS if thread.state == "R" else "it waits for a device"
     for_good = thread.seconds_left is not None and thread.seconds_left > _FOR_GOOD_SECONDS

@@ -4,6 +4,9 @@
 It needs the rights of a debugger, which Yama and containers often refuse; the name of the wait channel needs less and says
 nearly as much. The descriptors that ``poll`` and ``select`` wait for are in the process's own memory, eight bytes each, which is
 read and never written. A thread of gloo that waits with a time-out is inside a collective; one without work has none.
+
+Whose code waits the stack of a native thread tells: right above the C library's own frame is the address to which it returns.
+Names of threads say it too, where there are some: NCCL names its own only with NCCL_SET_THREAD_NAME, gloo in newer releases of torch (2.13 does, 2.11 does not).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import os
 import struct
 import time
+from bisect import bisect
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.readers.standing import Call, call_name, call_of
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
     from crashcart.run.outside.ends import Ends
 
-__all__ = ["ThreadCall", "Wait", "communicates", "in_gloo", "thread_calls", "wait_of"]
+__all__ = ["Libraries", "ThreadCall", "Wait", "communicates", "in_gloo", "thread_calls", "wait_of"]
 
 _CHANNELS = {
     "futex": "futex", "hrtimer_nanosleep": "nanosleep", "do_nanosleep": "nanosleep", "pipe_read": "read", "anon_pipe_read": "read",
@@ -40,6 +44,11 @@ _FOR_EVER = 0xFFFFFFFF
 _TRIES, _PAUSE = 4, 0.03
 _FUTEX_COMMAND, _FUTEX_WAIT_BITSET, _FUTEX_REALTIME = 127, 9, 256
 _CLOCK_NANOSLEEP, _NANOSLEEP = {"230", "115"}, {"35", "101"}  # on x86 and on ARM
+_FRAME_BYTES = (
+    512  # of the C library's functions that wait; measured: 40 for epoll_wait, 264 for a condition variable of C++
+)
+_HIGHEST = 1 << 64
+_BELOW_CALLERS = ("libc.so", "libc-", "libpthread", "ld-linux", "libstdc++", "[vdso]")
 _FUTEX = "202" if os.uname().machine != "aarch64" else "98"
 
 
@@ -56,6 +65,30 @@ class ThreadCall(NamedTuple):
     timed: bool
     descriptors: tuple[int, ...]
     seconds_left: float | None = None
+    stack_pointer: int = 0
+
+
+class Libraries:
+    """The libraries that a process has in its memory, read when first asked for."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._code: list[tuple[int, int, str]] | None = None
+
+    def behind(self, thread: ThreadCall) -> str:
+        """The file name of the library whose code waits in a thread, as ``libnccl.so.2``; empty where that cannot be seen."""
+        stack = _memory(self._pid, thread.stack_pointer, _FRAME_BYTES)
+        for (address,) in struct.iter_unpack("<Q", stack[: len(stack) & ~7]):
+            library = self._library_at(address)
+            if library and not library.startswith(_BELOW_CALLERS):
+                return library
+        return ""
+
+    def _library_at(self, address: int) -> str:
+        if self._code is None:
+            self._code = sorted(_executable_mappings(self._pid))
+        at = bisect(self._code, (address, _HIGHEST, "")) - 1
+        return self._code[at][2] if at >= 0 and address < self._code[at][1] else ""
 
 
 class Wait(NamedTuple):
@@ -127,7 +160,8 @@ def _thread_call(pid: int, folder: str, name: str, ends: Ends) -> ThreadCall | N
     descriptors = tuple(_descriptors(pid, call, arguments, ends))
     timed = _ends_by_itself(words[0], call, arguments)
     left = _seconds_left(pid, words[0], call, arguments) if timed else None
-    return ThreadCall(thread_id, name, state, call, timed, descriptors, left)
+    stack_pointer = int(words[7], 16) if len(words) > 7 else 0  # noqa: PLR2004 - behind the arguments
+    return ThreadCall(thread_id, name, state, call, timed, descriptors, left, stack_pointer)
 
 
 def _ends_by_itself(number: str, call: str, arguments: list[int]) -> bool:
@@ -221,6 +255,16 @@ def _watched(pid: int, descriptor: int) -> Iterator[int]:
 def _timed(name: str, arguments: list[int]) -> bool:
     """Whether a futex has a time-out; the others are asked again by loops anyway."""
     return name != "futex" or (len(arguments) > 3 and bool(arguments[3]))  # noqa: PLR2004 - the fourth argument
+
+
+def _executable_mappings(pid: int) -> Iterator[tuple[int, int, str]]:
+    """``7f15a2000000-7f15a4000000 r-xp 00001000 fe:00 123   /usr/lib/libtorch_cpu.so``: first and last address, file name."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            addresses, rights, *rest = line.split(maxsplit=5)
+            if "x" in rights and len(rest) == 4:  # noqa: PLR2004 - it has a name
+                first, _, end = addresses.partition("-")
+                yield int(first, 16), int(end, 16), rest[3].strip().rpartition("/")[2]
 
 
 def _memory(pid: int, address: int, size: int) -> bytes:
