@@ -4,6 +4,7 @@
     python benchmarks/harm.py --gpu --jobs 8         # only those that use a GPU, eight at a time
     python benchmarks/harm.py --slice 1/3 --minutes 8
     python benchmarks/harm.py --only nano-gpt loaders-pinned
+    python benchmarks/harm.py --rows FOLDER/rows.json    # programs of your own (`read_rows` in `matrix.py` says how)
 
 Compared are exit code, standard output and error, files, temporary files and processes left behind. Programs print their losses
 as hexadecimal floats and hashes of their parameters, so that the last bit counts. The programs are declared in
@@ -49,7 +50,7 @@ def main() -> int:
         if deadline is not None and time.monotonic() > deadline:
             unreached.append(program.name)
             return None
-        return compare_apart(program.name, 3 * program.timeout_seconds + 30, flags)
+        return compare_apart(program.label, 3 * program.timeout_seconds + 30, flags)
 
     with ThreadPoolExecutor(options.jobs) as threads:
         under_way = [threads.submit(compare, program) for program in chosen if program.name not in skipped]
@@ -79,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpu", action="store_true", help="only programs that use a GPU")
     parser.add_argument("--ci", action="store_true", help="only programs that the test suite runs too")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="the programs of this file instead of the matrix")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these programs")
     parser.add_argument("--slice", metavar="K/N", help="every Nth program, from the Kth on")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time")
@@ -93,11 +95,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _chosen(options: argparse.Namespace) -> list[matrix.Program]:
-    programs = [program for program in matrix.PROGRAMS.values() if not (options.gpu and not program.uses_gpu)]
+    declared = matrix.read_rows(options.rows) if options.rows else matrix.PROGRAMS
+    programs = [program for program in declared.values() if not (options.gpu and not program.uses_gpu)]
     if options.ci:
         programs = [program for program in programs if program.ci]
     if options.only:
-        unknown = set(options.only) - set(matrix.PROGRAMS)
+        unknown = set(options.only) - set(declared)
         if unknown:
             sys.exit(f"no such program: {', '.join(sorted(unknown))}")
         programs = [program for program in programs if program.name in options.only]

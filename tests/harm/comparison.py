@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "Outcome", "compare", "compare_apart"]
 
-PROGRAMS = Path(__file__).parent / "programs"
 SOURCE = Path(__file__).parents[2] / "src"
 # As `python -m crashcart.cli`, also where crashcart is not installed; nothing of it must reach the job's own sys.path.
 CRASHCART = (
@@ -122,7 +121,7 @@ def compare_apart(name: str, seconds: float, flags: Sequence[str] = (), *, twice
             child.terminate()  # it ends what it started
             output, _ = child.communicate()
         if not result.exists():
-            return Comparison(name, "failed", {"comparison": output[-3000:]}, 0.0, 0.0)
+            return Comparison(name.rpartition(":")[2], "failed", {"comparison": output[-3000:]}, 0.0, 0.0)
         return Comparison(**json.loads(result.read_text(encoding="utf-8")))
 
 
@@ -133,7 +132,12 @@ def run_once(program: Program, folder: Path, wrapper: Sequence[str] = ()) -> Out
     for place in (work, home, temporary, elsewhere):
         place.mkdir(parents=True)
     for name in program.files:
-        shutil.copy2(PROGRAMS / name, work / name)
+        source = Path(program.folder, name)
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, work / name, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, work / name)
     command = [*wrapper, *program.command]
     environment = _environment(program, home, temporary, elsewhere)
     started = time.monotonic()
@@ -414,8 +418,8 @@ def main(name: str, result: str, times: str, *flags: str) -> None:
         sys.exit("out of time")
 
     signal.signal(signal.SIGTERM, give_up)
-    program = matrix.CONTROL if name == matrix.CONTROL.name else matrix.PROGRAMS[name]
-    comparison = compare(program, Path(result).parent / name, flags, twice=times == "twice")
+    program = matrix.program_named(name)
+    comparison = compare(program, Path(result).parent / program.name, flags, twice=times == "twice")
     Path(result).write_text(json.dumps(asdict(comparison)), encoding="utf-8")
 
 

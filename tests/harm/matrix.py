@@ -9,15 +9,19 @@ from __future__ import annotations
 import functools
 import glob
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
-__all__ = ["CONTROL", "PROGRAMS", "PROMPT", "Program", "why_skipped"]
+__all__ = ["CONTROL", "PROGRAMS", "PROMPT", "Program", "program_named", "read_rows", "why_skipped"]
 
 PROMPT = b"> "  # ends every prompt of a program that is run on a terminal and reads what is typed
+
+_FOLDER = str(Path(__file__).parent / "programs")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Program:
     documented: str = ""  # why its standard output, and nothing else, differs under `crashcart run`, as we say in public
     environment: dict[str, str] = field(default_factory=dict)
     timeout_seconds: float = 90.0
+    folder: str = _FOLDER  # where its files are
 
     @property
     def uses_gpu(self) -> bool:
@@ -48,6 +53,11 @@ class Program:
     def interpreter(self) -> str:
         """What `python` means in its command."""
         return _interpreter(self.python) or "" if self.python else sys.executable
+
+    @property
+    def label(self) -> str:
+        """Its name where it is a row of this file, else the file of its row and its name: `program_named` takes either."""
+        return self.name if self.folder == _FOLDER else f"{self.folder}/rows.json:{self.name}"
 
 
 def why_skipped(program: Program) -> str:
@@ -69,6 +79,22 @@ def why_skipped(program: Program) -> str:
         elif importlib.util.find_spec(need) is None:
             return f"{need} is not installed"
     return ""
+
+
+def read_rows(path: Path) -> dict[str, Program]:
+    """Programs of somebody else's: a `rows.json` beside them, with `name`, `command`, `files` (or folders) and more of a row."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    folder = str(path.resolve().parent)
+    fitted = [{"gpu": "may", **row, "command": tuple(row["command"]), "files": tuple(row["files"])} for row in rows]
+    return {row["name"]: Program(**row, folder=folder) for row in fitted}
+
+
+def program_named(label: str) -> Program:
+    """A row of this file by its name, or `FOLDER/rows.json:NAME`."""
+    path, colon, name = label.rpartition(":")
+    if colon:
+        return read_rows(Path(path))[name]
+    return CONTROL if name == CONTROL.name else PROGRAMS[name]
 
 
 @functools.cache
