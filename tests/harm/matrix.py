@@ -170,6 +170,7 @@ _ROWS = [
     ),
     _row("python two_scalers.py", needs=_TORCH, gpu="may"),
     _row("python several_loaders.py", needs=_TORCH, gpu="may"),
+    _row("python loads_and_schedules.py", needs=_TORCH, gpu="may", ci=True),
     _row("python iterable_dataset.py", needs=_TORCH, gpu="may"),
     _row("python worker_error.py", needs=_TORCH),
     _row("python mixed_precision.py", needs=_TORCH, gpu="may", ci=True),

@@ -173,3 +173,41 @@ def test_frameworks_tell_their_settings(
     told = settings(run(tmp_path, code).first.of("settings"), source)
     assert told
     assert expected.items() <= told[-1].items()
+
+
+COUNTED = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1), torch.nn.Linear(4, 4))
+    model.load_state_dict({"module." + name: value for name, value in model.state_dict().items()}, strict=False)
+    optimizer = torch.optim.SGD([{"params": layer.parameters()} for layer in model], lr=0.5)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda count: min(1, (count + 1) / 100))
+    train = DataLoader(TensorDataset(torch.randn(40, 4)), batch_size=8)
+    held_out = DataLoader(TensorDataset(torch.randn(5, 4)), batch_size=8, drop_last=True)
+    for epoch in range(3):
+        for inputs, in train:
+            model[1](model[0](inputs)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if epoch == 2:
+                break
+        schedule.step()
+        with torch.no_grad():
+            for inputs, in held_out:
+                model(inputs)
+"""
+
+
+def test_loads_epochs_schedules_and_idle_groups_are_counted(tmp_path: Path) -> None:
+    job = run(tmp_path, COUNTED).first
+    (load,) = job.of("weights")
+    assert (load["given"], load["taken"], load["missing"], load["unexpected"]) == (6, 0, 6, 6)
+    assert (load["missing_names"][0], load["unexpected_names"][0]) == ("0.weight", "module.0.weight")
+    assert load["place"].endswith("train.py:5 <module>")
+    epochs = [(one["role"], one["batches"], one["epochs"], one["ended"]) for one in job.of("loader")]
+    assert epochs == [("training", 5, 1, True), ("evaluation", 0, 1, True), ("training", 1, 3, False)]
+    (schedule,) = job.of("schedule")
+    assert (schedule["class"], schedule["stepped"], schedule["step"]) == ("LambdaLR", 3, 11)
+    (few,) = job.of("few gradients")
+    assert (few["tensors"], few["without"], few["idle"]) == (6, 2, [2])
+    assert [job.page[name] for name in ("lr_made", "lr_top", "lr")] == [0.5, 0.015, 0.015]

@@ -3,6 +3,9 @@
 A loader that is read while gradients are off is an evaluation, also where nobody called `eval()` (an averaged copy of the
 model is evaluated that way). Batches of the program's own classes are not looked into: that would run its code.
 
+Of each loader is told how many batches an epoch of it gave, for training or for an evaluation: when its first epoch ends, when a
+later one gives another number, and at the end of the program.
+
 The indices of the samples come from a copy (`itertools.tee`) of what the sampler draws: it is taken one by one as batches come, so
 that no more of them live than those that were drawn ahead.
 """
@@ -10,6 +13,7 @@ that no more of them live than those that were drawn ahead.
 from __future__ import annotations
 
 import time
+import weakref
 from _thread import get_ident
 from collections import UserDict
 from itertools import islice, tee
@@ -19,7 +23,9 @@ from . import events, inputs, memory, page, patching, phases, settings, tracing
 from .mistakes import Hook
 
 _LEAVES = 64
-_LOADERS = 16
+_LOADERS = 16  # whose settings are told
+_FOLLOWED = 64
+_EPOCHS_TOLD = 4  # of one loader, before the end
 _SETTINGS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "drop_last", "timeout")
 _TRAIN, _EVALUATE, _DATA = phases.TRAIN, phases.EVALUATE, phases.DATA
 _PHASE, _SINCE, _PROGRESS = page.PHASE, page.PHASE_SINCE, page.PROGRESS
@@ -35,8 +41,52 @@ _last, _LAST_PLACE = inputs.last, inputs.BATCHES - 1
 _hook = Hook("batch")
 
 
+class _Loader:
+    """A loader that was iterated over: what its epochs gave."""
+
+    __slots__ = ("batches", "ended", "epochs", "evaluates", "number", "place", "ref", "told", "written")
+
+    def __init__(self, loader: Any, number: int) -> None:
+        self.ref = weakref.ref(loader)
+        self.number = number
+        self.place = ""
+        self.batches = self.epochs = self.written = 0  # batches are those of the present epoch
+        self.told: Any = None  # what was told last: whether it evaluates, and the batches
+        self.evaluates = False
+        self.ended = True  # the present epoch gave all that it has
+
+    def begin(self) -> None:
+        """A new epoch; one that was left before its end is told now."""
+        if not self.ended:
+            if not self.batches:  # nobody has asked for a batch yet: an iterator with workers begins twice
+                return
+            self.tell_other()
+        self.epochs += 1
+        self.batches, self.ended = 0, False
+
+    def tell_other(self) -> None:
+        """Write what the present epoch gave where the one before gave another number."""
+        if (self.evaluates, self.batches, self.ended) != self.told and self.written < _EPOCHS_TOLD:
+            self.written += 1
+            self.tell()
+
+    def tell(self) -> None:
+        """Write what the present epoch gave."""
+        self.told = (self.evaluates, self.batches, self.ended)
+        events.write(
+            "loader",
+            number=self.number,
+            role="evaluation" if self.evaluates else "training",
+            batches=self.batches,
+            epochs=self.epochs,
+            ended=self.ended,
+            place=self.place,
+            step=int(_here.numbers[page.STEPS]),
+        )
+
+
 class _Seen:
-    __slots__ = ("evaluated", "key", "largest", "layout", "loaders", "most", "trained", "waited")
+    __slots__ = ("evaluated", "key", "largest", "layout", "loaders", "most", "told", "trained", "waited")
 
     def __init__(self) -> None:
         self.renew()
@@ -45,7 +95,8 @@ class _Seen:
         """As before the first batch."""
         self.trained = self.evaluated = 0
         self.waited = 0.0
-        self.loaders: set[int] = set()  # whose settings were told, by identity
+        self.loaders: dict[int, _Loader] = {}  # by identity
+        self.told = 0  # loaders whose settings were told
         self.key = -1  # of the layout
         self.layout: Any = None
         self.largest = self.most = 0
@@ -55,6 +106,17 @@ seen = _Seen()
 page.after_fork.append(seen.renew)
 
 
+@page.before_leaving.append
+def _tell_last_epochs() -> None:
+    """The end of the program: what the last epoch of each loader gave, where that is not known yet."""
+    try:
+        for entry in list(seen.loaders.values()):
+            if entry.told != (entry.evaluates, entry.batches, entry.ended):
+                entry.tell()
+    except Exception:
+        _hook.failed()
+
+
 def install(module: Any) -> None:
     """Wrap the iterator that all loaders share."""
     kinds = (module._SingleProcessDataLoaderIter, module._MultiProcessingDataLoaderIter)
@@ -62,7 +124,7 @@ def install(module: Any) -> None:
     def copying(original: Any) -> Any:
         def prepare(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
             original(self, loader, *args, **kwargs)
-            _tell_loader(loader)
+            _begin_epoch(self, loader)
             try:  # a data set that is iterated over has no indices, and workers that do not keep the order mix them
                 inputs.choose()
                 if type(self) in kinds and self._dataset_kind == 0 and getattr(loader, "in_order", True) and _hook.on:
@@ -77,17 +139,31 @@ def install(module: Any) -> None:
     patching.replace(module._BaseDataLoaderIter, "__next__", _timed)
 
 
-def _tell_loader(loader: Any) -> None:
-    """The settings of a loader, when it is first used."""
+def _begin_epoch(iterator: Any, loader: Any) -> None:
+    """The settings of a loader when it is first used, and a new epoch of it."""
     try:
-        if _hook.on and id(loader) not in seen.loaders and len(seen.loaders) < _LOADERS:
-            seen.loaders.add(id(loader))
-            own = {name: value for name, value in vars(loader).items() if name in _SETTINGS}
-            named = {name: type(vars(loader).get(name)).__qualname__ for name in ("dataset", "sampler")}
-            evaluates = _now.lasting == _EVALUATE or not tracing.with_gradients()
-            settings.tell("DataLoader", dict(settings.plain(own), **named, evaluates=evaluates))
+        if not _hook.on:
+            return
+        entry = seen.loaders.get(id(loader))
+        if entry is None or entry.ref() is not loader:
+            if entry is None and len(seen.loaders) >= _FOLLOWED:  # a program that makes one for each epoch
+                return
+            entry = seen.loaders[id(loader)] = _Loader(loader, len(seen.loaders))
+            entry.place = settings.place()
+            _tell_loader(loader, entry)
+        entry.begin()
+        vars(iterator)["_crashcart_loader"] = entry
     except Exception:
         _hook.failed()
+
+
+def _tell_loader(loader: Any, entry: _Loader) -> None:
+    if seen.told < _LOADERS:
+        seen.told += 1
+        own = {name: value for name, value in vars(loader).items() if name in _SETTINGS}
+        named = {name: type(vars(loader).get(name)).__qualname__ for name in ("dataset", "sampler")}
+        evaluates = _now.lasting == _EVALUATE or not tracing.with_gradients()
+        settings.tell("DataLoader", dict(settings.plain(own), **named, evaluates=evaluates), entry.place)
 
 
 def _timed(original: Any) -> Any:
@@ -134,7 +210,11 @@ def _given(loader: Any, batch: Any, mark: tuple[int, float]) -> None:
             numbers[_PROGRESS] = ended
         if now.lasting != _TRAIN or not tracing.with_gradients():
             _weigh()
-        if now.lasting == _EVALUATE:
+        evaluates = now.lasting == _EVALUATE
+        entry = loader.__dict__.get("_crashcart_loader")
+        if entry is not None:
+            entry.batches, entry.evaluates = loader._num_yielded, evaluates
+        if evaluates:
             seen.evaluated += 1
             numbers[_EVALUATED] = seen.evaluated
         else:
@@ -243,9 +323,18 @@ def _not_given(loader: Any, error: BaseException) -> None:
             indices = inputs.plain_indices(next(drawn, None)) if drawn is not None else None
             if isinstance(error, Exception) and indices is not None:
                 events.write("batch failed", batch=loader._num_yielded, indices=indices, type=type(error).__name__)
-        elif getattr(loader, "_num_yielded", None) == 0:
+            return
+        entry = vars(loader).get("_crashcart_loader")
+        if getattr(loader, "_num_yielded", None) == 0:
             evaluates = phases.now.lasting == _EVALUATE or not tracing.with_gradients()
-            phases.told(_EVALUATE if evaluates else phases.TRAIN, "empty loader")
+            phases.told(
+                _EVALUATE if evaluates else phases.TRAIN, "empty loader", place=entry.place if entry is not None else None
+            )
+            if entry is not None:
+                entry.evaluates = evaluates
+        if entry is not None:
+            entry.ended = True
+            entry.tell_other()
     except Exception:
         _failed(loader)
 

@@ -26,7 +26,7 @@ HOOKS = {
     "accelerate.accelerator": "settings",
     "lightning.pytorch.trainer.trainer": "settings",
     "pytorch_lightning.trainer.trainer": "settings",
-    "torch.optim.lr_scheduler": "settings",
+    "torch.optim.lr_scheduler": "schedules",
     "torch": "torch_ready",
     "torch.optim.optimizer": "steps",
     "torch.nn.modules.module": "modes",

@@ -9,14 +9,15 @@ FIELDS = (
     "nonfinite", "scale", "skipped", "train_batches", "eval_batches", "batch_size", "largest_batch", "batch_elements",
     "largest_elements", "data_wait", "data_waits", "allocated", "peak", "reserved", "allocator_retries", "tracker_calls",
     "tracker_seconds", "checkpoints", "recompiles", "rank", "local_rank", "world_size", "worker", "restart", "signal",
-    "own_errors", "last_progress", "torch", "backwards", "subgroups",
+    "own_errors", "last_progress", "torch", "backwards", "subgroups", "lr_made", "lr_top",
 )  # fmt: skip
 PHASES = (
     "start-up", "train", "evaluate", "sample", "checkpoint", "data", "collective", "tracker", "load", "compile", "exit",
 )  # fmt: skip
 # Clocks: `started` is Unix time; `phase_since` and `last_progress` are CLOCK_MONOTONIC, the same for all processes of a machine.
 # `step_time` is the seconds between the last two steps, `data_wait` and `tracker_seconds` are sums; `lr` is the first group's,
-# `lr_highest` the highest of the groups now; `loss_step` is the number of steps before that loss. `beats` grows with each
+# `lr_highest` the highest of the groups now; of the optimizer that stepped first, and its first group, `lr_made` is the rate that
+# the constructor got and `lr_top` the largest of any step; `loss_step` is the number of steps before that loss. `beats` grows with each
 # short phase, but for the waits that `data_waits` counts. `allocated`, `peak` and `reserved` are bytes of the current device, at most a second old.
 # `backwards` are calls of `Tensor.backward`, `subgroups` process groups that do not hold all ranks.
 SIZE = 64 * 8

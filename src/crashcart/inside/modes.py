@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from . import page, patching, phases, steps, tracing
+from . import loading, page, patching, phases, steps, tracing
 from .mistakes import Hook
 
 _MANY = 1000
@@ -22,6 +22,7 @@ page.after_fork.append(_evaluated.clear)
 def install(module: Any) -> None:
     """Wrap `Module.eval`; unlike `train` it is called for the outermost module alone."""
     patching.replace(module.Module, "eval", _noticed)
+    loading.install(module)
 
 
 def _noticed(original: Any) -> Any:

@@ -55,6 +55,11 @@ def tell(source: str, values: dict[str, Any], place: str = "", **more: Any) -> N
         _hook.failed()
 
 
+def place() -> str:
+    """The line of the program that led here, and its function."""
+    return _Caller().place
+
+
 def _may_tell() -> bool:
     return _hook.on and _count["all"] < _MOST_EVENTS
 
@@ -180,9 +185,6 @@ def install(module: Any) -> None:
         patching.replace(module.Accelerator, "__init__", _made("Accelerator", _of_accelerator))
     elif name.endswith("trainer.trainer"):
         patching.replace(module.Trainer, "__init__", _made("Trainer", lambda _, keywords: keywords))
-    elif name == "torch.optim.lr_scheduler":
-        kind = getattr(module, "LRScheduler", None) or module._LRScheduler
-        patching.replace(kind, "__init__", _made("scheduler", _of_scheduler))
 
 
 def _parsing(original: Any) -> Any:
@@ -299,7 +301,3 @@ def _of_accelerator(accelerator: Any, keywords: dict[str, Any]) -> dict[str, Any
     state = _attributes(_attributes(accelerator).get("state"))
     precision = state.get("_mixed_precision")
     return dict(keywords, **({"mixed_precision": precision} if type(precision) is str else {}))
-
-
-def _of_scheduler(scheduler: Any, _: dict[str, Any]) -> dict[str, Any]:
-    return dict(_attributes(scheduler), **{"class": type(scheduler).__qualname__})

@@ -14,8 +14,11 @@ from .mistakes import Hook
 
 _PROGRESS, _STEPS = page.PROGRESS, page.STEPS
 _STEP_TIME, _RATE, _HIGHEST = page.at("step_time"), page.at("lr"), page.at("lr_highest")
+_MADE, _TOP = page.at("lr_made"), page.at("lr_top")
+_INFINITE = float("inf")
 _TRAIN = phases.TRAIN
 _JUMP = 5.0
+_MANY = 20_000  # tensors of an optimizer
 _LOOKED_AT = 3  # the step after which gradients are looked for, once
 _made, _stepped = Hook("optimizer"), Hook("optimizer step")
 _monotonic = time.monotonic
@@ -25,7 +28,7 @@ _here, _now = page.here, phases.now
 class Known:
     """An optimizer that was seen: its steps, its rates, its parameters by identity."""
 
-    __slots__ = ("numbers", "owned", "rate", "steps", "updated", "when")
+    __slots__ = ("made", "numbers", "owned", "rate", "steps", "top", "updated", "when")
 
     def __init__(self) -> None:
         self.steps = self.updated = 0  # now, and at the last update of a gradient scaler
@@ -33,12 +36,14 @@ class Known:
         self.rate: Any = None  # of the first group, as it stands there
         self.numbers: list[Any] = []  # the rates of all groups
         self.owned: set[int] = set()
+        self.made: Any = None  # the rate of the first group, as the constructor got it
+        self.top: Any = _INFINITE  # the largest rate of the first group, of the optimizer in the page; of others nobody asks
 
 
 class _Shown:
     """The steps that stand in the page; of several optimizers the one with most steps counts."""
 
-    __slots__ = ("steps",)
+    __slots__ = ("leads", "steps")
 
     def __init__(self) -> None:
         self.renew()
@@ -46,6 +51,7 @@ class _Shown:
     def renew(self) -> None:
         """As before the first step."""
         self.steps = 0
+        self.leads = False  # some optimizer made the first step
         known.clear()
 
 
@@ -68,7 +74,8 @@ def _noting(original: Any) -> Any:
         original(self, *args, **kwargs)
         if not tracing.is_compiling() and _made.on:
             try:
-                note(self)
+                entry = note(self)
+                entry.made = _plain(self.param_groups[0].get("lr"))
             except Exception:
                 _made.failed()
 
@@ -109,8 +116,8 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
             if entry.when:
                 numbers[_STEP_TIME] = moment - entry.when
         entry.when = numbers[_PROGRESS] = moment
-        if count == _LOOKED_AT:
-            _look_at_gradients(optimizer)
+        if count <= _LOOKED_AT:
+            _look_early(optimizer, entry)
         # A rate that a schedule changes every step is looked at in the first group; all of them when there is time.
         groups = optimizer.param_groups
         rate = groups[0].get("lr")
@@ -118,6 +125,8 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
             was, entry.rate = entry.rate, rate
             if type(rate) is float is type(was) and rate < was * _JUMP and was < rate * _JUMP and moment <= here.next_look:
                 numbers[_RATE] = rate
+                if rate > entry.top:
+                    entry.top = numbers[_TOP] = rate
             else:
                 _new_rates(entry, groups)
         if _now.lasting != _TRAIN:
@@ -129,13 +138,28 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         _stepped.failed()
 
 
+def _look_early(optimizer: Any, entry: Known) -> None:
+    """At the first step of all, which optimizer's rates are kept; a little later, what has a gradient."""
+    if entry.steps == 1 and not shown.leads:
+        shown.leads, entry.top = True, -1.0
+        if entry.made is not None:
+            _here.numbers[_MADE] = entry.made
+    elif entry.steps == _LOOKED_AT:
+        _look_at_gradients(optimizer)
+
+
 def _look_at_gradients(optimizer: Any) -> None:
-    """Tell of an optimizer whose tensors are all frozen, or none of which has a gradient: its steps change nothing."""
+    """Tell of tensors that are frozen or have no gradient: where those are all, the steps change nothing.
+
+    `idle` are the numbers of the groups none of whose tensors has one.
+    """
     if tracing.modes() or tracing.watched() or tracing.profiled():  # a program that sees every operation would see ours
         return
     kinds = (tracing.tensor, getattr(getattr(tracing.torch, "nn", None), "Parameter", None))
     tensors = frozen = without = 0
-    for group in optimizer.param_groups:
+    idle = []
+    for place, group in enumerate(optimizer.param_groups):
+        before, bare = tensors, frozen + without
         for parameter in group["params"]:
             if type(parameter) not in kinds or not parameter.is_leaf:
                 return
@@ -144,10 +168,13 @@ def _look_at_gradients(optimizer: Any) -> None:
                 frozen += 1
             elif parameter.grad is None:
                 without += 1
-            else:
-                return
-    if tensors:
-        events.write("no gradients", step=_LOOKED_AT, tensors=tensors, frozen=frozen, without=without)
+        if tensors > before and frozen + without - bare == tensors - before:
+            idle.append(place)
+        if tensors > _MANY:
+            return
+    if frozen + without:
+        kind = "no gradients" if frozen + without == tensors else "few gradients"
+        events.write(kind, step=_LOOKED_AT, tensors=tensors, frozen=frozen, without=without, idle=idle[:16])
 
 
 def _new_rates(entry: Known, groups: Any) -> None:
@@ -175,6 +202,8 @@ def _new_rates(entry: Known, groups: Any) -> None:
     page_numbers = _here.numbers
     page_numbers[_RATE] = first
     page_numbers[_HIGHEST] = highest
+    if first is not None and first > entry.top:
+        entry.top = page_numbers[_TOP] = first
     if jumped:
         events.write("lr", step=entry.steps, before=before[:16], rates=numbers[:16], groups=len(numbers))
 

@@ -18,6 +18,7 @@ _NUMBERS = frozenset({
     "seconds", "since", "step", "bytes", "free", "total", "inodes", "batch", "batches", "lr", "values", "started", "ended", "time",
     "largest", "largest_elements", "elements", "allocated", "reserved", "peak", "tried", "limit", "groups", "tensors", "parameters",
     "processes", "left_out", "scale", "value_bytes", "clock", "lost", "memory", "cores",
+    "given", "taken", "missing", "unexpected", "epochs", "stepped", "frozen", "without",
 })  # fmt: skip
 _WHOLE = frozenset({
     "pid", "parent", "job", "keeper", "code", "sender", "number", "card", "index", "rank", "worker", "start", "least", "open_files",
@@ -27,8 +28,8 @@ _WORDS = frozenset({
     "reason", "name", "file", "channel", "command", "alarm", "why", "how", "by", "mount", "field", "class", "place", "note", "live",
     "host", "user", "state", "python", "torch", "cuda", "interpreter", "boot", "pids", "group", "program", "bus", "cause", "title",
 })  # fmt: skip
-_LISTS_OF_WORDS = frozenset({"frames", "because", "argv", "reached", "logs"})
-_LISTS_OF_NUMBERS = frozenset({"rates", "waiting", "samples", "shape", "clocks"})
+_LISTS_OF_WORDS = frozenset({"frames", "because", "argv", "reached", "logs", "missing_names", "unexpected_names"})
+_LISTS_OF_NUMBERS = frozenset({"rates", "waiting", "samples", "shape", "clocks", "idle"})
 _LISTS_OF_TABLES = frozenset({"fields", "left", "locals", "cards", "stages", "findings"})
 _TABLES = frozenset({"machine", "environment", "node", "git", "ending"})
 _COUNTS = ("steps", "nonfinite", "train_batches", "eval_batches", "checkpoints", "beats", "own_errors")
