@@ -18,12 +18,12 @@ test: $(VENV)/test
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 3 --dist worksteal
 
-# What `make test` has samples of: the other variants of slow tests, and generated inputs by the thousand. An input that fails is left
-# as a file that tells it again.
+# What `make test` has samples of: the other variants of slow tests, and generated inputs by the thousand, others each time. An input
+# that fails is left as a file that tells it again; SEED=N tries those of an earlier call.
 INPUTS ?= 20000
-SEED ?= 1
+SEED := $(or $(SEED),$(shell date +%s))
 test-long: $(VENV)/test
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m long
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-seed $(SEED)
 	$(BIN)/python tests/properties/campaign.py $(INPUTS) --seed $(SEED)
 
 # Longer campaigns; their figures go into the notes of a release.

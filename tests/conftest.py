@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from crashcart.errors import DEBUG
 from crashcart.readers import plan
@@ -60,7 +61,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=2))
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    """Generated tests try the same examples each time, and others and more of them with `--hypothesis-seed`."""
+    is_seeded = config.getoption("--hypothesis-seed") is not None
+    settings.register_profile(
+        "crashcart",
+        max_examples=3000 if is_seeded else 150,
+        derandomize=not is_seeded,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate, Phase.shrink],
+    )
+    settings.load_profile("crashcart")
+    _restore_signals()
+
+
+def _restore_signals() -> None:
     """A background job of a shell, or nohup, ignores signals, and so do its children: tests that send them need them back."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:

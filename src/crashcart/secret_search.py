@@ -265,7 +265,7 @@ def _grade(name: str) -> int:
     if not words or words[-1] in NOT_A_VALUE:
         return NOT_SECRET
     last, owner = words[-1], words[-2] if len(words) > 1 else ""
-    if any(part in squeezed for part in SECRET_PARTS) or last.endswith("pwd") or _is_member(name, last):
+    if any(part in squeezed for part in SECRET_PARTS) or last.endswith("pwd") or _grade_of_holder(name, last) == ALWAYS:
         return ALWAYS
     for noun, harmless, alone in (
         ("token", HARMLESS_BEFORE_TOKEN, IF_MIXED),
@@ -292,7 +292,7 @@ def _grade(name: str) -> int:
             return ALWAYS  # token_github
     if owner and last in {"tokens", "keys"}:
         return NOT_SECRET
-    return _LAST_WORDS.get(last, NOT_SECRET)
+    return _LAST_WORDS.get(last, min(_grade_of_holder(name, last), IF_UNUSUAL))
 
 
 def _last_segment(name: str) -> str:
@@ -301,10 +301,10 @@ def _last_segment(name: str) -> str:
     return _last_segment(before) if before and last in _TRAILING else last
 
 
-def _is_member(name: str, last: str) -> bool:
-    """``secrets.db``: what stands under the plural of a secret."""
-    holder = name.rpartition(".")[0].rpartition(".")[2]
-    return holder.endswith(_PLURALS) and last not in SHOWN_MEMBERS and _grade(holder) == ALWAYS
+def _grade_of_holder(name: str, last: str) -> int:
+    """``secrets.db``, ``api_key.main``: how surely what stands above a name is a secret."""
+    holder = name.rpartition(".")[0]
+    return _grade(holder) if holder and last not in SHOWN_MEMBERS else NOT_SECRET
 
 
 def _is_owner(word: str) -> bool:

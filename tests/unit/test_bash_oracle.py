@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from bash_oracle import compared, passed_by_bash, prepare, read_by_us
 from generated_scripts import scripts
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-GENERATED = settings(
-    max_examples=150, database=None, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink]
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -75,20 +71,6 @@ def test_what_launch_scripts_do(script: str, folder: Path) -> None:
     agrees(script, folder, ("--lr", "0.1", "rest"))
 
 
-@seed(1)
-@GENERATED
 @given(script=scripts())
 def test_generated_scripts(folder: Path, script: str) -> None:
     agrees(script, folder)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("number", range(2, 22))
-def test_many_generated_scripts(folder: Path, number: int) -> None:
-    @seed(number)
-    @GENERATED
-    @given(script=scripts())
-    def run(script: str) -> None:
-        agrees(script, folder)
-
-    run()

@@ -188,6 +188,7 @@ class Interpreter:
         self.samples: int | None = None  # how many samples are divided, as is assumed
         self.failed = 0  # errors that Python would raise for known values
         self.opaque = 0  # things that may raise without our knowing
+        self.endless = 0  # calls that were not followed since they call themselves again, perhaps without an end
         self.unknown_imports = 0  # imports by a name that is not known
         self.imports_unseen = False  # whether a module that was not followed may have registered what a name stands for
         self._expressions: dict[type, Callable[[Any], Value]] = {
@@ -1194,25 +1195,26 @@ class Interpreter:
 
     def _exec_Try(self, node: ast.Try) -> bool:
         fork = Fork(self.store)
-        failed, opaque, leaves = self.failed, self.opaque, len(self.trace.leaves)
+        failed, opaque, endless, leaves = self.failed, self.opaque, self.endless, len(self.trace.leaves)
         with self.inside("try", node) as region:
             falls = region.completes = self.block(node.body)
-            failed, opaque = self.failed - failed, self.opaque - opaque
+            failed, opaque, endless = self.failed - failed, self.opaque - opaque, self.endless - endless
             if falls and node.orelse:
                 falls = self.block(node.orelse)
         kinds = {leave.kind for leave in self.trace.leaves[leaves:]}
-        raises = bool(failed) or "raise" in kinds or not (region.completes or kinds)
+        raises = bool(failed or endless) or "raise" in kinds or not (region.completes or kinds)
+        changed, known = self.store.changes(fork.mark), self.store.before(fork.mark)
         if falls and not (failed and node.handlers):
             fork.end()
         else:
-            changed, known = self.store.changes(fork.mark), self.store.before(fork.mark)
             fork.rewind()
-            for key in changed.keys() & known.keys() if failed else ():  # what was set before it failed is not known
-                if isinstance(changed[key], Value) and isinstance(known[key], Constant):
-                    self.store.write(key, unknown_from(known[key], changed[key]))
+            if not node.handlers and failed:
+                self._forget_changes(changed, known)
         ways = [falls and not (failed and node.handlers)]
         for handler in node.handlers if raises or opaque else ():
             with self.inside("handler", handler):
+                if failed or endless:
+                    self._forget_changes(changed, known)
                 if handler.type is not None:
                     self.evaluate(handler.type)
                 if handler.name:
@@ -1232,6 +1234,13 @@ class Interpreter:
         return any(ways)
 
     _exec_TryStar = _exec_Try
+
+    def _forget_changes(self, changed: dict[Any, Any], known: dict[Any, Any]) -> None:
+        """What a block had set before it failed is not known."""
+        for key in changed.keys() & known.keys():
+            values = changed[key], known[key]
+            if all(isinstance(value, Value) for value in values) and any(isinstance(value, Constant) for value in values):
+                self.store.write(key, unknown_from(known[key], changed[key]))
 
     # ---- assignment
 
@@ -2550,7 +2559,7 @@ class Interpreter:
     ) -> Value:
         count = self.repeats.get(function.node, 0) + 1
         dear = count > _FREE_REPEATS and self.spent.get(function.node, 0) > _MOST_SPENT
-        if self.depth >= _DEEPEST or dear or self._recurs(function, arguments):
+        if dear or self._recurs(function, arguments):
             self.unresolved += 1
             self.left_out.add(function.node)
             self.libraries.lose((*arguments, *keywords.values()))
@@ -2603,10 +2612,12 @@ class Interpreter:
         return self._returned(frame, before.ranks())
 
     def _recurs(self, function: Function, arguments: list[Value]) -> bool:
-        """Whether a function calls itself too often to be followed again."""
+        """Whether calls are nested too deeply to be followed, or a function calls itself too often; either may go on for ever."""
         within = self.stack.count(function)
         is_known = not any(isinstance(value, Unknown) for value in arguments)
-        return within >= (_MOST_KNOWN_RECURSION if is_known else _MOST_RECURSION)
+        is_deep = self.depth >= _DEEPEST or within >= (_MOST_KNOWN_RECURSION if is_known else _MOST_RECURSION)
+        self.endless += is_deep
+        return is_deep
 
     def _returned(self, frame: Frame, side: str) -> Value:
         """What a call gives: one value, one of several, or another on rank 0."""
