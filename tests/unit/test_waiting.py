@@ -86,8 +86,8 @@ def test_a_helper_that_may_go_on_keeps_the_job_from_being_called_stuck() -> None
     assert find_deadlock(waits(CLOSED, CLOSED), [0]) is not None
 
 
-def test_ranks_that_wait_on_cards_are_not_judged_by_their_collectives_alone() -> None:
-    assert find_deadlock(waits(COLLECTIVE, COLLECTIVE), [0, 1], on_cards=True) is None
+def test_ranks_whose_cards_work_are_not_judged_by_their_collectives_alone() -> None:
+    assert find_deadlock(waits(COLLECTIVE, COLLECTIVE), [0, 1], cards_work=True) is None
 
 
 @pytest.mark.parametrize(

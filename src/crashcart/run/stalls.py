@@ -246,7 +246,7 @@ class Stalls:
         waits = self._waits(stacks, pids)
         self._note_sleeps(waits)
         dead = self._dead_ranks(ranks)
-        deadlock = find_deadlock(waits, pids, dead, on_cards=any(map(self._ends.on_card, pids)))
+        deadlock = find_deadlock(waits, pids, dead, cards_work=any(map(self._may_be_computing, pids)))
         if deadlock is None:
             self._note_undecided(waits)
             return
@@ -282,9 +282,8 @@ class Stalls:
             process = self._tree.get(pid)
             if pid in waits or process is None or process.role in _SERVES or process.fields[0] in b"ZX":
                 continue
-            on_card = ends.on_card(pid)
-            wait = wait_of_process(pid, by_pid.get(pid), ends, on_card=on_card)
-            if wait.kind == CLOSED and on_card and self._card_works(pid):
+            wait = wait_of_process(pid, by_pid.get(pid), ends, on_card=ends.on_card(pid))
+            if wait.kind == CLOSED and self._may_be_computing(pid):
                 wait = wait._replace(kind=OPEN, reason="its GPU works")
             waits[pid] = wait
             to_ask.extend(wait.partners)
@@ -318,8 +317,10 @@ class Stalls:
         }
         return sorted(gone) if size > 1 else []
 
-    def _card_works(self, pid: int) -> bool:
-        """Whether a card of this process did anything at the last look; where that is not known, it may have."""
+    def _may_be_computing(self, pid: int) -> bool:
+        """Whether a process has a card that did anything at the last look; where that is not known, it may have."""
+        if not self._ends.on_card(pid):
+            return False
         held = {index for index, holders in self.job.cards.holders.items() if pid in holders}
         rows = [row for row in self._gpus if not held or row[_INDEX] in held]
         return not rows or any(row[_BUSY] != 0 for row in rows)

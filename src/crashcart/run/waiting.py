@@ -135,7 +135,7 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
 
 
 def find_deadlock(
-    waits: Mapping[int, ProcessWait], ranks: Collection[int], dead_ranks: Sequence[int] = (), *, on_cards: bool = False
+    waits: Mapping[int, ProcessWait], ranks: Collection[int], dead_ranks: Sequence[int] = (), *, cards_work: bool = False
 ) -> Deadlock | None:
     """Why a job cannot go on, if that is sure; ``dead_ranks`` have ended while the others of their group have not."""
     if dead_ranks:  # a connection with a rank that has ended leads nowhere
@@ -162,7 +162,7 @@ def find_deadlock(
         why = _TRACKER_WHY if odd.kind == TRACKER else "no thread or process of the job is left that could end this wait"
         same = len({(wait.kind, wait.words) for wait in of_ranks}) == 1 and others
         return Deadlock(None if same else odd.pid, odd.kind, odd.words, why)
-    if any(wait.kind == SPINS for wait in of_ranks) or on_cards:
+    if any(wait.kind == SPINS for wait in of_ranks) or cards_work:
         return None  # they may wait for work that their cards still do
     return Deadlock(None, COLLECTIVE, "each other", "all ranks wait in collectives, and nothing moves between them")
 
