@@ -47,6 +47,10 @@ APART = """
             else:
                 dist.all_reduce(torch.zeros(5))
             dist.barrier()"""
+SWAPPED = """
+            groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
+            for group in groups[::-1] if rank else groups:
+                dist.all_reduce(torch.zeros(5), group=group)"""
 SLEEPS = """
             if rank == 0:
                 time.sleep(3600)"""
@@ -83,6 +87,22 @@ def test_ranks_in_different_collectives_are_told_apart_and_a_time_out_is_no_prog
     assert "makes progress again" not in seen
     diagnosis = why(the_run(tmp_path))
     assert (diagnosis.findings[0].cause, diagnosis.ending.state) == ("distributed/desync", "hung")
+
+
+def test_groups_in_another_order_at_one_line_are_a_desync(tmp_path: Path) -> None:
+    """The stacks are alike; that all wait and nothing moves is what shows it."""
+    job = start(tmp_path, SWAPPED, 1800)
+    try:
+        end = time.monotonic() + PATIENCE
+        while "no progress for" not in (tmp_path / "seen").read_text():
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        first = why(the_run(tmp_path)).findings[0]
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(PATIENCE)
+    assert first.cause == "distributed/desync"
+    assert "waited for each other in all_reduce" in first.signs[0].says
 
 
 def test_a_job_that_hangs_is_listed_as_such_and_its_end_is_told_in_words(tmp_path: Path) -> None:

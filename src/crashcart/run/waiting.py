@@ -137,7 +137,10 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
 def find_deadlock(
     waits: Mapping[int, ProcessWait], ranks: Collection[int], dead_ranks: Sequence[int] = (), *, cards_work: bool = False
 ) -> Deadlock | None:
-    """Why a job cannot go on, if that is sure; ``dead_ranks`` have ended while the others of their group have not."""
+    """Why a job cannot go on, if that is sure.
+
+    ``dead_ranks`` have ended while the others of their group have not; ``cards_work`` says that a rank's GPU may still compute.
+    """
     if dead_ranks:  # a connection with a rank that has ended leads nowhere
         lost = {pid: wait for pid, wait in waits.items() if wait.reason == _ELSEWHERE}
         waits = {**waits, **{pid: wait._replace(kind=COLLECTIVE) for pid, wait in lost.items()}}

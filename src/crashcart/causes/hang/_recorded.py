@@ -295,7 +295,14 @@ class _Told:
         if len(self.waiting) < len(self.ranks) or len(places) < 2:
             return None
         if len(calls) == 1 and self.rank is None:
-            return None
+            if self.details.get("waits") != "each other":
+                return None
+            collectives = ", ".join(sorted({_collective(stood) for stood in self.waiting}))
+            says = (
+                f"all ranks have waited for each other in {collectives} for {self._long}, and nothing moves between them: "
+            )
+            says += "their collectives belong to different groups, or differ in order or number"
+            return self._found("distributed/desync", says, "strong", *self.waiting[:2])
         if len(calls) > 1:
             told = "; ".join(
                 f"rank {one.rank} in {_collective(one)} at {_short(places[one.rank])}" for one in self.waiting[:4]
