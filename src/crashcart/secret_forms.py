@@ -50,6 +50,7 @@ SHAPES = """
 1password ops_eyJ B20
 adafruit aio_ A20
 adobe p8e- A16
+aiven AVNS_ W16
 age AGE-SECRET-KEY-1 U16
 airtable !pat A14.H16
 alibaba LTAI A12

@@ -75,8 +75,25 @@ def _places_again(text: str) -> tuple[Place, ...]:
 
 def _places(text: str) -> Iterator[Place]:
     yield from _search(text)
+    lines = _as_lines(text)
+    if lines != text:
+        yield from _search(lines, shapes=False)
     if "@@ " in text and "\n-" in text and "\n+" in text:
         yield from _in_new_version(text)
+
+
+def _as_lines(text: str) -> str:
+    """The same places with written line ends as line ends, and blanks for what every line begins with (``[rank3]: ``, ``  | ``)."""
+    if "\\n" in text:
+        text = text.replace("\\\\\\n", "  \\\n").replace("\\n", " \n")
+    lines = text.split("\n")
+    first, last = min(lines), max(lines)
+    if lines[-1] == "" and len(lines) > 2:  # noqa: PLR2004 - behind the end of the last line
+        first = min(lines[:-1])
+    mark = compiled(r"[+-]?[ \t]{0,40}(?:[|>]{1,8} ?|[^\w\s+\-\"'#{(][^\n]{0,60}?[\]|:>]{1,8} )", 0).match(first)
+    if mark is None or len(lines) == 1 or not last.startswith(mark[0]):
+        return text
+    return "\n".join(" " * len(mark[0]) + line[len(mark[0]) :] for line in lines)[: len(text)]
 
 
 def _in_new_version(text: str) -> Iterator[Place]:
@@ -89,7 +106,7 @@ def _in_new_version(text: str) -> Iterator[Place]:
             yield max(start, starts[number]) + shift, min(end, starts[number + 1]) + shift
 
 
-def _search(text: str) -> Iterator[Place]:
+def _search(text: str, *, shapes: bool = True) -> Iterator[Place]:
     if not text.isascii():
         text = text.translate(_WIDE)
     lowered = text.lower()
@@ -98,7 +115,8 @@ def _search(text: str) -> Iterator[Place]:
     if (stem := compiled(_STEMS, 0).search(lowered)) is not None:
         yield from _by_name(text, lowered, stem.start())
         yield from _by_words_around(text)
-    yield from _by_shape(text)
+    if shapes:
+        yield from _by_shape(text)
     yield from _by_place(text, lowered)
 
 
@@ -140,6 +158,7 @@ _LAST_WORDS = {
 _NAME = r"[\w.-]{0,64}"
 _NAMED_BEHIND = r"\\{0,3}[\"'`]?[ \t]{0,2}[:=]"
 _REFUSED = r"(?:invalid|wrong|bad|incorrect|unknown|expired|rejected|revoked) \Z"
+_IS_REFUSED = r"\S{1,200} (?:is|was|has) (?:been )?(?:not|no|invalid|wrong|incorrect|unknown|expired|rejected|revoked)\b"
 _HEADERS = ("authorization", "cookie")
 _RESOURCES = (
     *_HEADERS,
@@ -154,13 +173,11 @@ _SEPARATOR = (
     r"(?P<close>"
     + _CLOSE
     + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:)| (?:string|str)(?= =))?[ \t]{0,8}"
-    + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= [\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= \\{0,3}[\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
 )
 _RULES = "|\u2502\u2503\u2551"
-# What may stand between a sign and its value: the tag and the anchor of YAML, a command of the shell that only prints.
-_BEFORE_VALUE = (
-    r"(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
-)
+# What may stand between a sign and its value: what argparse says of it, the tag and the anchor of YAML, a command of the shell that only prints.
+_BEFORE_VALUE = r"(?:invalid [\w.<>]{1,24}(?: value)?: (?=[\"']))?(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
 _COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
@@ -170,11 +187,13 @@ _LARGEST_COLLECTION = 1000  # characters
 _LONGEST_BLOCK = 20  # lines
 _DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
-_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>(?:\\{1,3}[\"']){3}|\\{0,3}(?:\"\"\"|'''|[\"'`]))"
 _GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
 _BELOW_KEY = r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}"  # of YAML, behind a question mark
-_BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
+_BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}(?:#[^\n]{0,80})?\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
 _VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
+_INPUT = r" ?\n[+-]?[ \t]{1,60}[A-Z][^\n\[]{0,120}\[[^\n\]]{0,80}\binput_value="  # what pydantic says of a setting
+_CHOICES = r"\\{0,3}[\"'],[^\[\]()\n]{0,160}(?<!\w)choices[ \t]{0,2}=[ \t]{0,2}[\[({]"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value |str(?:ing)? =)[A-Za-z]+(?:[ .,;)\n]|\Z)"
@@ -212,6 +231,12 @@ def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
         if places is None:
             place = _value_of(text, begin, end, name, grade)
             places = () if place is None else (place,)
+        if (choices := compiled(_CHOICES, 0).match(text, end)) is not None:
+            items = _items_in(
+                text, choices.end(), min(_line_end(text, choices.end()), choices.end() + _LARGEST_COLLECTION), bare=False
+            )
+            grade = min(grade, IF_MIXED)
+            places = [*places, *(place for _, place in items if _tells(text[slice(*place)], name, grade, quoted=True))]
         for place in places:
             if not _is_name_itself(text, place):
                 done = max(done, place[1])
@@ -350,7 +375,9 @@ def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place |
     around = text[begin - 1 : begin]
     if not close and around in _QUOTES and text[start : start + 1] == around:
         return None  # the end of 'Password: '
-    if (beside := compiled(_VALUE_BESIDE, re.IGNORECASE).match(text, end)) is not None:
+    if (
+        beside := compiled(_VALUE_BESIDE, re.IGNORECASE).match(text, end) or compiled(_INPUT, 0).match(text, end)
+    ) is not None:
         return _read(text, beside.end(), name, grade, "=")
     if not sign:
         return _gap(text, end, name, grade)
@@ -436,7 +463,7 @@ def _listed(text: str, at: tuple[int, int, int], name: str, grade: int, close: s
     is_pair = (
         text[begin - 2 : begin - 1] == "(" and text[place[1] + 1 : place[1] + 2] == ")" and not _grade(value[:_LONGEST_NAME])
     )
-    is_name = value.isidentifier() and ("_" in value or value.isalpha())
+    is_name = value.isidentifier() and ("_" in value or value.isalpha()) and not _is_random(value, _UNUSUAL)
     return place if is_pair or not is_name else None
 
 
@@ -521,7 +548,7 @@ def _gap(text: str, end: int, name: str, grade: int) -> Place | None:
     least = IF_UNUSUAL if name.lower() == "bearer" else IF_RANDOM
     if grade >= IF_MIXED:  # invalid client_secret VALUE
         is_refused = compiled(_REFUSED, re.IGNORECASE).search(text[max(0, end - len(name) - 16) : end - len(name)])
-        is_said = is_refused is not None or "_" in name
+        is_said = is_refused is not None or "_" in name or compiled(_IS_REFUSED, 0).match(text, start) is not None
         least = IF_UNUSUAL if (is_said and grade == IF_MIXED) or plain_word else IF_MIXED if is_said else least
     return _read(text, start, name, min(grade, least), " ")
 

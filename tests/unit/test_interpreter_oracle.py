@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,7 @@ from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.interpreter.values import Choice, Constant, Container, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from crashcart.readers.interpreter.interpreter import Interpreter
@@ -370,6 +373,27 @@ def statements(depth: int = 2) -> st.SearchStrategy[list[str]]:
     )
 
 
+class TooManyCalls(BaseException):
+    """No error: the program must not catch it."""
+
+
+@contextlib.contextmanager
+def few_calls() -> Iterator[None]:
+    """A function that calls itself twice and catches what comes of it would not end in a lifetime."""
+    calls = itertools.count()
+
+    def count(*_event: object) -> None:
+        if next(calls) > MOST_CALLS:
+            raise TooManyCalls
+
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+MOST_CALLS = 20_000
 HEAD = ["a, b, c, d = 1, 2, 3, 4", "def f(a, b=3):", "    return [a, b]"]
 
 
@@ -380,8 +404,9 @@ def test_generated_programs(tmp_path_factory: pytest.TempPathFactory, lines: lis
     path = written(text, tmp_path_factory.mktemp("program"))
     namespace: dict[str, Any] = {"show": lambda *_values: None}
     try:
-        exec(compile(text, str(path), "exec"), namespace)  # noqa: S102 - our own program
-    except Exception:  # noqa: BLE001 - whatever it raises, what was shown before it counts
+        with few_calls():
+            exec(compile(text, str(path), "exec"), namespace)  # noqa: S102 - our own program
+    except (Exception, TooManyCalls):  # noqa: BLE001 - whatever it raises, what was shown before it counts
         return
     final = {name: namespace[name] for name in "abcd"}
     interpreter = follow(Modules(str(path), [str(path.parent)]), Launch(arguments=[], ranks=1))

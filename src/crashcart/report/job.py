@@ -141,7 +141,7 @@ def counting(case: Case, names: tuple[str, ...]) -> Fact | None:
     first = next((case.facts[name] for name in names if name in case.facts), None)
     return (
         when
-        if when is not None and when.value in {"epoch", "no"} and first is not None and first.name.endswith(".period")
+        if when is not None and when.value in ("epoch", "no") and first is not None and first.name.endswith(".period")
         else first
     )
 
@@ -180,7 +180,9 @@ def _calculated(
                 case.number("launch.processes"),
                 case.number("train.accumulation"),
             )
-            is_open = case.all("unsure.train.accumulation") or {fact.value for fact in case.all("train.accumulation")} - {1}
+            is_open = case.all("unsure.train.accumulation") or any(
+                fact.value != 1 for fact in case.all("train.accumulation")
+            )
             if each and ranks and (times or not is_open):
                 said = "" if times else " (accumulation taken as 1)"
                 yield label, (to_int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")

@@ -62,7 +62,7 @@ def _each(launch: Launch, last: Mapping[str, Fact]) -> Fact | None:
         return (
             replace(last["launch.kind"], name=name, value=1, origin="default", span=None) if "launch.kind" in last else None
         )
-    if each is not None and each.value in {"gpu", "auto"}:
+    if each is not None and each.value in ("gpu", "auto"):
         cards = _cards(last)
         return replace(each, value=cards, span=None) if cards else None
     return each
