@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import json
 import math
 import os
@@ -18,6 +19,8 @@ import re
 import shlex
 import warnings
 from functools import lru_cache
+from itertools import accumulate
+from tokenize import COMMENT, TokenError, generate_tokens
 from typing import TYPE_CHECKING, Any
 
 from crashcart.documents import parse_python
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
     from crashcart.model import Fact
 
-__all__ = ["apply", "difference", "resolve"]
+__all__ = ["apply", "difference", "keep_inside", "resolve"]
 
 _LONGEST_DIFFERENCE = 200_000  # a line of a megabyte beside the change is nothing that a person looks at
 RELATIVE = {"half": 0.5, "quarter": 0.25, "double": 2, "zero": 0}
@@ -51,7 +54,9 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
     ``flags`` are those that the program's parser knows, where it was seen: then no other is advised, and a setting that the
     program makes in its code is named with its line.
     """
-    if fix.edits and not (_keeps_files_readable(fix.edits) and len(difference(fix.edits)) < _LONGEST_DIFFERENCE):
+    if fix.edits and not (
+        _keeps_files_readable(fix.edits) and _keeps_comments(fix.edits) and len(difference(fix.edits)) < _LONGEST_DIFFERENCE
+    ):
         fix = replace(fix, edits=(), diff="", safety="by-hand")
     edits, arguments, environment = list(fix.edits), dict(fix.arguments), dict(fix.environment)
     in_code: list[str] = []
@@ -80,6 +85,24 @@ def resolve(fix: Fix, facts: Mapping[str, Fact], flags: Mapping[str, str] | None
     is_words = not (fix.edits or fix.arguments or fix.environment or fix.diff)
     why = "; ".join(part for part in (fix.why, *in_code) if part)
     return replace(fix, settings={}, why=why, safety="by-hand" if is_words else fix.safety)
+
+
+def keep_inside(fix: Fix, folders: Iterable[str]) -> Fix:
+    """The fix, in words where it would change a file outside of the job's own folders: a log can name any file."""
+    files = {edit.span.file: os.path.realpath(edit.span.file) for edit in fix.edits}
+    outside = [
+        path for path, real in files.items() if not any(os.path.commonpath([real, folder]) == folder for folder in folders)
+    ]
+    if not outside:
+        return fix
+    why = f"{fix.why}; " if fix.why else ""
+    return replace(
+        fix,
+        edits=(),
+        diff="",
+        safety="by-hand",
+        why=f"{why}{outside[0]} lies outside of this job's folder and is left to you",
+    )
 
 
 def _added(word: str, facts: Mapping[str, Fact], edits: list[Edit]) -> Edit | None:
@@ -124,6 +147,26 @@ def _flag_for(name: str, fact: Fact | None, facts: Mapping[str, Fact], flags: Ma
 def _keeps_files_readable(edits: Iterable[Edit]) -> bool:
     """Whether every file that could be parsed before can be parsed after."""
     return all(_parses(path, new) or not _parses(path, text_of(path)) for path, new in apply(edits).items())
+
+
+def _keeps_comments(edits: Iterable[Edit]) -> bool:
+    """Whether what is written instead of code has the comments that stood in it; code that goes takes its comments along."""
+    written = "\n".join(edit.text for edit in edits)
+    replaced = [edit.span for edit in edits if edit.text.strip() and edit.span.file.endswith(".py")]
+    return all(comment in written for span in replaced for comment in _comments_in(span))
+
+
+def _comments_in(span: Span) -> list[str]:
+    text = text_of(span.file)
+    if "#" not in text[span.start : span.end]:
+        return []
+    starts = [0, *accumulate(map(len, io.StringIO(text, newline="\n")))]
+    try:
+        tokens = [token for token in generate_tokens(io.StringIO(text, newline="\n").readline) if token.type == COMMENT]
+    except (SyntaxError, TokenError):
+        return []  # it could not be parsed before either
+    places = [(starts[token.start[0] - 1] + token.start[1], token.string) for token in tokens]
+    return [comment for place, comment in places if span.start <= place < span.end]
 
 
 @lru_cache(maxsize=64)

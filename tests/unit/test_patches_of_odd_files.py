@@ -34,6 +34,7 @@ def main(x=torch.ones(1, requires_grad=True)):
 
 main()
 """
+OUTSIDE = DEATH.replace('"t.py"', '"../t.py"')
 TRAINED = """import lightning as L
 import wandb
 
@@ -142,3 +143,39 @@ def test_a_part_of_a_script_is_where_its_line_says(tmp_path: Path) -> None:
         span = span_in(seen, start, start + len(line))
         assert (text[span.start : span.end], text.split("\n")[span.line - 1]) == (line, line)
     assert not list(lines_of_script("no.sh"))
+
+
+def test_a_file_outside_of_the_job_is_not_patched_whatever_a_log_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.py").write_text(PROGRAM)
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.log").write_text(OUTSIDE)
+    monkeypatch.chdir(tmp_path / "job")
+    fixes = crashcart.why(["train.log"]).findings[0].fixes
+    assert not any(fix.edits or fix.diff for fix in fixes)
+    assert any("../t.py lies outside of this job's folder" in fix.why for fix in fixes)
+    (tmp_path / "setup.py").write_text("")  # now both are one project
+    assert crashcart.why(["train.log"]).findings[0].fixes[0].edits
+
+
+def test_a_link_that_leads_out_of_the_job_is_not_patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "other.py").write_text(PROGRAM)
+    (tmp_path / "job" / "t.py").symlink_to(tmp_path / "other.py")
+    (tmp_path / "job" / "train.log").write_text(DEATH)
+    monkeypatch.chdir(tmp_path / "job")
+    assert not any(fix.edits for fix in crashcart.why(["train.log"]).findings[0].fixes)
+
+
+@pytest.mark.parametrize(("old", "new", "is_kept"), [
+    ("f(\n    1,  # the first\n    2,\n)", "f(1, 3)", False),
+    ("f(\n    1,  # the first\n    2,\n)", "f(\n    1,  # the first\n    3,\n)", True),
+    ("f('#')", "f('')", True),
+    ("f(1)  # no more", "", True),
+])  # fmt: skip
+def test_a_patch_loses_no_comment(tmp_path: Path, old: str, new: str, is_kept: bool) -> None:  # noqa: FBT001 - of the table
+    path = tmp_path / "t.py"
+    path.write_text(f"# head\n{old}\n")
+    fix = resolve(Fix("x", "exact", edits=(Edit(Span(str(path), 7, 7 + len(old), 2), new),)), {})
+    assert bool(fix.edits) is is_kept

@@ -27,6 +27,7 @@ __all__ = [
     "files_of",
     "found_in",
     "launches",
+    "own_folders",
     "read_text",
     "readers_of",
     "root_of",
@@ -69,6 +70,15 @@ def root_of(folder: str) -> str:
         if any(os.path.exists(os.path.join(at, mark)) for mark in ROOT_MARKS):
             return os.path.relpath(at)
     return _with_programs(folder)
+
+
+def own_folders(paths: Iterable[str]) -> list[str]:
+    """Where the files of a job lie: here, beside what was named, and in its project, unless that is all that a user or a machine has."""
+    named = [os.path.realpath(path) for path in (".", *paths)]
+    folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in named]
+    projects = [os.path.realpath(root_of(folder)) for folder in dict.fromkeys(folders)]
+    everything = {os.path.realpath(path) for path in ("/", os.path.expanduser("~"))}
+    return list(dict.fromkeys([*folders, *(project for project in projects if project not in everything)]))
 
 
 def _above(at: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from crashcart.model import Evidence
 from crashcart.numbers import to_count
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.plan import Asked, plans
+from crashcart.readers.project import own_folders
 from crashcart.record import replace
 from crashcart.redact import clean_all, forget_secrets, learn_secrets
 
@@ -78,7 +79,12 @@ def _answered(asked: Asked) -> tuple[list[Plan], Diagnosis]:
 
 def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
     allowance = causes_allowance(jobs=len(found))
-    told = [foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case), allowance=allowance) for plan in found]
+    folders = own_folders(
+        [*asked.paths, *(os.path.dirname(plan.program.entry) for plan in found if plan.program.entry and asked.command)]
+    )
+    told = [
+        foresee(plan.case, subject=plan.name, resolve=_resolver(plan.case, folders), allowance=allowance) for plan in found
+    ]
     answer = merged(told, " ".join(asked.command or asked.paths) or ".")
     files = {os.path.normpath(path) for plan in found for path in plan.files}
     untrained = [plan for plan in found if plan.trains is False]
@@ -90,11 +96,11 @@ def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
     return replace(answer, files_read=len(files), says=says)
 
 
-def _resolver(case: Case) -> Callable[[Fix], Fix]:
-    from crashcart.patch import resolve
+def _resolver(case: Case, folders: Sequence[str]) -> Callable[[Fix], Fix]:
+    from crashcart.patch import keep_inside, resolve
 
     def resolved(fix: Fix) -> Fix:
-        found = resolve(fix, case.facts)
+        found = keep_inside(resolve(fix, case.facts), folders)
         known = {name: value for name, value in found.arguments.items() if name in fix.arguments or _takes(case, name)}
         return replace(found, arguments=known)
 

@@ -86,7 +86,7 @@ def _examined(
     seconds = None
     if pid is None and case.flight is None and any(map(os.path.isdir, listed or ["."])):
         seconds = max(_LEAST_CAUSES_SECONDS, _SEARCH_SECONDS - (time.thread_time() - start))
-    diagnosis = examine(case, subject=subject, resolve=_resolver(case), seconds=seconds)
+    diagnosis = examine(case, subject=subject, resolve=_resolver(case, _own_folders(case, listed, given)), seconds=seconds)
     if pid is not None and diagnosis.run is None:
         from crashcart.live.look_at import as_seen
 
@@ -95,13 +95,27 @@ def _examined(
     return replace(diagnosis, happens_now=alive), case
 
 
-def _resolver(case: Case) -> Callable[[Fix], Fix]:
-    """Settings of a fix become edits and arguments where the job is known; else the fix stays in words."""
-    if not case.facts:
-        return lambda fix: fix
-    from crashcart.patch import resolve
+def _own_folders(case: Case, listed: Sequence[str], given: Given) -> list[str]:
+    """The folders whose files a fix may change; where a recorded job ran only our own recording says."""
+    from crashcart.readers.project import own_folders
+    from crashcart.regular_files import belongs_to_us
 
-    return lambda fix: resolve(fix, case.facts, case.program_flags)
+    ran_in = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
+    is_ours = bool(ran_in) and (not listed or belongs_to_us(listed[0]))
+    return own_folders([*listed, *given.configs, *given.scripts, *([ran_in] if is_ours else [])])
+
+
+def _resolver(case: Case, folders: Sequence[str]) -> Callable[[Fix], Fix]:
+    """Settings of a fix become edits and arguments where the job is known; else the fix stays in words."""
+
+    def resolved(fix: Fix) -> Fix:
+        if not case.facts and not fix.edits:
+            return fix
+        from crashcart.patch import keep_inside, resolve
+
+        return keep_inside(resolve(fix, case.facts, case.program_flags) if case.facts else fix, folders)
+
+    return resolved
 
 
 def run(options: argparse.Namespace) -> int:
