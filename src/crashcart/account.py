@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.deaths import CHILD, deaths, finished, first, followers, hung, is_second_hand, partners
+from crashcart.doubts import emptied
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
@@ -83,7 +84,9 @@ def account_of(case: Case) -> Account:
     abnormal = _first_abnormal(case, flight, leader)
     events = sorted(_normal_events(flight, abnormal), key=_moment)
     led_to = []
-    if abnormal is not None and (skipped := _skipped_alone(case, flight, leader)) is not None:
+    if leader is not None and leader.raised is not None and (empty := emptied(flight, leader.raised)) is not None:
+        led_to = [_empty_event(empty, flight)]
+    elif abnormal is not None and (skipped := _skipped_alone(case, flight, leader)) is not None:
         led_to = [skipped]
     elif abnormal is not None and (written := reported(case)) is not None:
         led_to = [_reported_event(written, folder_of(flight), abnormal)]
@@ -98,6 +101,12 @@ def account_of(case: Case) -> Account:
         before,
         recorded=True,
     )
+
+
+def _empty_event(event: Event, flight: Flight) -> StoryEvent:
+    place = shortened(str(event.details.get("place", "")).partition(" ")[0], folder_of(flight))
+    says = f"the loader of the {event.details.get('role', 'training')} gave no batch" + (f" at {place}" if place else "")
+    return StoryEvent("no batch", says, (event.evidence,), event.time, event.rank, _step_of(event), abnormal=True)
 
 
 def thread_deaths(case: Case) -> list[Event]:

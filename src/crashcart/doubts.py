@@ -17,11 +17,12 @@ from crashcart.stages import exit_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.flight import Event, Flight, Stage
+    from crashcart.flight import Event, Flight, Process, Stage
 
 __all__ = [
     "FEW_NUMBERS",
     "Repeat",
+    "emptied",
     "few_trained",
     "is_in_doubt",
     "lost_numbers",
@@ -30,12 +31,24 @@ __all__ = [
     "resumed",
     "saved_names",
     "taken_over",
+    "unfitting",
     "untrained",
+    "unwarmed",
 ]
 
 FEW_NUMBERS = 16
 _BYTES_EACH, _MANY = 4, 100
+_SEVERAL = 2
+_UNKNOWN = float("nan")
+_FEWEST_STEPPED, _RARELY = 3, 8  # a schedule that was stepped once an epoch, for a few epochs of many steps
+_HARDLY, _STILL = 1 / 3, 0.999  # of the rate that it should reach, and of the largest rate
 _NUMBERED = Pattern(r"\d")
+# What an exception says where a loop made no turn: a sum over nothing, a name that was never given, weights that were never saved.
+_NOTHING_THERE = Pattern(
+    r"(?i)division by zero|empty (?:sequence|list|tensor)|is empty|non-empty|at least one|NoneType|cannot access local variable|"
+    r"referenced before assignment|index out of range|StopIteration|"
+    r"No such file or directory: .{0,400}(?:best|\.(?:pth?|ckpt|bin|safetensors|pkl)\b)"
+)
 _MEANT = Pattern(r"(?i)(?:resum|restor|continu)\w{0,20}(?:[= ](?!never|no\b|none|false|off|0)|$)")
 
 
@@ -58,7 +71,61 @@ def is_in_doubt(flight: Flight) -> bool:
         or lost_numbers(flight)
         or few_trained(flight) is not None
         or resumed(flight) is not None
+        or any(True for _ in unfitting(flight))
+        or unwarmed(flight) is not None
     )
+
+
+def unfitting(flight: Flight) -> Iterator[Event]:
+    """Loads of weights, before the first step of a rank, that took nothing, or far less than the file has under other prefixes.
+
+    A program that tries one prefix after the other, or loads a part of its model from elsewhere, has got its weights in the end.
+    """
+    for process in flight.ranks:
+        loads = [event for event in flight.of_kind("weights") if event.pid == process.pid and event.details.get("step") == 0]
+        for place, load in enumerate(loads):
+            later = (each for each in loads[place + 1 :] if each.details.get("class") == load.details.get("class"))
+            if _took_too_little(load) and not any(to_float(each.details.get("taken"), 0.0) for each in later):
+                yield load
+
+
+def _took_too_little(load: Event) -> bool:
+    given, taken, missing = (to_float(load.details.get(name), 0.0) for name in ("given", "taken", "missing"))
+    if not given or not missing:
+        return False
+    absent, other = load.details.get("missing_names") or [], load.details.get("unexpected_names") or []
+    renamed = [name for name in other for own in absent if name.endswith(f".{own}") or own.endswith(f".{name}")]
+    return taken == 0 or (len(renamed) >= _SEVERAL and len(renamed) * 2 >= len(absent))
+
+
+def emptied(flight: Flight, raised: Event) -> Event | None:
+    """The last time that a loader gave nothing which never gave a batch, where an exception says that nothing was there."""
+    words = f"{raised.details.get('type')}: {raised.details.get('message')}"
+    if _NOTHING_THERE.search(words) is None:
+        return None
+    epochs = [event for event in flight.of_kind("loader") if event.pid == raised.pid and event.time <= raised.time]
+    gave = {event.details.get("number") for event in epochs if event.details.get("batches")}
+    return next((event for event in epochs if event.details.get("whole") and event.details.get("number") not in gave), None)
+
+
+def unwarmed(flight: Flight) -> tuple[Process, Event] | None:
+    """A rank whose rate rose to its last step and yet stayed far below what the optimizer was made with, and its schedule.
+
+    The schedule was stepped far less often than the optimizer: it counts steps, and somebody steps it once an epoch.
+    """
+    for process in flight.ranks:
+        made, top, last, steps = (process.page.get(name, _UNKNOWN) for name in ("lr_made", "lr_top", "lr", "steps"))
+        counts = [event for event in flight.of_kind("schedule") if event.pid == process.pid]
+        schedule = max(counts, key=_stepped, default=None)
+        if schedule is None or not _FEWEST_STEPPED <= _stepped(schedule) <= steps / _RARELY:
+            continue
+        if 0 < top <= made * _HARDLY and last >= top * _STILL:
+            return process, schedule
+    return None
+
+
+def _stepped(schedule: Event) -> float:
+    return to_float(schedule.details.get("stepped"), 0.0)
 
 
 def resumed(flight: Flight) -> Event | None:

@@ -25,7 +25,16 @@ from crashcart.ending import died_after, ending_of, stage_reports
 from crashcart.errors import Missing, our_errors
 from crashcart.log import Line, Log, evidence
 from crashcart.model import Diagnosis, Ending, Finding, Fix, NotLooked, RuledOut, Sign, StoryEvent
-from crashcart.places import frames_of_first, is_at, place_sign, settings_sign, shortened, without_folder
+from crashcart.places import (
+    at_the_scene,
+    frames_of_first,
+    is_at,
+    origin_sign,
+    place_sign,
+    settings_sign,
+    shortened,
+    without_folder,
+)
 from crashcart.record import replace
 from crashcart.stacks import stack_signs
 
@@ -74,6 +83,7 @@ def examine(
     share = _CAUSE_SECONDS if seconds is None else min(_CAUSE_SECONDS, seconds / 2)
     account = _in_time(case, "what happened", partial(account_of, case), Account(), share)
     ending = _in_time(case, "how it ended", partial(ending_of, case), Ending(), share)
+    asked.first = account.first
     weighed = _in_order([_Weighed(cause, signs, account) for cause, signs in asked.signs(seconds)], case.log.attempts)
     findings = _findings(weighed, case, ending, resolve or (lambda fix: fix))
     folder = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
@@ -208,6 +218,7 @@ class _Asked:
         self.stacks: dict[str, list[Sign]] = {}
         with our_errors("the innermost frames", case.could_not_look):
             self.stacks = stack_signs(case.log)
+        self.first: StoryEvent | None = None  # the first abnormal event
         self._missing: dict[str, list[str]] = {}
         self._late: list[str] = []
         self._alive: dict[int, bool] = {}
@@ -232,8 +243,12 @@ class _Asked:
         for part, ask in cause.parts.items():
             signs += self._ask(cause, part, ask, case)
         if cause.id.startswith(SILENT) and self._raised_and_ended():
-            return [replace(sign, strength="weak", fatal=False) for sign in signs]  # it did not run on
+            return [sign if self._led_to_it(sign) else replace(sign, strength="weak", fatal=False) for sign in signs]
         return [self._survived(cause, sign) for sign in signs]
+
+    def _led_to_it(self, sign: Sign) -> bool:
+        """Whether a sign is of what led to the death; other silent things did not run on, since it died."""
+        return self.first is not None and any(item in self.first.evidence for item in sign.evidence)
 
     def _raised_and_ended(self) -> bool:
         """Whether an exception that nobody caught ended the run."""
@@ -399,6 +414,8 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
         with our_errors("the settings at that place", case.could_not_look):
             used = settings_sign(case)
             findings[0] = replace(findings[0], signs=(*findings[0].signs, *([used] if used is not None else [])))
+        with our_errors("where its values come from", case.could_not_look):
+            findings[0] = _with_origins(findings[0], case)
     if settled and (told[0].tier < TIER["decisive"] or told[0].cause.breadth):
         findings += _alike(told[0], weighed, case, resolve)
     no_log = not case.log.lines and bool(case.facts or case.checkpoints or case.notes) and ending.state != "finished"
@@ -406,6 +423,15 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
     if not settled and not known and (bad or no_log or (ending.state in UNSETTLED and case.log.lines)):
         findings.insert(0, _unknown(case, bad=bad or no_log))
     return findings
+
+
+def _with_origins(finding: Finding, case: Case) -> Finding:
+    """With the lines where the values were made that broke it; advice in words begins with them."""
+    made = origin_sign(case)
+    fixes = finding.fixes
+    if fixes and not (fixes[0].edits or fixes[0].diff or fixes[0].arguments or fixes[0].environment):
+        fixes = (at_the_scene(case, fixes[0]), *fixes[1:])
+    return replace(finding, signs=(*finding.signs, *([made] if made is not None else [])), fixes=fixes)
 
 
 def _at_the_place(weighed: list[_Weighed], case: Case) -> list[_Weighed]:

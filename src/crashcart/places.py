@@ -12,6 +12,7 @@ from crashcart.deaths import first
 from crashcart.model import Sign
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,27 +20,32 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Event
     from crashcart.log import Raised
-    from crashcart.model import Evidence, Fact
+    from crashcart.model import Evidence, Fact, Fix
 
 __all__ = [
+    "ORIGINS",
     "SETTINGS_AT_PLACE",
     "Spot",
+    "at_the_scene",
     "frames_of_first",
     "in_words",
     "is_at",
     "is_own",
     "of_event",
     "of_raised",
+    "origin_sign",
     "own_place",
     "place_sign",
     "printed_before_leaving",
     "settings_sign",
     "shortened",
+    "spot_of",
     "without_folder",
     "words_of",
 ]
 
 SETTINGS_AT_PLACE = "code.settings_at_place"  # the settings that the line works with at which the run died
+ORIGINS = "code.value_origins"  # the expression that raised, what its names held, and where they were made
 _MOST_TELLING = 3  # settings; a line that works with more is about none of them
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
@@ -59,10 +65,16 @@ class Spot(NamedTuple):
 
 def of_event(event: Event) -> list[Spot]:
     """The frames of a recorded exception, outermost first, with those of the process from which it was carried over."""
-    frames = [match for frame in event.details.get("frames") or () if (match := _FRAME.search(str(frame)))]
+    frames = [spot for frame in event.details.get("frames") or () if (spot := spot_of(str(frame))) is not None]
     told = (str(event.details.get("message", "")), *(str(one) for one in event.details.get("because") or ()))
     carried = next((found for text in told if (found := list(_CARRIED.finditer(text)))), [])
-    return [Spot(match[1], to_int(match[2], 0), match[3]) for match in (*frames, *carried)]
+    return [*frames, *(Spot(match[1], to_int(match[2], 0), match[3]) for match in carried)]
+
+
+def spot_of(frame: str) -> Spot | None:
+    """A frame as the recorder writes it: `/job/train.py:42 Trainer.step`."""
+    match = _FRAME.search(frame)
+    return Spot(match[1], to_int(match[2], 0), match[3]) if match is not None else None
 
 
 def of_raised(raised: Raised) -> list[Spot]:
@@ -178,6 +190,30 @@ def settings_sign(case: Case) -> Sign | None:
         places = tuple(setting.evidence for setting in fact.value)
         return Sign("weak", f"that line works with {told}", places, fatal=False)
     return None
+
+
+def origin_sign(case: Case) -> Sign | None:
+    """Where the values were made that the expression of the death works with."""
+    for fact in case.all(ORIGINS):
+        _, _, made = fact.value
+        if made:
+            told = ", ".join(name for name, _ in made)
+            return Sign(
+                "weak", f"there the values of that line are made ({told})", tuple(place for _, place in made), fatal=False
+            )
+    return None
+
+
+def at_the_scene(case: Case, fix: Fix) -> Fix:
+    """Advice in words, with the line that it is about, what its names held there, and where those were made."""
+    for fact in case.all(ORIGINS):
+        expression, held, made = fact.value
+        words = f"it broke in `{expression}` at {fact.evidence.where}"
+        words += f", where {', '.join(f'{name} is {value}' for name, value in held)}" if held else ""
+        made_at = ", ".join(f"{name} at {place.where}" for name, place in made[:_MOST_TELLING])
+        words += f"; made are {made_at}" if made else ""
+        return replace(fix, why=f"{words}; {fix.why}")
+    return fix
 
 
 def _as_given(setting: Fact) -> str:

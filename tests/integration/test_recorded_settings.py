@@ -204,7 +204,7 @@ def test_loads_epochs_schedules_and_idle_groups_are_counted(tmp_path: Path) -> N
     assert (load["given"], load["taken"], load["missing"], load["unexpected"]) == (6, 0, 6, 6)
     assert (load["missing_names"][0], load["unexpected_names"][0]) == ("0.weight", "module.0.weight")
     assert load["place"].endswith("train.py:5 <module>")
-    epochs = [(one["role"], one["batches"], one["epochs"], one["ended"]) for one in job.of("loader")]
+    epochs = [(one["role"], one["batches"], one["epochs"], one["whole"]) for one in job.of("loader")]
     assert epochs == [("training", 5, 1, True), ("evaluation", 0, 1, True), ("training", 1, 3, False)]
     (schedule,) = job.of("schedule")
     assert (schedule["class"], schedule["stepped"], schedule["step"]) == ("LambdaLR", 3, 11)

@@ -79,7 +79,7 @@ class _Loader:
             role="evaluation" if self.evaluates else "training",
             batches=self.batches,
             epochs=self.epochs,
-            ended=self.ended,
+            whole=self.ended,
             place=self.place,
             step=int(_here.numbers[page.STEPS]),
         )

@@ -7,7 +7,7 @@ from _thread import get_ident
 
 from . import events, layout, our_frames, page, phases
 from .mistakes import Hook
-from .shapes import describe
+from .shapes import describe, parts
 
 # Not from typing: it makes named tuples by `eval`, and CPython then forgets that an interrupt is to end it by SIGINT.
 TYPE_CHECKING = False
@@ -20,6 +20,7 @@ _CAUSE = 1000
 _FRAMES = 60
 _INNERMOST, _OF_THE_PROGRAM = 6, 6
 _NAMES = 40
+_COUNTED = 1 << 20  # numbers whose bounds are looked for
 _look = Hook("last batch")
 _LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<frozen")
 
@@ -27,6 +28,7 @@ _LIBRARIES = ("site-packages", "dist-packages", "/lib/python3", "<frozen")
 def write(error: BaseException, trace: TracebackType | None, thread: str) -> None:
     """One event, with what the error came from."""
     frames = _frames(trace)
+    bounds = isinstance(error, IndexError)
     phase = _phase(frames)
     innermost = frames[-1][0].f_code if frames else None
     hook = innermost.co_name if innermost is not None and our_frames.is_ours(innermost) else None
@@ -37,8 +39,11 @@ def write(error: BaseException, trace: TracebackType | None, thread: str) -> Non
         type=_type(error),
         message=_message(error),
         because=_because(error),
-        frames=[_place(frame, line) for frame, line in shown],
-        locals=[{"frame": _place(frame, line), "names": _locals(frame)} for frame, line in _telling(frames)],
+        frames=[_place(frame, line) for frame, line, _ in shown],
+        locals=[
+            {"frame": _place(frame, line), "names": _locals(frame, bounds=bounds), "columns": _columns(frame, at)}
+            for frame, line, at in _telling(frames)
+        ],
         thread=thread or "MainThread",
         hook=hook,
         phase=phase,
@@ -64,23 +69,36 @@ def _batch(thread: str) -> dict[str, object]:
     return told
 
 
-def _frames(trace: TracebackType | None) -> list[tuple[Any, int]]:
-    frames: list[tuple[Any, int]] = []
+def _frames(trace: TracebackType | None) -> list[tuple[Any, int, int]]:
+    """The frames, each with its line and its place in the bytecode."""
+    frames: list[tuple[Any, int, int]] = []
     while trace is not None and len(frames) < 2000:
-        frames.append((trace.tb_frame, trace.tb_lineno))
+        frames.append((trace.tb_frame, trace.tb_lineno, trace.tb_lasti))
         trace = trace.tb_next
     return frames
 
 
-def _phase(frames: list[tuple[Any, int]]) -> str:
+def _columns(frame: Any, at: int) -> list[int] | None:
+    """First and last line, first and last column of what a frame was working out; known from Python 3.11 on."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None or at < 0:
+        return None
+    for number, (line, last_line, column, last_column) in enumerate(positions()):
+        if number * 2 == at:
+            numbers = [line, last_line, column, last_column]
+            return numbers if None not in numbers else None
+    return None
+
+
+def _phase(frames: list[tuple[Any, int, int]]) -> str:
     """The phase in which the error came up: it is over by now, but our wrapper is among the frames."""
-    for frame, _ in reversed(frames):
+    for frame, _, _ in reversed(frames):
         if our_frames.is_ours(frame.f_code) and "mark" in frame.f_locals and "phase" in frame.f_locals:
             return str(layout.PHASES[frame.f_locals["phase"]])
     return phases.name()
 
 
-def _telling(frames: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+def _telling(frames: list[tuple[Any, int, int]]) -> list[tuple[Any, int, int]]:
     own = [pair for pair in frames if not any(part in pair[0].f_code.co_filename for part in _LIBRARIES)]
     wanted = {id(pair[0]) for pair in frames[-_INNERMOST:] + own[-_OF_THE_PROGRAM:]}
     return [pair for pair in frames[-200:] if id(pair[0]) in wanted]
@@ -91,14 +109,37 @@ def _place(frame: Any, line: int) -> str:
     return "%s:%d %s" % (code.co_filename, line, getattr(code, "co_qualname", code.co_name))
 
 
-def _locals(frame: Any) -> dict[str, str]:
+def _locals(frame: Any, *, bounds: bool) -> dict[str, str]:
+    """What the names of a frame hold, by type and shape; with `bounds` also the smallest and the largest of whole numbers."""
     names: dict[str, str] = {}
     for name, value in list(frame.f_locals.items()):
         if len(names) == _NAMES:
             break
         if not name.startswith("__") and not callable_or_module(value):
-            names[str(name)[:60]] = describe(value)
+            names[str(name)[:60]] = describe(value) + (_bounds(value) if bounds else "")
+    for name, value in parts(frame.f_locals.get("self")):
+        if len(names) < _NAMES:
+            names["self." + name[:55]] = value
     return names
+
+
+def _bounds(value: Any) -> str:
+    """The smallest and the largest of indices in host memory: an error of an index says neither."""
+    torch: Any = sys.modules.get("torch")
+    try:
+        if (
+            torch is None
+            or type(value) is not torch.Tensor
+            or not value.is_cpu
+            or value.dtype not in (torch.int64, torch.int32)
+        ):
+            return ""
+        if not 0 < value.numel() <= _COUNTED or torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+            return ""
+        return " from %d to %d" % (int(value.min()), int(value.max()))
+    except Exception:
+        _look.failed()
+        return ""
 
 
 def callable_or_module(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+_LAYERS = 40
 _COUNTED = (list, tuple, dict, set, frozenset, str, bytes, bytearray)
 
 
@@ -28,3 +29,20 @@ def _shape(value: object, name: str) -> str:
         return ("%s[%s] %s %s" % (name, sizes, dtype, device)).rstrip()
     except Exception:  # a lazy or a half-built tensor
         return name
+
+
+def parts(module: object) -> list[tuple[str, str]]:
+    """The layers of torch's own kinds in a module, each with its sizes: `("items", "Embedding num_embeddings=499, embedding_dim=32")`."""
+    try:
+        layers = object.__getattribute__(module, "__dict__").get("_modules")
+    except AttributeError:
+        return []
+    found: list[tuple[str, str]] = []
+    for name, layer in list(layers.items())[:_LAYERS] if type(layers) is dict else ():
+        kind = type(layer)
+        if type(name) is str and kind.__module__.startswith("torch.nn.modules."):
+            own = object.__getattribute__(layer, "__dict__")
+            sizes = ["%s=%d" % (size, value) for size, value in own.items() if type(value) is int and size[:1] != "_"]
+            if sizes:
+                found.append((name, "%s %s" % (kind.__name__, ", ".join(sizes[:6]))))
+    return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from crashcart.account import NOT_FINITE
 from crashcart.deaths import finished, first, hung
 from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
-from crashcart.errors import CommandError
+from crashcart.errors import CommandError, our_errors
 from crashcart.model import Edit, Evidence, Fact, Fix, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own, of_event
 from crashcart.readers.job.script_files import text_of
@@ -72,7 +72,7 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
         return {}
     folder = str(flight.facts.get("folder") or "") if flight is not None else "."
     if flight is not None and finished(case) and not is_in_doubt(flight):  # only what is to be done, if something is
-        case.seen["scene.remedy"] = [_seen_from_here(fact, folder) for fact in _remedies(case, plan, folder)]
+        _look_at_the_scene(case, plan, folder)
         return {}
     kinds = _KINDS if flight is None or not finished(case) else _OF_A_FINISHED_RUN
     for name, facts in plan.case.seen.items():
@@ -88,7 +88,7 @@ def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:
                 break
     for fact in _about_what_happened(case, flight, plan) if flight is not None else ():
         case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
-    case.seen["scene.remedy"] = [_seen_from_here(fact, folder) for fact in _remedies(case, plan, folder)]
+    _look_at_the_scene(case, plan, folder)
     own = {name: fact for name, fact in plan.case.facts.items() if not name.startswith(_OF_THE_MACHINE)}
     return {name: _seen_from_here(fact, folder) for name, fact in own.items()}
 
@@ -142,13 +142,19 @@ def _path_from_here(path: str, folder: str) -> str:
     return os.path.normpath(there) if os.path.exists(there) else path
 
 
-def _remedies(case: Case, plan: Plan, folder: str) -> list[Fact]:
-    """What can be patched at the scene itself."""
+def _look_at_the_scene(case: Case, plan: Plan, folder: str) -> None:
+    """What can be patched at the scene itself, and where the values come from that broke it."""
     from crashcart.readers.remedies import remedies_of
     from crashcart.readers.remedies._scene import Scene
+    from crashcart.readers.value_origins import value_origins
 
     with _working_in(folder or "."):
-        return remedies_of(Scene(case, plan))
+        scene = Scene(case, plan)
+        found = remedies_of(scene)
+        with our_errors("where its values come from", case.could_not_look):
+            found = [*found, *value_origins(scene)]
+    for fact in found:
+        case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
 
 
 def _settings_at(execution: Execution, spot: Spot) -> list[Fact]:

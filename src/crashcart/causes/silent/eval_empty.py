@@ -24,8 +24,8 @@ from crashcart.causes._joined import edits_of
 from crashcart.causes._length import batches, lengths
 from crashcart.causes._loaders import loaders
 from crashcart.causes.silent._lines import grade, lines_with
-from crashcart.deaths import order
-from crashcart.doubts import never_evaluated
+from crashcart.deaths import first, order
+from crashcart.doubts import emptied, never_evaluated
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 from crashcart.numbers import to_float, to_int
@@ -180,6 +180,16 @@ def _average_of_nothing(case: Case) -> Iterator[Sign]:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """A loader that gave not one batch while the model was evaluated; an ``eval()`` without batches may be anything."""
     flight = case.flight
+    leader = first(case)
+    led_to = (
+        emptied(flight, leader.raised) if flight is not None and leader is not None and leader.raised is not None else None
+    )
+    if led_to is not None and led_to.details.get("role") == "evaluation":
+        place = str(led_to.details.get("place", "")).partition(" ")[0]
+        here = (Evidence("recorder", "the loop over the loader that gave nothing", place),) if place else ()
+        says = "the loader of the evaluation gave no batch, so that what the program wants later was never made"
+        yield Sign("decisive", says, (led_to.evidence, *here), order=order(case))
+        return
     phases = [event for event in flight.of_kind("phase") if event.details.get("phase") == "evaluate"] if flight else []
     bare = [event for event in phases if event.details.get("edge") == "empty loader"]
     if flight is not None and bare:

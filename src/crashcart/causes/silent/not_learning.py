@@ -2,7 +2,7 @@
 
 What happens: steps pass, checkpoints are written, and the weights hardly change.
 
-Why: the learning rate is 0, no parameter is trainable or in the optimizer, gradients are detached or cleared, all
+Why: the learning rate is 0 or never leaves its warm-up (a schedule that counts steps is stepped once an epoch), no parameter is trainable or in the optimizer, gradients are detached or cleared, all
 labels are masked (-100: a template that does not match, samples cut before their answer), every step is skipped.
 
 How it shows: ``grad_norm`` or ``learning_rate`` is exactly 0 line after line; loss and gradient are exactly 0;
@@ -26,7 +26,7 @@ from crashcart.causes._joined import edits_of, ranks
 from crashcart.causes.silent._flat import flat, hovers
 from crashcart.causes.silent._lines import grade, lines_with
 from crashcart.deaths import order
-from crashcart.doubts import FEW_NUMBERS, few_trained
+from crashcart.doubts import FEW_NUMBERS, few_trained, unwarmed
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
@@ -63,6 +63,8 @@ phrases = (
                      r"nothing to train"),
     strong("training_step` returned `none`", "training_step returned none", says="the training step returns no loss",
            fatal=False, any_level=True),
+    strong("using a target size (torch.size(", says="prediction and target differ in shape: each is compared with all of the others",
+           fatal=False, any_level=True, pattern=r"different to the input size \(torch\.Size\("),
     weak("none of the inputs have requires_grad", "will be ignored in loss calculation", "before `optimizer.step()`",
          "could not find response key", says="a warning that fits a run without gradients", fatal=False, any_level=True),
 )  # fmt: skip
@@ -125,6 +127,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     """An optimizer of frozen tensors; a learning rate of 0 in every group over a good part of all steps, not only at their end."""
     yield from _frozen(case)
     yield from _few(case)
+    yield from _unwarmed(case)
     for process in case.flight.ranks if case.flight is not None else ():
         if case.flight is None or process.page.get("lr_highest") != 0:
             continue
@@ -141,6 +144,25 @@ def in_recorder(case: Case) -> Iterator[Sign]:
                 "decisive", says, (Evidence("recorder", quote, f"recorder {at}", process.rank, at),), order=order(case)
             )
             return
+
+
+def _unwarmed(case: Case) -> Iterator[Sign]:
+    """A rate that was still rising at the last step, far below that of the optimizer, since its schedule was hardly stepped."""
+    found = unwarmed(case.flight) if case.flight is not None else None
+    if found is None:
+        return
+    process, schedule = found
+    made, top, steps = (process.page[name] for name in ("lr_made", "lr_top", "steps"))
+    stepped, kind = to_int(schedule.details.get("stepped"), 0), schedule.details.get("class", "schedule")
+    says = (
+        f"the learning rate never left its warm-up: it reached {top:.3g} of {made:.3g}, for the {kind} was stepped {stepped} times "
+        f"in {steps:.0f} optimizer steps; it counts steps, and is stepped once an epoch"
+    )
+    quote = f"{process.name}: lr_made={made:.3g} lr_top={top:.3g} steps={steps:.0f}"
+    place = str(schedule.details.get("place", "")).partition(" ")[0]
+    here = (Evidence("recorder", "the schedule was made here", place),) if place else ()
+    items = (Evidence("recorder", quote, "recorder", process.rank), schedule.evidence, *here)
+    yield Sign("decisive", says, items, order=order(case))
 
 
 def _frozen(case: Case) -> Iterator[Sign]:
@@ -163,7 +185,7 @@ def _frozen(case: Case) -> Iterator[Sign]:
             )
             stayed = _loss_that_stayed(case)
             if stayed is None:
-                yield Sign("weak", says, (event.evidence,), fatal=False, order=order(case))
+                yield Sign("weak", says, (event.evidence, *_place(made)), fatal=False, order=order(case))
             else:
                 first, last = stayed
                 says += ", and the loss is no lower at the end than at the beginning"
@@ -210,6 +232,8 @@ def _loss_that_stayed(case: Case) -> tuple[Metrics, Metrics] | None:
     if half < SEVERAL or not all(map(math.isfinite, values)):
         return None
     noise = sum(abs(later - earlier) for earlier, later in pairwise(values)) / (len(values) - 1)
+    if len(set(values)) == 1:
+        return lines[0], lines[-1]
     fell = sum(values[:half]) / half - sum(values[half:]) / (len(values) - half)
     return (lines[0], lines[-1]) if fell < noise else None
 

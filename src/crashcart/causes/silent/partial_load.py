@@ -9,7 +9,7 @@ goes on.
 
 How it shows: lists of missing and unexpected keys that hold the body of the model, not only its head; the same names on
 both lists but for a prefix; ``Transferred 0/349 items``. A new head, ``num_batches_tracked``, position ids or tied
-weights on the list are healthy.
+weights on the list are healthy. A recording counts what each ``load_state_dict`` took.
 
 What to do: compare the two lists; strip or add the prefix; fail when more than the head is missing.
 """
@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes.silent._lines import grade, parameters
+from crashcart.deaths import order
+from crashcart.doubts import unfitting
 from crashcart.log import evidence
-from crashcart.model import Experiment, Fix, Sign
+from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.numbers import to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +128,21 @@ def in_log(case: Case) -> Iterator[Sign]:
         line = unexpected[unused[0]]
         says = f"{len(unused)} weights of a model's body were left unused ({unused[0]}, {unused[1]}, ...)"
         yield Sign(grade(case, "strong"), says, (evidence(line),), order=line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """Loads that took nothing; or left out weights that the file has under the same name with another prefix."""
+    for event in unfitting(case.flight) if case.flight is not None else ():
+        details = event.details
+        given, taken, missing = (to_int(details.get(name), 0) for name in ("given", "taken", "missing"))
+        says = f"load_state_dict of {details.get('class', 'a model')} took {taken or 'none'} of {given} tensors, and {missing} of its own stayed as they were"
+        absent, other = details.get("missing_names") or [], details.get("unexpected_names") or []
+        pairs = [(name, known) for name in other for known in absent if _same_tail(name, known)]
+        says += f": the file calls {pairs[0][1]} {pairs[0][0]}" if pairs else ""
+        place = str(details.get("place", "")).partition(" ")[0]
+        here = (Evidence("recorder", "the weights were loaded here", place),) if place else ()
+        yield Sign(grade(case, "decisive"), says, (event.evidence, *here), order=order(case))
+        return
 
 
 def _same_tail(one: str, other: str) -> bool:

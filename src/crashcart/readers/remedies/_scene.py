@@ -11,7 +11,7 @@ import os
 import shlex
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crashcart.account import reported
 from crashcart.causes.hang._recorded import stood_at_hang
@@ -19,7 +19,7 @@ from crashcart.deaths import first
 from crashcart.errors import CommandError
 from crashcart.model import Evidence, Fact, Fix, Span
 from crashcart.numbers import to_int
-from crashcart.places import Spot, frames_of_first, is_own, of_event, of_raised
+from crashcart.places import Spot, frames_of_first, is_own, of_event, of_raised, spot_of
 from crashcart.readers.code.source import Source
 from crashcart.readers.job.script_files import text_of
 from crashcart.readers.project import files_of
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Raise", "Scene", "remedy", "statement_at"]
 
 _MOST_FILES = 200
+_POSITION = 4  # numbers
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
 
 
@@ -121,6 +122,31 @@ class Scene:
     def place(self) -> Spot | None:
         """The innermost line of the user's own files where it died."""
         return next(reversed(frames_of_first(self.case)), None)
+
+    @cached_property
+    def _looked_at(self) -> list[dict[str, Any]]:
+        """What the recording keeps of the frames of the first exception: their names, and where in the line they were."""
+        leader = first(self.case)
+        raised = leader.raised if leader is not None else None
+        return list(raised.details.get("locals") or ()) if raised is not None else []
+
+    @cached_property
+    def columns(self) -> dict[Spot, tuple[int, ...]]:
+        """First and last line, first and last column of what a frame was working out, as syntax trees count them."""
+        places = ((spot_of(str(each.get("frame"))), each.get("columns")) for each in self._looked_at)
+        return {
+            spot: tuple(numbers)
+            for spot, numbers in places
+            if spot is not None and isinstance(numbers, list) and len(numbers) == _POSITION
+        }
+
+    def names_at(self, spot: Spot) -> dict[str, str]:
+        """The names of a frame, and what they held: types and shapes."""
+        for each in self._looked_at:
+            names = each.get("names")
+            if spot_of(str(each.get("frame"))) == spot and isinstance(names, dict):
+                return {name: value for name, value in names.items() if isinstance(value, str)}
+        return {}
 
     @cached_property
     def stood(self) -> list[Spot]:
