@@ -163,6 +163,9 @@ def in_code(case: Case) -> Iterator[Sign]:
             "each rank leaves out a batch by itself here, by what the batch holds: the others then wait in its backward pass"
         )
         yield Sign("strong", told, (fact.evidence,))
+    for fact in case.all("code.loop_left_alone"):
+        told = "each rank decides by itself whether to leave the loop here, and one of them has left it"
+        yield Sign("strong", told, (fact.evidence,))
     yield from _lone_waits(case)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from crashcart.deadline import Allowance, too_long
 from crashcart.errors import our_errors
+from crashcart.readers.remedies._scene import REMEDY
 
 if TYPE_CHECKING:
     from crashcart.model import Fact
@@ -27,7 +28,7 @@ _ALL_SECONDS, _EACH_SECONDS = 0.8, 0.3
 
 
 def remedies_of(scene: Scene) -> list[Fact]:
-    """What every remedy offers, the safest first, in the time that they have together."""
+    """What every remedy offers, the safest first, in the time that they have together; then what else they saw."""
     found: list[Fact] = []
     allowance = Allowance(_ALL_SECONDS, _EACH_SECONDS)
     nothing: list[Fact] = []
@@ -37,7 +38,9 @@ def remedies_of(scene: Scene) -> list[Fact]:
             what = module.__name__.rpartition(".")[2].replace("_", " ")
             scene.case.could_not_look(f"a patch ({what})", too_long(allowance.share))
         found += [fact for fact in facts if fact.value not in [known.value for known in found]]
-    return sorted(found, key=lambda fact: _SAFETIES.index(fact.value[1].safety))
+    offered = [fact for fact in found if fact.name == REMEDY]
+    offered.sort(key=lambda fact: _SAFETIES.index(fact.value[1].safety))
+    return [*offered, *(fact for fact in found if fact.name != REMEDY)]
 
 
 def _offered(module: Any, scene: Scene) -> list[Fact]:  # noqa: ANN401 - a module

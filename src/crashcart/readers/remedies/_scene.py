@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.execution import Execution
     from crashcart.readers.plan import Plan
 
-__all__ = ["Raise", "Scene", "remedy", "statement_at"]
+__all__ = ["REMEDY", "Raise", "Scene", "remedy", "statement_at"]
 
+REMEDY = "scene.remedy"
 _MOST_FILES = 200
 _POSITION = 4  # numbers
 _SCRIPTS = (".sh", ".sbatch", ".slurm")
@@ -106,6 +107,15 @@ class Scene:
             event.details.get("without") == event.details.get("tensors") and not event.details.get("frozen")
             for event in events
         )
+
+    @cached_property
+    def is_on_gpu(self) -> bool:
+        """Whether the ranks speak to each other by NCCL, which takes only what is on a GPU."""
+        events = self.case.flight.of_kind("settings") if self.case.flight is not None else ()
+        groups = [
+            dict(event.details.get("settings") or ()) for event in events if event.details.get("source") == "process group"
+        ]
+        return any("nccl" in str(group.get("backend")) for group in groups)
 
     @cached_property
     def ranks(self) -> int:
@@ -238,7 +248,7 @@ def remedy(
 ) -> Iterator[Fact]:
     """The fact of a fix that has edits; nothing where it has none."""
     if edits:
-        yield Fact("scene.remedy", (tuple(causes), Fix(title, safety, why, edits=tuple(edits))), seen, "code")
+        yield Fact(REMEDY, (tuple(causes), Fix(title, safety, why, edits=tuple(edits))), seen, "code")
 
 
 def lines_of_script(path: str) -> Iterator[tuple[int, str, Evidence]]:

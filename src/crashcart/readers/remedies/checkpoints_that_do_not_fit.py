@@ -4,6 +4,7 @@
     Missing key(s): "conv.weight"  Unexpected key(s): "model", "optimizer"      the weights are one entry of the checkpoint
     loaded state dict has a different number of parameter groups                the optimizer begins anew
     Attempting to deserialize object on a CUDA device                           map_location="cpu"
+    a recorded load that took nothing, strict=False                             the prefix, as above
 
 Where tensors have other sizes, or names differ otherwise, nothing is offered: then it is another model.
 """
@@ -11,10 +12,14 @@ Where tensors have other sizes, or names differ otherwise, nothing is offered: t
 from __future__ import annotations
 
 import ast
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from crashcart.doubts import unfitting
 from crashcart.pattern import Pattern
+from crashcart.places import spot_of
 from crashcart.readers.code.edits import indent_of, own_lines, replaced, step_of, wrapped
+from crashcart.readers.code.source import name_of
 from crashcart.readers.remedies._scene import remedy
 from crashcart.readers.remedies.unanswered_waits import with_argument
 from crashcart.record import replace
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
     from crashcart.readers.remedies._scene import Scene
 
-_CAUSES = ("checkpoint/incompatible", "code/version", "code/bug")
+_CAUSES = ("checkpoint/incompatible", "code/version", "code/bug", "silent/partial-load")
 _LISTED = Pattern(r"(Missing|Unexpected) key\(s\) in state_dict: ((?:\"[^\"]{1,200}\"(?:, |\. )?){1,4000})")
 _KEY = Pattern(r"\"([^\"]{1,200})\"")
 _GROUPS = (
@@ -41,7 +46,9 @@ _LONGEST_PREFIX = 3  # parts of a name
 
 
 def look(scene: Scene) -> Iterator[Fact]:
-    """The innermost own line at which something is loaded."""
+    """The innermost own line at which something is loaded; without an exception the loads that took nothing."""
+    if not scene.raises:
+        yield from _taken_in_silence(scene)
     for raised in scene.raises[:1]:
         place = scene.at(raised.frames[-1] if raised.frames else None)
         if place is None:
@@ -70,6 +77,24 @@ def look(scene: Scene) -> Iterator[Fact]:
                     _CAUSES, "Read the checkpoint without its device", "exact", why, edits, source.evidence(statement)
                 )
         elif len(loading) == 1 and (change := _change(raised.words)) is not None:
+            yield from _renamed(source, loading[0], *change)
+
+
+def _taken_in_silence(scene: Scene) -> Iterator[Fact]:
+    """A load that left out what did not fit; the recording has a few of the names."""
+    for event in islice(unfitting(scene.case.flight), 1) if scene.case.flight is not None else ():
+        spot = spot_of(str(event.details.get("place")))
+        place = scene.at(spot)
+        change = _change_of(*(list(event.details.get(f"{kind}_names") or ()) for kind in ("missing", "unexpected")))
+        if place is None or change is None or event.details.get("missing") != event.details.get("unexpected"):
+            continue
+        source, statement = place
+        loading = [
+            node
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Call) and name_of(node.func).endswith("load_state_dict") and node.args
+        ]
+        if len(loading) == 1:
             yield from _renamed(source, loading[0], *change)
 
 
@@ -117,8 +142,11 @@ def _change(words: str) -> tuple[str, str] | None:
     keys: dict[str, list[str]] = {"Missing": [], "Unexpected": []}
     for match in _LISTED.finditer(words):
         keys[match[1]] += [each[1] for each in _KEY.finditer(match[2])]
-    missing, unexpected = keys["Missing"], keys["Unexpected"]
-    if not missing or not unexpected or "size mismatch" in words:
+    return None if "size mismatch" in words else _change_of(keys["Missing"], keys["Unexpected"])
+
+
+def _change_of(missing: Sequence[str], unexpected: Sequence[str]) -> tuple[str, str] | None:
+    if not missing or not unexpected:
         return None
     for one, other, what in ((unexpected, missing, "take off"), (missing, unexpected, "put on")):
         parts = one[0].split(".")
