@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from crashcart.model import Fact
+from crashcart.model import Evidence, Fact
 from crashcart.places import ORIGINS
 from crashcart.readers.code.source import name_of
 from crashcart.readers.remedies._scene import statement_at
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
     from crashcart.readers.remedies._scene import Scene
 
-__all__ = ["value_origins"]
+__all__ = ["Trail", "trail_of", "value_origins"]
 
 _MOST, _DEEPEST, _MOST_VISITS = 5, 4, 60
 _LONGEST = 80
@@ -55,31 +55,52 @@ class Origin(NamedTuple):
 
 def value_origins(scene: Scene) -> Iterator[Fact]:
     """``code.value_origins``: the expression that raised, what its names held, and where they were made; of the first exception."""
+    trail = trail_of(scene)
+    if trail is None:
+        return
+    source, expression, spot = trail.source, trail.expression, trail.spot
+    line = (source.path, spot.line)
+    shown = [origin for origin in trail.origins if (origin.source.path, origin.statement.lineno) != line][:_MOST]
+    written = ast.unparse(expression) if isinstance(expression, ast.expr) else source.line(spot.line).strip()
+    values = _held(scene, spot, expression)
+    if shown or values:
+        told = [(origin.name, origin.source.evidence(origin.statement)) for origin in shown]
+        place = Evidence("code", source.line(spot.line).strip(), f"{source.path}:{spot.line}")
+        yield Fact(ORIGINS, (written[:_LONGEST], values, told), place, "code")
+
+
+class Trail(NamedTuple):
+    """The expression with which a run died, where its values were made, and everything that was followed on the way."""
+
+    source: Source
+    expression: ast.AST
+    spot: Spot
+    origins: list[Origin]
+    functions: list[tuple[Source, Function]]
+    nodes: list[tuple[Source, ast.AST]]
+
+
+def trail_of(scene: Scene) -> Trail | None:
+    """The way back from the first exception."""
     raised = next(iter(scene.raises), None)
     frames = raised.frames if raised is not None else []
     place = scene.at(frames[-1] if frames else None)
     if raised is None or place is None:
-        return
+        return None
     source, statement = place
     source.know_parents()
-    columns = scene.columns
-    expression = _expression(source, frames[-1], columns) or _head(statement)
+    expression = _expression(source, frames[-1], scene.columns) or _head(statement)
     if isinstance(expression, ast.BinOp) and raised.kind == "ZeroDivisionError":
         expression = expression.right
-    search = _Search(scene, frames, columns)
+    search = _Search(scene, frames, scene.columns)
     found = search.found(_Wanted(source, expression, frames[-1].line, len(frames) - 1, 0))
-    shown = [origin for origin in found if (origin.source, origin.statement.lineno) != (source, statement.lineno)][:_MOST]
-    written = ast.unparse(expression) if isinstance(expression, ast.expr) else source.line(frames[-1].line).strip()
-    values = _held(scene, frames[-1], expression)
-    if shown or values:
-        told = [(origin.name, origin.source.evidence(origin.statement)) for origin in shown]
-        yield Fact(ORIGINS, (written[:_LONGEST], values, told), source.evidence(statement), "code")
+    return Trail(source, expression, frames[-1], found, [*search.functions.values()], search.nodes)
 
 
 def _held(scene: Scene, spot: Spot, expression: ast.AST) -> list[tuple[str, str]]:
-    """What the names of an expression were, as the recording saw them: ``history``, ``Tensor[32, 8] int64``."""
+    """What the names of an expression were, where the recording saw sizes: ``history``, ``Tensor[32, 8] int64``."""
     known = scene.names_at(spot)
-    return [(name, known[name]) for name in _names(expression) if name in known]
+    return [(name, known[name]) for name in _names(expression) if any(map(str.isdigit, known.get(name, "")))]
 
 
 def _head(statement: ast.stmt) -> ast.AST:
@@ -128,6 +149,8 @@ class _Search:
     def __init__(self, scene: Scene, frames: Sequence[Spot], columns: dict[Spot, tuple[int, ...]]) -> None:
         self._scene, self._frames, self._columns = scene, frames, columns
         self._sources = scene.sources
+        self.functions: dict[int, tuple[Source, Function]] = {}  # of the program, whose results were followed
+        self.nodes: list[tuple[Source, ast.AST]] = []  # what was followed
 
     def found(self, start: _Wanted) -> list[Origin]:
         """Each line once."""
@@ -137,6 +160,7 @@ class _Search:
         while waiting and visits < _MOST_VISITS:
             wanted = waiting.pop(0)
             visits += 1
+            self.nodes.append((wanted.source, wanted.node))
             for name in _names(wanted.node):
                 if (id(wanted.node), name) in seen:
                     continue
@@ -210,16 +234,16 @@ class _Search:
                 yield _Wanted(source, argument, only.lineno, None, wanted.depth + 1)
 
     def _returned(self, wanted: _Wanted) -> list[_Wanted]:
-        """What a function of the program returns that an expression calls."""
+        """What a function of the program returns that an expression calls; of a module what its ``forward`` does."""
         if wanted.depth >= _DEEPEST or not isinstance(wanted.node, ast.expr):
             return []
         further: list[_Wanted] = []
         for call in (node for node in ast.walk(wanted.node) if isinstance(node, ast.Call)):
-            called = name_of(call.func).rpartition(".")[2]
-            functions = [(source, each) for source in self._sources for each in _functions(source) if each.name == called]
-            if called and len(functions) == 1:
-                source, function = functions[0]
+            found = self._function(name_of(call.func).rpartition(".")[2])
+            if found is not None and id(found[1]) not in self.functions:
+                source, function = found
                 source.know_parents()
+                self.functions[id(function)] = found
                 returns = [node for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
                 further += [
                     _Wanted(source, node.value, node.lineno, None, wanted.depth + 1)
@@ -227,6 +251,31 @@ class _Search:
                     if node.value is not None
                 ]
         return further
+
+    def _function(self, called: str) -> tuple[Source, Function] | None:
+        """The only function of that name; else the ``forward`` of what a name of that kind was made of, or of the only module."""
+        if not called:
+            return None
+        named = [(source, each) for source in self._sources for each in _functions(source) if each.name == called]
+        if len(named) == 1:
+            return named[0]
+        forwards = [(source, each) for source in self._sources for each in _functions(source) if each.name in _FORWARD]
+        made = {
+            name_of(node.value.func).rpartition(".")[2]
+            for source in self._sources
+            for node in source.nodes(ast.Assign)
+            if isinstance(node.value, ast.Call) and any(_ends_with(target, called) for target in node.targets)
+        }
+        own = [
+            (source, each)
+            for source, each in forwards
+            if (owner := source.around(each, ast.ClassDef)) is not None and owner.name in made
+        ]
+        return own[0] if len(own) == 1 else None
+
+
+def _ends_with(target: ast.expr, name: str) -> bool:
+    return name_of(target).rpartition(".")[2] == name
 
 
 def _functions(source: Source) -> list[Function]:
