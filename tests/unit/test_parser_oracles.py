@@ -20,6 +20,7 @@ _PACKAGES = {
     "transformers": ("transformers", "trl"),
     "draccus": ("draccus", "pyrallis"),
     "absl": ("absl", "ml_collections"),
+    "typer": ("typer", "typer_config"),
     "lightning": ("lightning", "jsonargparse", "typeshed_client"),
 }
 _MOST_UNKNOWN = 0.02

@@ -24,6 +24,7 @@ from crashcart.readers.entry import console_script, entry_of, nearest, python_pa
 from crashcart.readers.interpreter import follow
 from crashcart.readers.interpreter.execution import Execution
 from crashcart.readers.interpreter.launch import Launch, launch_of
+from crashcart.readers.interpreter.libraries import modelled_packages
 from crashcart.readers.interpreter.modules import Modules
 from crashcart.readers.job.argv import refusals
 from crashcart.readers.job.command import read_command
@@ -31,6 +32,7 @@ from crashcart.readers.job.configs import Read, read_configs
 from crashcart.readers.job.environment import PREFIX
 from crashcart.readers.job.files import launch_facts
 from crashcart.readers.job.inner_program import inner_launch
+from crashcart.readers.job.installed import nearest_packages
 from crashcart.readers.job.makefile import is_makefile, made_by
 from crashcart.readers.job.overrides import as_read
 from crashcart.readers.job.paths import missing, missing_program
@@ -286,7 +288,9 @@ class _Planning:
         program, execution = Program(entry="".join(starts[:1]) or None), None
         seen: dict[str, list[Fact]] = {}
         if len(starts) == 1:  # of several programs none speaks for the job
-            modules = Modules(starts[0], roots := [*more, ".", root])
+            packages = nearest_packages(os.path.dirname(starts[0]) or ".")
+            own = {name: place for name, place in packages.items() if name not in modelled_packages()}
+            modules = Modules(starts[0], roots := [*more, ".", root], own)
             execution = self.follow(modules, started, roots, case)
             if execution is not None and not is_started and (launch_of_inner := inner_launch(execution)):
                 return self.job(name, _around(facts, launch_of_inner), folder, named=[*named, starts[0]], is_started=True)

@@ -96,6 +96,9 @@ def _missing(case: Case, fact: Fact) -> Sign:
         return Sign("weak", f"{says}; it may be on the machine that will run the job", places, fatal=False)
     if key == "restorefile":
         return Sign("weak", f"{says}: fairseq then begins anew, and only its log says so", places, fatal=False)
-    if fact.value["sure"] and (kind != "data" or fact.value.get("folder_here")):
+    # What the code or a config names may not have been fetched yet, unless a name is misspelt or what makes it lies beside it.
+    is_typed = fact.origin not in {"code", "default", "file"} or kind in {"config", "program"}
+    is_explained = fact.value.get("near") or fact.value.get("maker")
+    if fact.value["sure"] and (is_explained or (is_typed and (kind != "data" or fact.value.get("folder_here")))):
         return Sign("decisive", says, places)
     return Sign("strong", f"{says}, when the job runs from here", places)

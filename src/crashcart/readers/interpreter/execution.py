@@ -267,7 +267,16 @@ class Execution:
         return any(loop is not None and loop.holds(inner) for loop in loops for inner in self.training_loops)
 
     def is_grouped_later(self, loader: Loader) -> bool:
-        """Whether a loader of single samples is gone through by an iterator of the program's own, which may make batches of them."""
+        """Whether what a loader gives is not what a step is made of.
+
+        A loader of single samples may be gone through by an iterator of the program's own, which makes batches of them; what another
+        gives may be many batches, which a loop inside goes through.
+        """
+        for loop in self.training_loops:
+            for outer in loop.loops()[1:2]:
+                got = [outer.value, *self.items(outer.value)]
+                if is_fed(outer) and any(part is not None and part is self.underlying(loop.iterable) for part in got):
+                    return True
         if loader.call.argument(1, "batch_size") is not None or loader.call.argument(4, "batch_sampler") is not None:
             return False
         feeds = [call for call in self.trace.named("iterate") if call.receiver is loader.value]

@@ -948,7 +948,10 @@ class Interpreter:
             return self._unroll(node, iterable, items)
 
         def element() -> None:
-            self.assign(node.target, self.element(iterable, node), node)
+            item = self.element(iterable, node)
+            self.assign(node.target, item, node)
+            if self.region.parent is not None:  # around the part that feeds it
+                self.region.parent.value = item
 
         self.loop(node, node.body, element, iterable)
         return self.block(node.orelse) if node.orelse else True

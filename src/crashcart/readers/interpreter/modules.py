@@ -1,7 +1,7 @@
 """The Python files of a program: where an import leads, read and parsed once.
 
 A module belongs to the program when its file lies beside the entry file, on PYTHONPATH, in the working folder or below the project's
-root (``src/`` too). Installed packages are libraries. Files that cannot be read or parsed are named, and the rest is read.
+root (``src/`` too), or in a package that the project around it installs. Other installed packages are libraries. Files that cannot be read or parsed are named, and the rest is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crashcart.readers.encoding import encoding_of
 from crashcart.regular_files import names_in, read_whole, why_unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["Modules"]
 
@@ -31,8 +31,9 @@ _LARGEST = 2_000_000
 class Modules:
     """Finds and parses the files of a program."""
 
-    def __init__(self, entry: str, roots: Sequence[str]) -> None:
+    def __init__(self, entry: str, roots: Sequence[str], packages: Mapping[str, str] | None = None) -> None:
         self.entry = os.path.normpath(entry)
+        self.packages = packages or {}
         own = os.path.dirname(self.entry) or "."
         below = [os.path.join(root, "src") for root in roots]
         self.places = list(dict.fromkeys([own, *map(os.path.normpath, roots), *filter(os.path.isdir, below)]))
@@ -55,7 +56,8 @@ class Modules:
             found = self._in(place, name)
             if found is not None:
                 return found
-        return None
+        package = self.packages.get(name.partition(".")[0])
+        return self._in(package, name) if package is not None else None
 
     def look_in(self, folder: str, *, first: bool) -> None:
         """Look for modules in one more folder, before the others or behind them."""

@@ -1,4 +1,4 @@
-"""The commands that a project installs, with the function behind each.
+"""What a project installs: its commands with the function behind each, and its packages.
 
 [project.scripts]                                    pyproject.toml
 train = "package.cli:main"
@@ -13,8 +13,9 @@ from functools import lru_cache
 
 from crashcart.errors import CommandError
 from crashcart.readers.job.shell import text_of
+from crashcart.regular_files import names_in
 
-__all__ = ["installed_commands", "nearest_commands"]
+__all__ = ["installed_commands", "nearest_commands", "nearest_packages"]
 
 _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _COMMAND = re.compile(
@@ -25,15 +26,35 @@ _HIGHEST = 8  # folders above a script in which its project may begin
 
 def nearest_commands(folder: str) -> frozenset[str]:
     """The commands that the project around a folder installs."""
+    place = _nearest_project(folder)
+    return frozenset(installed_commands(place)) if place is not None else frozenset()
+
+
+def nearest_packages(folder: str) -> dict[str, str]:
+    """The packages that the project around a folder installs, each with the folder in which it lies.
+
+    ``examples/train.py`` imports the package above it also where ``examples`` has its own requirements.
+    """
+    place = _nearest_project(folder)
+    folders = [] if place is None else [os.path.relpath(place), os.path.relpath(os.path.join(place, "src"))]
+    found: dict[str, str] = {}
+    for each in folders:
+        for name in names_in(each):
+            if os.path.isfile(os.path.join(each, name, "__init__.py")):
+                found.setdefault(name, each)
+    return found
+
+
+def _nearest_project(folder: str) -> str | None:
     place = os.path.abspath(folder)
     for _ in range(_HIGHEST):
         if any(os.path.isfile(os.path.join(place, file)) for file in _FILES):
-            return frozenset(installed_commands(place))
+            return place
         above = os.path.dirname(place)
         if above == place:
             break
         place = above
-    return frozenset()
+    return None
 
 
 def installed_commands(folder: str) -> dict[str, tuple[str, str]]:

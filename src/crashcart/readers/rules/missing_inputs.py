@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from crashcart.errors import CommandError
@@ -39,7 +40,7 @@ READERS: dict[str, tuple[int, str, str]] = {
     "numpy.memmap": (0, "filename", "data"), "torchvision.datasets.ImageFolder": (0, "root", "data"), "os.listdir": (0, "path", "data"),
     "numpy.fromfile": (0, "file", "data"), "numpy.loadtxt": (0, "fname", "data"), "omegaconf.OmegaConf.load": (0, "file_", "config"),
     "torchvision.datasets.CocoDetection": (1, "annFile", "data"), "pycocotools.coco.COCO": (0, "annotation_file", "data"),
-    "open": (0, "file", "data"), "os.scandir": (0, "path", "data"), "datasets.load_from_disk": (0, "dataset_path", "data"),
+    "dict.merge_from_file": (0, "cfg_filename", "config"), "open": (0, "file", "data"), "os.scandir": (0, "path", "data"), "datasets.load_from_disk": (0, "dataset_path", "data"),
     "transformers.AutoConfig.from_pretrained": (0, "pretrained_model_name_or_path", "config"),
 }  # fmt: skip
 # What may as well name something on a hub, unless it is a file by its ending.
@@ -48,6 +49,7 @@ _OF_HUBS = frozenset({"transformers.AutoConfig.from_pretrained"})
 _TEXT_ONLY = (  # calls that do nothing with a path but to look at the text, or to hand it to a function of the program
     "multiprocessing.", "torch.multiprocessing.", "threading.", "submitit.", "os.path.", "str.", "pathlib.", "os.fspath", "print", "logging.", "len", "format", "repr", "isinstance", "dict", "list", "tuple", "set", "functools.partial",
 )  # fmt: skip
+_CONFIGS = (".yaml", ".yml", ".toml", ".ini", ".cfg", ".gin")
 _LOOKS = ("os.path.exists", "os.path.isfile", "os.path.isdir")
 _SHELLS = ("os.system", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.Popen", "os.popen")
 _CHANGES_FOLDER = ("os.chdir", "hydra.main")
@@ -55,6 +57,7 @@ _PLACEHOLDER = re.compile(
     r"<[^<>]{1,80}>|(?:^|/)path[-_/]to(?:$|[-_/])|(?:^|[/_-])your(?:$|[/_ -])|\bput .{1,60} here|(?:^|/)x{3,}(?:$|/)",
     re.IGNORECASE,
 )
+_ALIKE, _MOST_NAMES = 0.85, 500
 _LONGEST_PATH, _MOST_SCRIPTS, _MOST_VALUES = 4096, 20, 50
 _NO_FILE = re.compile(r"://|[*?\[\]{}$|\n]|^~|^(?:hf|s3|gs|hdfs|oss):", re.IGNORECASE)
 
@@ -76,6 +79,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         if value is None or is_name or path in {"", "None", "none"} or path in told or _is_touched(path, touched):
             continue
         told.add(path)
+        kind = "config" if path.endswith(_CONFIGS) else kind
         is_placeholder = bool(_PLACEHOLDER.search(path))
         if not is_placeholder and (NO_PATH.search(path) or (moves and not os.path.isabs(path))):
             continue
@@ -162,6 +166,7 @@ def _fact(value: Value, call: Call, path: str, kind: str, execution: Execution, 
         "elsewhere": elsewhere and not is_placeholder,
         "placeholder": is_placeholder,
         "folder_here": _is_folder_here(value, path, execution),
+        "near": _near_name(path, execution),
         "read_at": call.evidence,
         "maker": _maker(path, execution),
     }
@@ -196,6 +201,20 @@ def _maker(path: str, execution: Execution) -> str:
             with contextlib.suppress(CommandError, OSError):
                 if name and os.path.dirname(path) and name in text_of(os.path.join(folder, script)):
                     return os.path.normpath(os.path.join(folder, script))
+    return ""
+
+
+def _near_name(path: str, execution: Execution) -> str:
+    """A file or folder beside a path with almost its name: that one was meant."""
+    name = os.path.basename(path)
+    for folder in (os.path.join(each, os.path.dirname(path)) for each in [*execution.launch.folders, "."]):
+        alike = [
+            each
+            for each in get_close_matches(name, sorted(names_in(folder))[:_MOST_NAMES], 1, _ALIKE)
+            if len(each) < len(name) + 3
+        ]
+        if alike:
+            return alike[0]
     return ""
 
 

@@ -4,6 +4,7 @@
     MODELS[args.model]                                       KeyError for a name that is not there
     TrainerConfig(**config)                                  TypeError for a key that it does not take
     cfg.merge_from_file(args.cfg)                            KeyError for a key that the defaults do not have
+    config["optimizer"]["grad_acc_step"]                     KeyError for a key that the file does not have
 
 The program was followed with the values of its launch, and comes surely to the check. Told is what a flag or a file decides alone.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from crashcart.readers.interpreter.execution import Execution
     from crashcart.readers.interpreter.trace import Failure
+    from crashcart.readers.interpreter.values import Value
 
 _ASKED = frozenset({"flag", "file", "environment"})
 _LONGEST = 160
@@ -38,6 +40,10 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_of_few = failure.error == "KeyError" or bool(failure.choices)
         if not (is_own_check or is_of_few or "unexpected keyword" in failure.says):
             continue  # of a parser, which says it in its own words, or of a type
+        lacking = _lacking(execution, failure)
+        if lacking is not None:
+            yield lacking
+            return
         setting = next((fact for value in failure.values for fact in value.origins if fact.origin in _ASKED), None)
         if setting is None or not _is_decided(failure):
             continue
@@ -48,6 +54,35 @@ def look(execution: Execution) -> Iterator[Fact]:
             "arguments.refused", {"says": says, "instead": ""}, setting.evidence, setting.origin, setting.spelling, span
         )
         return
+
+
+def _lacking(execution: Execution, failure: Failure) -> Fact | None:
+    """A key that the program reads and that its config file does not have."""
+    owner, key = failure.values[0] if failure.values else None, failure.values[-1] if failure.values else None
+    if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant) or key.origins:
+        return None
+    origins = {name: _file_of(execution, value) for name, value in execution.interpreter.entries(owner).items()}
+    files = {fact.evidence.where.rpartition(":")[0] if fact is not None else "" for fact in origins.values()}
+    if len(files) != 1 or "" in files or execution.interpreter.store.get(owner, "open"):
+        return None
+    close = _nearest(execution, failure)
+    beside = origins.get(close) or next(iter(origins.values()))
+    if beside is None:
+        return None
+    says = f"the program reads the key {key.value}, which {files.pop()} does not have" + (
+        f": did you mean {close}?" if close else ""
+    )
+    return Fact("arguments.refused", {"says": says, "instead": ""}, beside.evidence, "file", beside.spelling)
+
+
+def _file_of(execution: Execution, value: Value, depth: int = 4) -> Fact | None:
+    """Where a config file says a value, or the first part of one."""
+    fact = next((fact for fact in value.origins if fact.origin == "file"), None)
+    if fact is None and isinstance(value, Container) and depth:
+        content = execution.interpreter.items(value)
+        parts = content.values() if isinstance(content, dict) else content
+        return next((found for part in parts if (found := _file_of(execution, part, depth - 1)) is not None), None)
+    return fact
 
 
 def _is_decided(failure: Failure) -> bool:

@@ -17,7 +17,7 @@ from crashcart.names import canonical
 from crashcart.readers.interpreter.execution import is_fed
 from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.store import NONE
-from crashcart.readers.interpreter.trace import Call, Leave, Region
+from crashcart.readers.interpreter.trace import Call, Region
 from crashcart.readers.interpreter.values import Constant, Container, Instance, Result, Unknown, Value, constant_of
 from crashcart.readers.rules._settings import fact_of
 from crashcart.record import replace
@@ -395,7 +395,9 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """Epochs and steps by the loops around the optimizer's step."""
     seen: set[int] = set()
     for call in execution.steps:
-        loops = call.region.loops()
+        around = call.region.loops()
+        # a loop without a backward pass goes over several optimizers
+        loops = [loop for loop in around if any(loop.holds(backward.region) for backward in execution.backwards)] or around
         for number, loop in enumerate(loops):
             if id(loop) in seen or _is_repeated(execution, loop):
                 continue
@@ -430,6 +432,11 @@ def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[s
         for leave in execution.trace.leaves
         if leave.kind in {"break", "return"} and isinstance(leave.region.test, Unknown) and _leaves(leave, loop)
     ]
+    tests += [
+        end.region.test
+        for end in execution.trace.named("quit", "exit", "sys.exit")
+        if isinstance(end.region.test, Unknown) and _is_good(end) and _leaves(end, loop)
+    ]
     for test in tests:
         if (
             isinstance(test, Unknown)
@@ -445,6 +452,11 @@ def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[s
             each = _added_each_round(execution, test.base)
             bound = test.bound if each == 1 else _rounds_of(test.bound, each)
             yield name, fact_of(execution, name, bound, event)
+
+
+def _is_good(end: Call) -> bool:
+    """Whether a program ends without an error: ``quit()``, ``sys.exit(0)``."""
+    return not end.arguments or constant_of(end.arguments[0], end) in (0, None)
 
 
 def _added_each_round(execution: Execution, counter: Value | None) -> float | None:
@@ -465,8 +477,8 @@ def _rounds_of(bound: Constant, each: float | None) -> Value | None:
     return Constant(math.ceil(bound.value / each), bound.origins) if each is not None and each > 0 else None
 
 
-def _leaves(leave: Leave, loop: Region) -> bool:
-    """Whether a ``break`` or ``return`` ends this loop: nothing but branches between them."""
+def _leaves(leave: Event, loop: Region) -> bool:
+    """Whether a ``break``, a ``return`` or the end of the program ends this loop: nothing but branches between them."""
     for region in leave.region.above():
         if region is loop:
             return True

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.interpreter import Interpreter
     from crashcart.readers.interpreter.trace import Call
 
-__all__ = ["Libraries", "models", "no_graph", "tested_for_finite", "wrapped_loader"]
+__all__ = ["Libraries", "modelled_packages", "models", "no_graph", "tested_for_finite", "wrapped_loader"]
 
 Model = "Callable[[Interpreter, Call], Value | None]"
 _MODELS: dict[str, Any] = {}
@@ -941,6 +941,12 @@ def _full_name(name: str) -> str:
             return _full_name(f"{_ALIASES[head]}{name[len(head) :]}") if _ALIASES[head] != head else name
         head = head.rpartition(".")[0]
     return name
+
+
+def modelled_packages() -> frozenset[str]:
+    """The libraries of which something is known here: their own code is not followed."""
+    _load()
+    return frozenset(name.partition(".")[0].lstrip("@") for name in (*_MODELS, *_ALIASES))
 
 
 @lru_cache(maxsize=1)

@@ -75,6 +75,20 @@ def convert(interpreter: Interpreter, call: Call) -> Value:
     return converted(interpreter, call.name, call.arguments[0], call.node, plain=len(call.arguments) == 1)
 
 
+@models("distutils.util.strtobool")
+def to_truth(interpreter: Interpreter, call: Call) -> Value:
+    """``strtobool("yes")`` is 1, of a text that says neither an error."""
+    value = call.argument(0, "val") or Unknown()
+    text = constant_of(value)
+    if not isinstance(text, str):
+        return unknown_from(value)
+    if text.lower() in {"y", "yes", "t", "true", "on", "1"}:
+        return Constant(1, value.origins)
+    if text.lower() in {"n", "no", "f", "false", "off", "0"}:
+        return Constant(0, value.origins)
+    return interpreter.fail(call.node, "ValueError", f"invalid truth value {text!r}", value)
+
+
 def converted(interpreter: Interpreter, name: str, value: Value, node: ast.AST, *, plain: bool = True) -> Value:
     """A value as ``int``, ``float``, ``str`` or ``bool`` makes it."""
     if isinstance(value, PerRank):

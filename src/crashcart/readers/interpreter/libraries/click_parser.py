@@ -9,6 +9,7 @@ click knows no abbreviations, takes the word behind an option whatever it is, an
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from crashcart.readers.interpreter.libraries.argparse_parser import (
     refuse,
     words_of,
 )
+from crashcart.readers.interpreter.libraries.config_files import config_value
 from crashcart.readers.interpreter.libraries.field_types import ANY, Field, Kind, parameters_of
 from crashcart.readers.interpreter.libraries.hf_parser import enum_members, enum_values
 from crashcart.readers.interpreter.libraries.standard import variable
@@ -67,6 +69,7 @@ class Parameter:
         self.variables: list[str] = []
         self.callback: Value | None = None
         self.hidden = False
+        self.is_config = False  # names the file of ``command.config``
         self.none_stays = False  # typer: a list that nobody gives is None
         self.call: Call | Declaration | None = None
 
@@ -83,10 +86,15 @@ class Command:
         self.passes_context = False
         self.lenient = False  # unknown words are left
         self.known = True
+        self.config: dict[str, Value] = {}  # what a config file puts in the place of the defaults
 
 
 class RefusedWordsError(Exception):
     """What click would print before it ends the program with exit code 2."""
+
+
+class _UnreadConfigError(Exception):
+    """The defaults are in a file that is not known."""
 
 
 # ---- click's decorators
@@ -362,13 +370,16 @@ def run_command(interpreter: Interpreter, command: Command, words: list[tuple[st
     else:
         try:
             found, rest = _split(command, words)
+            _read_config(interpreter, command, found)
             for parameter in command.parameters:
-                value = _value(interpreter, parameter, found.get(parameter.name), call)
+                value = _value(interpreter, parameter, found.get(parameter.name), call, command.config.get(parameter.name))
                 if not parameter.hidden:
                     values[parameter.name] = value
             _check_rest(interpreter, command, rest)
             if command.is_group and not rest and not command.alone and command.commands:
                 return NONE  # the help is shown
+        except _UnreadConfigError:
+            values = {parameter.name: Unknown(kind="flag") for parameter in command.parameters if not parameter.hidden}
         except RefusedWordsError as problem:
             refuse(interpreter, _spec(command), call, str(problem), [])
             values = {parameter.name: Unknown(kind="flag") for parameter in command.parameters if not parameter.hidden}
@@ -470,8 +481,40 @@ def _arguments(command: Command, plain: list[tuple[str, Value]], found: dict[str
     return plain
 
 
-def _value(interpreter: Interpreter, parameter: Parameter, given: list[Any] | None, call: Call) -> Value:
+def _read_config(interpreter: Interpreter, command: Command, given: dict[str, list[Any]]) -> None:
+    for parameter in command.parameters:
+        words = given.get(parameter.name)
+        path = words[-1][0] if parameter.is_config and words else ""
+        content = config_value(interpreter, path, numbers=False, attributes=False) if path else None
+        if isinstance(content, Container) and content.kind == "dict":
+            command.config = {str(name): value for name, value in interpreter.entries(content).items()}
+        elif path:
+            command.known = False
+            raise _UnreadConfigError
+
+
+def _from_config(parameter: Parameter, value: Value, spelling: str) -> Value:
+    """A value of a config file as the type of the parameter, which reads its text."""
+    plain = constant_of(value, value)
+    if plain is value or parameter.multiple or parameter.count != 1 or parameter.is_count:
+        return Unknown(origins=value.origins)
+    if parameter.is_flag and isinstance(plain, bool):
+        return value
+    try:
+        made = _converted(parameter, str(plain), spelling)
+    except RefusedWordsError:
+        if not isinstance(plain, float) or not math.isfinite(plain):
+            raise
+        made = _converted(parameter, str(int(plain)), spelling)  # int(7.5) is no error
+    return made if isinstance(made, Value) else Constant(made, value.origins, direct=True)
+
+
+def _value(
+    interpreter: Interpreter, parameter: Parameter, given: list[Any] | None, call: Call, written: Value | None = None
+) -> Value:
     spelling = max(parameter.spellings, key=len, default=parameter.name)
+    if given is None and written is not None and constant_of(written, written) is not None:
+        return _from_config(parameter, written, spelling)
     if given is None:
         return _without_words(interpreter, parameter, spelling, call)
     fact = flag_fact(interpreter, [*parameter.spellings, *parameter.off] or [parameter.name], parameter.name, given[-1])
@@ -569,7 +612,7 @@ def add_typer_command(interpreter: Interpreter, function: Value, decorator: Valu
         return None
     name = constant_of(call.argument(0, "name")) if call.method == "command" else None
     made = typer_command(interpreter, function, call)
-    made.known = _is_known(function)
+    made.known = _is_known(interpreter, function)
     if call.method == "callback":
         owner.data.function, owner.data.parameters = function, made.parameters
         owner.data.alone |= constant_of(call.argument(None, "invoke_without_command")) is True
@@ -579,11 +622,24 @@ def add_typer_command(interpreter: Interpreter, function: Value, decorator: Valu
     return function
 
 
-def _is_known(function: Value) -> bool:
-    """Whether nothing that decorates a command gives it other options: ``@use_yaml_config(param_name="config")``."""
-    return not isinstance(function, Function) or all(
-        name.partition(".")[0] in _PLAIN_DECORATORS for name in function.decorators
-    )
+def _is_known(interpreter: Interpreter, function: Value) -> bool:
+    """Whether nothing that decorates a command gives it options that are not known."""
+    if not isinstance(function, Function):
+        return True
+    names = [name.partition(".")[0] for name in function.decorators]
+    understood = _PLAIN_DECORATORS | ({"typer_config"} if interpreter.store.get(function, "(config)") else frozenset())
+    return all(name in understood for name in names)
+
+
+@models(*(f"@typer_config.{place}use_{kind}_config" for place in ("", "decorators.") for kind in ("yaml", "json", "toml")))
+def with_config(interpreter: Interpreter, function: Value, decorator: Value, _node: ast.AST) -> Value | None:
+    """``@use_yaml_config()``: an option ``--config`` more, and its file has the defaults of the others."""
+    call = decorator.call if isinstance(decorator, Result) else None
+    if call is not None and call.complete and not {"section", "default_value"} & call.keywords.keys():
+        name = constant_of(call.argument(1, "param_name", Constant("config")))
+        if isinstance(name, str) and call.argument(0, "section") is None:
+            interpreter.store.set(function, "(config)", name)
+    return function
 
 
 @models("typer.Typer.add_typer")
@@ -626,6 +682,12 @@ def typer_command(interpreter: Interpreter, function: Value, call: Call) -> Comm
             command.passes_context = True
             continue
         command.parameters.append(_typer_parameter(interpreter, field, call))
+    config = interpreter.store.get(function, "(config)")
+    if isinstance(config, str):
+        made = Parameter(config, [f"--{config.replace('_', '-')}"], is_option=True)
+        made.hidden = made.is_config = True
+        made.call = call
+        command.parameters.append(made)
     return command
 
 

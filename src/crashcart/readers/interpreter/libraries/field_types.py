@@ -184,10 +184,11 @@ def _generic(interpreter: Interpreter, annotation: ast.Subscript, owner: Class |
         return Kind("tuple", (below(0),), choices=("...",)) if many else Kind("tuple", tuple(map(below, range(len(inside)))))
     if last in _MAPPINGS:
         return Kind("dict", tuple(map(below, range(len(inside)))))
-    if last in _WRAPPED:
+    is_mark = isinstance(base, Library) and base.name.startswith("tyro.conf.")
+    if last in _WRAPPED or is_mark:
         kind = below(0)
         notes = tuple(evaluate_annotation(interpreter, item, owner) for item in inside[1:])
-        marks = (Library(f"({last})"),) if last in {"Positional", "Fixed", "Suppress"} else ()
+        marks = (Library(f"({last})"),) if last in {"Positional", "Fixed", "Suppress"} or is_mark else ()
         return Kind(kind.name, kind.parts, kind.choices, kind.cls, (*kind.notes, *notes, *marks))
     if last in {"Type", "type"}:
         return Kind("type", (below(0),))

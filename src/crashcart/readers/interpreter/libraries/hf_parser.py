@@ -23,7 +23,7 @@ from crashcart.readers.interpreter.libraries.argparse_parser import (
     words_of,
 )
 from crashcart.readers.interpreter.libraries.config_files import config_value
-from crashcart.readers.interpreter.libraries.field_types import ANY, Field, Kind, defaulted, fields_in
+from crashcart.readers.interpreter.libraries.field_types import ANY, Field, Kind, defaulted, field_table, fields_in
 from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
 from crashcart.readers.interpreter.store import FALSE, TRUE
 from crashcart.readers.interpreter.values import (
@@ -45,60 +45,53 @@ __all__ = ["build_dataclass"]
 
 _NUMBERS: dict[str, Any] = {"int": int, "float": float, "str": str, "path": str}
 _YES, _NO = {"yes", "true", "t", "y", "1"}, {"no", "false", "f", "n", "0"}
-# Fields of TrainingArguments in transformers 3 and 4 that version 5 does not have.
-_OLDER = [
-    "overwrite_output_dir",
-    "evaluation_strategy",
-    "logging_dir",
-    "warmup_ratio",
-    "save_safetensors",
-    "no_cuda",
-    "use_mps_device",
-    "fp16_backend",
-    "fp16_opt_level",
-    "half_precision_backend",
-    "jit_mode_eval",
-    "use_ipex",
-    "past_index",
-    "group_by_length",
-    "sharded_ddp",
-    "fsdp_min_num_params",
-    "adafactor",
-    "tpu_num_cores",
-    "fsdp_transformer_layer_cls_to_wrap",
-    "per_gpu_train_batch_size",
-    "per_gpu_eval_batch_size",
-    "push_to_hub_model_id",
-    "push_to_hub_organization",
-    "push_to_hub_token",
-    "include_inputs_for_metrics",
-    "torchdynamo",
-    "ray_scope",
-    "dispatch_batches",
-    "split_batches",
-    "include_tokens_per_second",
-    "mp_parameters",
-    "tpu_metrics_debug",
-    "xpu_backend",
-    "evaluate_during_training",
-    "use_legacy_prediction_loop",
-    "load_best_model",
-    "report_to",
-    "bf16_full_eval",
-    "tf32",
-    "neftune_noise_alpha",
-    "predict_with_generate",
-    "ddp_find_unused_parameters",
-    "hub_private_repo",
-    "logging_nan_inf_filter",
-    "sortish_sampler",
-    "generation_max_length",
-    "generation_num_beams",
-    "generation_config",
-    "use_liger_kernel",
-    "fsdp",
-    "deepspeed",
-]
+# Fields in older versions (transformers 3 and 4, trl 0.7 to 1.8) that the table does not have.
+_OLDER = {
+    "transformers.TrainingArguments": [
+        "overwrite_output_dir", "evaluation_strategy", "logging_dir", "warmup_ratio", "save_safetensors", "no_cuda",
+        "use_mps_device", "fp16_backend", "fp16_opt_level", "half_precision_backend", "jit_mode_eval", "use_ipex",
+        "past_index", "group_by_length", "sharded_ddp", "fsdp_min_num_params", "adafactor", "tpu_num_cores",
+        "fsdp_transformer_layer_cls_to_wrap", "per_gpu_train_batch_size", "per_gpu_eval_batch_size", "push_to_hub_model_id",
+        "push_to_hub_organization", "push_to_hub_token", "include_inputs_for_metrics", "torchdynamo", "ray_scope",
+        "dispatch_batches", "split_batches", "include_tokens_per_second", "mp_parameters", "tpu_metrics_debug",
+        "xpu_backend", "evaluate_during_training", "use_legacy_prediction_loop", "load_best_model", "report_to",
+        "bf16_full_eval", "tf32", "neftune_noise_alpha", "predict_with_generate", "ddp_find_unused_parameters",
+        "hub_private_repo", "logging_nan_inf_filter", "sortish_sampler", "generation_max_length", "generation_num_beams",
+        "generation_config", "use_liger_kernel", "fsdp", "deepspeed",
+    ],
+    "trl.DPOConfig": [
+        "base_model_attribute_name", "force_use_ref_model", "generate_during_eval", "is_encoder_decoder",
+        "label_pad_token_id", "max_completion_length", "max_prompt_length", "max_target_length", "model_adapter_name",
+        "padding_value", "ref_adapter_name", "ref_model_init_kwargs", "reference_free", "rpo_alpha", "tools",
+        "use_liger_loss", "use_logits_to_keep", "use_num_logits_to_keep",
+    ],
+    "trl.GRPOConfig": [
+        "max_prompt_length", "use_liger_loss", "vllm_device", "vllm_dtype", "vllm_enable_prefix_caching",
+        "vllm_guided_decoding_regex", "vllm_max_model_len", "wandb_log_unique_prompts",
+    ],
+    "trl.KTOConfig": [
+        "base_model_attribute_name", "generate_during_eval", "is_encoder_decoder", "label_pad_token_id",
+        "max_completion_length", "max_density_ratio", "max_prompt_length", "min_density_ratio", "padding_value",
+        "prompt_sample_size", "ref_model_init_kwargs", "truncation_mode", "use_liger_loss",
+    ],
+    "trl.ModelConfig": [
+        "torch_dtype", "trust_remote_code",
+    ],
+    "trl.RLOOConfig": [
+        "base_model", "cliprange", "cliprange_value", "dataset_num_proc", "exp_name", "gamma", "kl_coef", "lam",
+        "local_rollout_forward_batch_size", "max_prompt_length", "missing_eos_penalty", "non_eos_penalty",
+        "normalize_advantage", "normalize_reward", "num_mini_batches", "num_ppo_epochs", "num_sample_generations",
+        "penalty_reward_value", "response_length", "reward_model_path", "rloo_k", "sanity_check", "sft_model_path",
+        "stop_token", "stop_token_id", "token_level_kl", "total_episodes", "vf_coef", "vllm_guided_decoding_regex",
+        "wandb_log_unique_prompts", "whiten_rewards",
+    ],
+    "trl.SFTConfig": [
+        "chars_per_token", "dataset_batch_size", "max_seq_length", "num_of_sequences", "use_liger",
+    ],
+    "trl.ScriptArguments": [
+        "config", "gradient_checkpointing_use_reentrant", "ignore_bias_buffers",
+    ],
+}  # fmt: skip
 
 
 @models("transformers.HfArgumentParser", "trl.TrlParser", "trl.commands.cli_utils.TrlParser", "trl.H4ArgumentParser")
@@ -137,24 +130,32 @@ def add_dataclass(interpreter: Interpreter, spec: ParserSpec, cls: Value, call: 
     """The flags of one dataclass."""
     fields = fields_in(interpreter, cls) if isinstance(cls, (Class, Library)) else []
     libraries = _libraries_of(cls)
-    if not fields or any(name.startswith("trl.") for name in libraries):
-        spec.known = False  # its fields come and go with the version
+    if not fields or any(name.startswith("trl.") and not field_table(name) for name in libraries):
+        spec.known = False
     for field in fields:
         if field.init:
             spec.arguments += flags_of(interpreter, field, call)
 
 
 def _add_older(spec: ParserSpec, types: list[Value], call: Call) -> None:
-    """Flags of other versions of transformers, where no dataclass has a field of that name."""
-    if not any(name.startswith("transformers.") for cls in types for name in _libraries_of(cls)):
-        return
+    """Flags of other versions of the libraries, where no dataclass has a field of that name."""
     known = {spelling for argument in spec.arguments for spelling in argument.names}
-    for name in _OLDER:
+    for name in dict.fromkeys(name for cls in types for name in _older_fields(cls)):
         if f"--{name}" not in known:
             argument = Argument([f"--{name}"], Declaration(call, {"nargs": Constant("?"), "const": TRUE}))
             argument.dest, argument.field = name, Field(name, ANY, Unknown(kind="version"))
             argument.convert = _any_version
             spec.arguments.append(argument)
+
+
+def _older_fields(cls: Value) -> list[str]:
+    bases = _libraries_of(cls)
+    is_of_transformers = any(
+        name.startswith(("transformers.", "trl.")) and name.endswith(("Arguments", "Config")) for name in bases
+    )
+    is_plain = all(name in {"trl.ModelConfig", "trl.ScriptArguments"} for name in bases)
+    found = list(_OLDER["transformers.TrainingArguments"]) if is_of_transformers and not is_plain else []
+    return found + [name for base in bases if base.startswith("trl.") for name in _OLDER.get(base, ())]
 
 
 def _libraries_of(cls: Value) -> list[str]:
@@ -293,10 +294,9 @@ def _objects(interpreter: Interpreter, call: Call, namespace: Container) -> list
     for cls in interpreter.listed(types)[0] if isinstance(types, Container) else []:
         fields = fields_in(interpreter, cls) if isinstance(cls, (Class, Library)) else []
         names = [field.name for field in fields if field.init]
-        libraries = _libraries_of(cls)
-        if any(name.startswith("transformers.") for name in libraries):
-            names += [name for name in _OLDER if isinstance(content.get(name), Constant)]
-            used |= set(_OLDER)
+        older = _older_fields(cls)
+        names += [name for name in older if isinstance(content.get(name), Constant) and name not in names]
+        used |= set(older)
         values = {name: content[name] for name in names if name in content}
         used |= set(names)
         made.append(build_dataclass(interpreter, cls, values, call, complete=not is_open or bool(fields)))
@@ -395,8 +395,8 @@ def parse_file(interpreter: Interpreter, call: Call) -> Value:
         values = {field.name: content[field.name] for field in fields if field.init and field.name in content}
         libraries = _libraries_of(cls)
         if any(name.startswith(("transformers.", "trl.")) for name in libraries):
-            values.update({name: content[name] for name in _OLDER if name in content})
-            certain &= not any(name.startswith("trl.") for name in libraries)
+            values.update({name: content[name] for name in _older_fields(cls) if name in content})
+            certain &= not any(name.startswith("trl.") and not field_table(name) for name in libraries)
         certain &= bool(fields)
         used |= set(values)
         if complete:

@@ -112,12 +112,24 @@ def merge_from_file(interpreter: Interpreter, call: Call) -> Value:
     owner, path = call.receiver, path_text(call.argument(0))
     if not isinstance(owner, Container):
         return NONE
-    above = _yaml_with_base(interpreter, path) if path is not None else None
+    above = _node_in_python(interpreter, path) if path is not None and path.endswith(".py") else None
+    if above is None and path is not None:
+        above = _yaml_with_base(interpreter, path)
     if above is None:
         interpreter.libraries.open_up(interpreter, owner)
         return NONE
     _merge_typed(interpreter, owner, above, call, [])
     return NONE
+
+
+def _node_in_python(interpreter: Interpreter, path: str) -> Container | None:
+    """The ``cfg`` of a Python file, which yacs imports."""
+    found = find_config(interpreter, path)
+    source = interpreter.modules.source(found) if found is not None else None
+    if found is None or source is None:
+        return None
+    made = follow_file(interpreter, found, source.tree.body, {}).get("cfg")
+    return made if isinstance(made, Container) and made.kind in {"dict", "config"} else None
 
 
 def _yaml_with_base(interpreter: Interpreter, path: str, depth: int = 0) -> Container | None:

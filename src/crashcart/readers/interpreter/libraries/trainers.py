@@ -317,9 +317,11 @@ def lightning_trainer(interpreter: Interpreter, call: Call) -> Value:
 
 _TRAINER_PARAMETERS = frozenset(
     [
-        "accelerator", "accumulate_grad_batches", "auto_lr_find", "auto_scale_batch_size", "auto_select_gpus", "barebones", "benchmark",
+        "accelerator", "accumulate_grad_batches", "amp_backend", "amp_level", "auto_lr_find", "auto_scale_batch_size", "auto_select_gpus", "automatic_optimization", "barebones", "benchmark",
         "callbacks", "check_val_every_n_epoch", "checkpoint_callback", "default_root_dir", "detect_anomaly", "deterministic", "devices",
-        "distributed_backend", "enable_checkpointing", "enable_model_summary", "enable_progress_bar", "fast_dev_run",
+        "distributed_backend", "early_stop_callback", "enable_checkpointing", "enable_pl_optimizer", "ipus", "log_gpu_memory",
+        "log_save_interval", "multiple_trainloader_mode", "overfit_pct", "process_position", "stochastic_weight_avg",
+        "test_percent_check", "tpu_cores", "train_percent_check", "val_percent_check", "enable_model_summary", "enable_progress_bar", "fast_dev_run",
         "flush_logs_every_n_steps", "gpus", "gradient_clip_algorithm", "gradient_clip_val", "inference_mode", "limit_predict_batches",
         "limit_test_batches", "limit_train_batches", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps",
         "max_time", "min_epochs", "min_steps", "move_metrics_to_cpu", "num_nodes", "num_processes", "num_sanity_val_steps",
@@ -327,6 +329,22 @@ _TRAINER_PARAMETERS = frozenset(
         "reload_dataloaders_every_epoch", "reload_dataloaders_every_n_epochs", "replace_sampler_ddp", "resume_from_checkpoint",
         "row_log_interval", "strategy", "sync_batchnorm", "terminate_on_nan", "track_grad_norm", "truncated_bptt_steps", "use_distributed_sampler",
         "val_check_interval", "weights_save_path", "weights_summary",
+    ]
+)  # fmt: skip
+
+
+# Those that are a whole number, or a number, in every version that makes flags of them (0.9 to 1.9).
+_WHOLE = frozenset(
+    [
+        "check_val_every_n_epoch", "flush_logs_every_n_steps", "ipus", "log_every_n_steps", "log_save_interval", "max_epochs", "max_steps",
+        "min_epochs", "min_steps", "num_nodes", "num_processes", "num_sanity_val_steps", "process_position", "progress_bar_refresh_rate",
+        "reload_dataloaders_every_n_epochs", "row_log_interval", "truncated_bptt_steps",
+    ]
+)  # fmt: skip
+_NUMBERS = frozenset(
+    [
+        "gradient_clip_val", "limit_predict_batches", "limit_test_batches", "limit_train_batches", "limit_val_batches", "overfit_batches",
+        "val_check_interval",
     ]
 )  # fmt: skip
 
@@ -355,13 +373,22 @@ def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
     spec = spec_of(interpreter, parser) if parser is not None else None
     if parser is None or spec is None:
         return None
-    spec.known = False
     default: Value = NONE if interpreter.launch.arguments is not None else Unknown()  # where nobody said how it is started
+    own = {spelling for argument in spec.every() for spelling in argument.names}
     for name in sorted(_TRAINER_PARAMETERS):
-        argument = Argument([f"--{name}"], Declaration(call, {"default": default, "nargs": Constant("?")}))
-        argument.convert = plain_of
-        spec.arguments.append(argument)
+        options: dict[str, Value] = {"default": default}
+        if name not in _WHOLE | _NUMBERS:
+            options["nargs"] = Constant("?")
+        argument = Argument([f"--{name}"], Declaration(call, options))
+        argument.convert = int if name in _WHOLE else _number if name in _NUMBERS else plain_of
+        if argument.names[0] not in own:
+            spec.arguments.append(argument)
     return parser
+
+
+def _number(text: str) -> float:
+    """``1`` is one batch, and ``1.0`` all of them."""
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 def record_settings(interpreter: Interpreter, node: ast.AST, settings: dict[str, Value | None]) -> None:

@@ -68,6 +68,7 @@ __all__ = ["convert_word", "decode", "word_count"]
 
 _DEEPEST = 6
 _MOST_FLAGS = 4000
+_SUBCOMMAND = "tyro.conf.subcommand"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CONVERSIONS: dict[str, Any] = {"int": int, "float": float, "str": str}
 
@@ -473,28 +474,36 @@ def flag_of(
 class _Tree:
     """The flags of one level of a tyro command line, and the unions below it that are sub-commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, avoids: bool = False) -> None:
         self.spec = ParserSpec()
         self.spec.settings = {"allow_abbrev": False}
         self.unions: list[tuple[str, Kind, Value | None]] = []
+        self.avoids = avoids  # a union that has a default is that type, and no choice
 
 
 @models("tyro.cli")
 def tyro_cli(interpreter: Interpreter, call: Call) -> Value:
     """``tyro.cli(f)``: an object of a dataclass, or what a function gives."""
     subject = call.argument(0, "f") or Unknown()
-    words = words_of(interpreter, call.argument(None, "args"))
-    default = call.argument(None, "default")
     if isinstance(subject, Container):
         return Unknown()
     kind = _callable_kind(interpreter, subject, call)
+    marks = _marks(interpreter, call, kind)
+    if kind.name in {"any", "class"} or not marks <= {"AvoidSubcommands"}:
+        return Unknown(kind="flag")
+    return _tyro_parsed(interpreter, kind, call, avoids="AvoidSubcommands" in marks)
+
+
+def _tyro_parsed(interpreter: Interpreter, kind: Kind, call: Call, *, avoids: bool) -> Value:
+    words = words_of(interpreter, call.argument(None, "args"))
+    default = call.argument(None, "default")
     rest_wanted = constant_of(call.argument(None, "return_unknown_args")) is True
-    tree = _Tree()
+    tree = _Tree(avoids=avoids)
     if kind.name == "union":
         tree.unions.append(("", kind, default))
     else:
         _tyro_fields(interpreter, tree, kind, "", default, call)
-    _subcommands(interpreter, tree.spec, list(tree.unions), call, {})
+    _subcommands(interpreter, tree, list(tree.unions), call)
     given, rest, refused = given_values(interpreter, tree.spec, words, call, known_only=rest_wanted)
     if words is not None and not refused:
         _check_required(interpreter, tree.spec, given, call)
@@ -502,12 +511,53 @@ def tyro_cli(interpreter: Interpreter, call: Call) -> Value:
     return interpreter.container("tuple", [made, interpreter.container("list", rest)]) if rest_wanted else made
 
 
+def _marks(interpreter: Interpreter, call: Call, kind: Kind) -> set[str]:
+    """What ``config=(tyro.conf.X, ...)`` and ``tyro.conf.X[Args]`` change of a command line, by name."""
+    given = call.argument(None, "config")
+    items = (*interpreter.listed(given)[0], *kind.notes) if isinstance(given, Container) else kind.notes
+    found = {item.name.rpartition(".")[2].strip("()") for item in items if isinstance(item, Library)}
+    return found | ({"?"} if given is not None and not isinstance(given, Container) and constant_of(given, given) else set())
+
+
+@models("tyro.extras.overridable_config_cli")
+def tyro_configs(interpreter: Interpreter, call: Call) -> Value:
+    """``overridable_config_cli({"small": ("what it is", Config(width=8)), ...})``: a name, then flags over that object."""
+    configs = call.argument(0, "configs")
+    defaults: dict[Any, Value] = {}
+    for name, pair in interpreter.entries(configs).items() if isinstance(configs, Container) else ():
+        parts = interpreter.listed(pair)[0] if isinstance(pair, Container) else []
+        defaults[name] = parts[1] if len(parts) == 2 else Unknown()
+    kind = _kind_of_defaults(defaults)
+    if kind is None or not _marks(interpreter, call, ANY) <= {"AvoidSubcommands"}:
+        return Unknown(kind="flag")
+    return _tyro_parsed(interpreter, kind, call, avoids=True)
+
+
+@models("tyro.extras.subcommand_type_from_defaults")
+def tyro_union(interpreter: Interpreter, call: Call) -> Value:
+    """The union of which each default is one sub-command."""
+    given = call.argument(0, "defaults")
+    is_plain = not {"prefix_names", "sort_subcommands"} & call.keywords.keys()
+    kind = _kind_of_defaults(interpreter.entries(given)) if isinstance(given, Container) and is_plain else None
+    return Result("tyro.(union)", call, data=kind) if kind is not None else Unknown()
+
+
+def _kind_of_defaults(defaults: dict[Any, Value]) -> Kind | None:
+    parts = []
+    for name, default in defaults.items():
+        kind = kind_of_value(default.cls) if isinstance(default, Instance) else ANY
+        if kind.name != "dataclass" or not isinstance(name, str):
+            return None
+        parts.append(Kind("dataclass", cls=kind.cls, notes=(Result(_SUBCOMMAND, None, data=(name, default)),)))
+    return Kind("union", tuple(parts)) if parts else None
+
+
 def _callable_kind(interpreter: Interpreter, subject: Value, call: Call) -> Kind:
     if isinstance(subject, (Function, Partial, Bound)):
         return Kind("function", notes=(subject,))
     node = call.node.args[0] if getattr(call.node, "args", None) else None  # type: ignore[attr-defined]
     kind = kind_of_value(subject)
-    if kind.name == "any" and node is not None:
+    if node is not None and (kind.name == "any" or (kind.name == "class" and isinstance(subject, Library))):
         owner = interpreter.frame.function
         kind = kind_of(interpreter, node, owner if owner is not None else _module_owner(interpreter))
     if kind.name == "class" and isinstance(subject, Class):
@@ -540,9 +590,18 @@ def _tyro_fields(  # noqa: PLR0913 - one level of a command line
         if inner.name == "dataclass" and depth < _DEEPEST:
             _tyro_fields(interpreter, tree, inner, path, value if isinstance(value, Instance) else None, call, depth + 1)
         elif parts and all(part.name == "dataclass" for part in parts):
-            tree.unions.append((path, inner, value))
+            if tree.avoids and isinstance(value, Instance):
+                _tyro_fields(interpreter, tree, Kind("dataclass", cls=value.cls), path, value, call, depth + 1)
+            else:
+                tree.unions.append((path, inner, value))
         else:
+            tree.spec.known &= not any(_is_opaque(part) for part in (inner, *inner.parts))
             tree.spec.arguments += _tyro_flags(interpreter, field, path, value, call)
+
+
+def _is_opaque(kind: Kind) -> bool:
+    """Whether a type is a class that was not read: what stands below it on the command line is not known."""
+    return kind.name == "class" and isinstance(kind.cls, Library)
 
 
 def _tyro_flags(interpreter: Interpreter, field: Field, path: str, value: Value | None, call: Call) -> list[Argument]:
@@ -578,31 +637,36 @@ def _kind_of_default(value: Value | None) -> Kind:
     return Kind(type(plain).__name__) if isinstance(plain, (bool, int, float, str)) else ANY
 
 
-def _subcommand_name(prefix: str, cls: Value | None) -> str:
-    name = _CAMEL.sub("-", _name(cls)).lower().replace("_", "-") if cls is not None else "none"
-    return f"{prefix.replace('_', '-')}:{name}" if prefix else name
+def _subcommand(prefix: str, part: Kind, default: Value | None) -> tuple[str, Value | None]:
+    """The name of a part of a union on the command line, and the object whose values are its defaults."""
+    note = next((each for each in part.notes if isinstance(each, Result) and each.name == _SUBCOMMAND), None)
+    named: Any = None
+    own: Value | None = default if isinstance(default, Instance) and default.cls is part.cls else None
+    if note is not None:
+        named, told = note.data or (constant_of(note.argument(0, "name")), note.argument(None, "default"))
+        own = own if own is not None else told
+        if constant_of(note.argument(None, "prefix_name")) is False:
+            prefix = ""
+    cls = part.cls if part.name == "dataclass" else None
+    by_class = _CAMEL.sub("-", _name(cls)).lower().replace("_", "-") if cls is not None else "none"
+    name = named if isinstance(named, str) else by_class
+    return (f"{prefix.replace('_', '-')}:{name}" if prefix else name), own
 
 
-def _subcommands(
-    interpreter: Interpreter,
-    spec: ParserSpec,
-    unions: list[tuple[str, Kind, Value | None]],
-    call: Call,
-    _known: dict[str, Value],
-) -> None:
+def _subcommands(interpreter: Interpreter, above: _Tree, unions: list[tuple[str, Kind, Value | None]], call: Call) -> None:
     """Each union is a sub-command behind the flags; the next union comes behind that."""
     if not unions:
         return
     path, kind, default = unions[0]
+    spec = above.spec
     spec.child_options = {"dest": Constant(f"(subcommand {path})"), "required": TRUE if default is None else FALSE}
     for part in kind.parts:
-        tree = _Tree()
-        is_default = isinstance(default, Instance) and default.cls is part.cls
+        tree = _Tree(avoids=above.avoids)
+        name, own = _subcommand(path, part, default)
         if part.name == "dataclass":
-            _tyro_fields(interpreter, tree, part, path, default if is_default else None, call)
-        name = _subcommand_name(path, part.cls if part.name == "dataclass" else None)
+            _tyro_fields(interpreter, tree, part, path, own, call)
         spec.children[name] = tree.spec
-        _subcommands(interpreter, tree.spec, [*tree.unions, *unions[1:]], call, {})
+        _subcommands(interpreter, tree, [*tree.unions, *unions[1:]], call)
 
 
 def _check_required(interpreter: Interpreter, spec: ParserSpec, given: dict[str, Value], call: Call) -> None:
@@ -631,9 +695,8 @@ def _tyro_value(  # noqa: PLR0913 - a type with everything around it
     if kind.name == "union":
         command = constant_of(given.get(f"(subcommand {prefix})"))
         for part in kind.parts:
-            if command == _subcommand_name(prefix, part.cls if part.name == "dataclass" else None):
-                is_default = isinstance(default, Instance) and default.cls is part.cls
-                below = default if is_default else None
+            name, below = _subcommand(prefix, part, default)
+            if command == name:
                 return _tyro_value(interpreter, part, prefix, below, given, call, known=known) if part.cls else NONE
         if isinstance(default, Instance) and known:
             return _tyro_value(interpreter, Kind("dataclass", cls=default.cls), prefix, default, given, call, known=known)
