@@ -138,7 +138,7 @@ def _reported_event(written: Raised, folder: str, abnormal: StoryEvent) -> Story
     kind, message = written.kind.rpartition(".")[2], written.message.strip().split("\n", 1)[0]
     place = own_place(of_raised(written), folder)
     says = f"the program caught {kind}" + (f" at {place}" if place else "") + (f": {_cut(message)}" if message else "")
-    says += f" ({'printed' if RUN_LOG.search(written.line.file) else 'written'} into {written.line.file})"
+    says += f" ({'printed' if RUN_LOG.search(written.line.file) else 'written'} to {written.line.file})"
     return StoryEvent("raised", says, (evidence(written.line),), abnormal.time, abnormal.rank, abnormal=True)
 
 
@@ -189,7 +189,7 @@ def _skipped_alone(case: Case, flight: Flight, leader: Death | None) -> StoryEve
     line = lines[fewer]
     return StoryEvent(
         "batch skipped",
-        f"rank {rank} alone left out a batch: {_cut(line.text.strip())}",
+        f"only rank {rank} skipped a batch: {_cut(line.text.strip())}",
         (evidence(line),),
         rank=rank,
         abnormal=True,
@@ -217,7 +217,7 @@ def _thread_event(flight: Flight, event: Event) -> StoryEvent:
     name = process.name if process is not None else f"pid {event.pid}"
     place = own_place(of_event(event), folder_of(flight))
     kind = str(event.details.get("type", "")).rpartition(".")[2]
-    says = f"Thread {event.details.get('thread')} of {name} died of {kind}" + (f" at {place}" if place else "")
+    says = f"thread {event.details.get('thread')} of {name} died with {kind}" + (f" at {place}" if place else "")
     says += f": {words_of(event)}" if words_of(event) else ""
     rank = process.rank if process is not None else None
     return StoryEvent("thread died", says, (event.evidence,), event.time, rank, _step_of(event), abnormal=True)
@@ -230,7 +230,7 @@ def _standstill(flight: Flight) -> StoryEvent:
     where = shortened(str(event.details.get("where") or ""), folder_of(flight))
     rank = event.details.get("rank")
     who = f"rank {rank}" if isinstance(rank, int) and len(flight.ranks) > 1 else "the program"
-    says = f"Nothing has moved since {clock(began)}" + (f"; {who} stands at {where}" if where else "")
+    says = f"no progress since {clock(began)}" + (f"; {who} is at {where}" if where else "")
     return StoryEvent("stood still", says, (event.evidence,), began, rank if isinstance(rank, int) else None, abnormal=True)
 
 
@@ -243,8 +243,9 @@ def _last_partner_lost(case: Case, flight: Flight, standstill: StoryEvent) -> St
         role = started.get(event.details.get("pid", 0))
         if role in {"other", CHILD} or (role == _WORKER and event.details.get("code")):
             process = flight.processes[event.details["pid"]]
-            how = event.details.get("signal") or f"exit code {event.details.get('code')}"
-            says = f"Child process {process.pid} of {flight.processes[process.parent or 0].name} ended by {how}"
+            died_by = event.details.get("signal")
+            how = f"was killed by {died_by}" if died_by else f"exited with code {event.details.get('code')}"
+            says = f"child process {process.pid} of {flight.processes[process.parent or 0].name} {how}"
             lost.append(StoryEvent("child ended", says, (event.evidence,), event.time, process.rank, abnormal=True))
     before = [event for event in lost if _moment(event) <= _moment(standstill) + _TOGETHER]
     return max(before, key=_moment, default=None)
@@ -293,7 +294,7 @@ def _normal_events(flight: Flight, abnormal: StoryEvent | None) -> Iterator[Stor
             ]
         for event in own[-1:]:
             process = flight.processes[event.pid or 0]
-            doing = words or f"began to {event.details.get('phase')}"
+            doing = words or f"started to {event.details.get('phase')}"
             step = _step_of(event)
             says = f"{process.name} {doing}" + (f" after step {step}" if step else "")
             yield StoryEvent(kind, says, (event.evidence,), event.time, process.rank, step)
@@ -311,7 +312,7 @@ def _consequences(case: Case, flight: Flight, leader: Death | None, abnormal: St
         yield _death_event(death, folder_of(flight))
     for event in flight.of_kind("sent"):
         if event.details.get("why"):
-            says = f"crashcart ended the job ({event.details.get('why')})"
+            says = f"crashcart stopped the job ({event.details.get('why')})"
             yield StoryEvent("stopped", says, (event.evidence,), event.time)
             break
 
@@ -407,17 +408,18 @@ def _exceptions(log: Log) -> Iterator[_LogEvent]:
 
 def _reported_deaths(log: Log) -> Iterator[_LogEvent]:
     for death in log.deaths:
-        how = f"by {death.signal}" if death.signal else f"with exit code {death.exit_code}"
+        how = f"was killed by {death.signal}" if death.signal else f"exited with code {death.exit_code}"
         rank = death.rank if death.rank is not None else death.line.rank
         asked_to_end = death.signal == "SIGTERM" or (death.signal is None and death.exit_code == 1)
-        yield _LogEvent("ended", f"{_of_rank(rank, 'a process')} ended {how}", death.line, rank, is_echo=asked_to_end)
+        yield _LogEvent("ended", f"{_of_rank(rank, 'a process')} {how}", death.line, rank, is_echo=asked_to_end)
 
 
 def _timed_out_collectives(log: Log) -> Iterator[_LogEvent]:
     for waited in log.collectives:
         limit = f" after {waited.timeout_seconds:.0f} s" if waited.timeout_seconds else ""
         number = f" number {waited.sequence}" if waited.sequence is not None else ""
-        says = f"{_of_rank(waited.rank, 'a rank')} gave up waiting in {waited.operation}{number}{limit}"
+        operation = waited.operation or "a collective"
+        says = f"{_of_rank(waited.rank, 'a rank')} timed out in {operation}{number}{limit}"
         yield _LogEvent("collective", says, waited.line, waited.rank)
 
 
@@ -443,7 +445,7 @@ def _progress_before(log: Log, line: Line) -> StoryEvent | None:
         return None
     return StoryEvent(
         "step",
-        f"step {last.step} was the last one printed before",
+        f"step {last.step} was the last one printed before this",
         (evidence(last.line),),
         rank=last.line.rank,
         step=last.step,
@@ -454,9 +456,9 @@ def _kernel_kills(case: Case) -> Iterator[StoryEvent]:
     for event in case.kernel:
         if event.ours is not False and event.kind in {"oom-kill", "xid"}:
             says = (
-                "the kernel killed a process for want of memory"
+                "the kernel killed a process because memory ran out"
                 if event.kind == "oom-kill"
-                else "the GPU driver reported a fault"
+                else "the GPU driver reported an error"
             )
             yield StoryEvent("kernel", says, (event.evidence,), event.seconds, abnormal=event.ours is True)
 

@@ -22,10 +22,10 @@ _EXAMPLES = {
     "why": """\
 examples:
   crashcart why train.log                     one log
-  crashcart why logs/ --exit-code 137         every rank's log in a folder, and how the command ended
+  crashcart why logs/ --exit-code 137         a folder with the log of every rank, and the exit code
   crashcart why train.log --kernel-log dmesg.txt --command 'torchrun --nproc-per-node 8 train.py'
-  crashcart why                               the newest run; without one, what this folder still holds
-  crashcart why --pid 4711                    a job that hangs or crawls now: any process of it
+  crashcart why                               the newest recorded run, or whatever this folder contains
+  crashcart why --pid 4711                    a job that hangs or is slow now (the pid of any of its processes)
   kubectl logs job | crashcart why -          standard input
 """,
     "run": """\
@@ -34,29 +34,29 @@ examples:
   crashcart run -- bash train.sh
   crashcart run --notify 'mail -s crashcart me@example.org' --on-hang stop -- accelerate launch train.py
   nohup crashcart run -- python train.py > train.out 2>&1 &
-  CRASHCART=off crashcart run -- python train.py    the command alone: nothing is watched or recorded
+  CRASHCART=off crashcart run -- python train.py    runs only the command; nothing is watched or recorded
 """,
     "check": """\
 examples:
-  crashcart check train.sh                    a launch script, the program it starts, the config that this one reads
+  crashcart check train.sh                    a launch script, the program it starts, and the config it reads
   crashcart check configs/train.yaml          a config, and the code in its project that reads it
   crashcart check -- torchrun --nproc-per-node 8 train.py --lr 1e-4
   crashcart check .                           every job of a project
 """,
     "doctor": """\
 examples:
-  crashcart doctor                            memory, limits, disks, kernel, cards, torch and network of this machine
-  crashcart doctor train.sh                   the same, for the interpreter and the variables of that job
-  crashcart doctor --active                   also take and check the memory of idle cards, and let two ranks meet
+  crashcart doctor                            memory, limits, disks, kernel, GPUs, torch and network of this machine
+  crashcart doctor train.sh                   the same, with the interpreter and environment of that job
+  crashcart doctor --active                   also test the memory of idle GPUs, and connect two ranks
 """,
     "runs": """\
 examples:
-  crashcart runs                              newest first, with how each ended and why
+  crashcart runs                              all recorded runs, newest first: how each ended, and why
   crashcart runs --json
 """,
     "explain": """\
 examples:
-  crashcart explain                           every cause, a line each
+  crashcart explain                           lists all causes
   crashcart explain gpu-memory/eval-or-sample
 """,
     "completion": """\
@@ -107,7 +107,7 @@ class _Parser(argparse.ArgumentParser):
 def _seconds(text: str) -> float:
     value = to_float(text, -1.0)
     if not 0 <= value < _LONGEST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text[:40]} is no length of time in seconds")
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a number of seconds")
     return value
 
 
@@ -122,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     main_parser = argparse.ArgumentParser(
         prog="crashcart",
-        description="Keeps PyTorch training runs alive, and says why one died.",
+        description="Keeps PyTorch training runs alive, and explains why one died.",
         formatter_class=_Formatter,
     )
     main_parser.add_argument("--version", action="version", version=f"crashcart {__version__}")
@@ -137,15 +137,15 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=_Formatter,
         )
 
-    _why(verb("why", "why a run died: from whatever is left of it to the cause"))
-    _run(verb("run", "run a training command unchanged, with its log kept and a flight recorder beside it"))
-    _check(verb("check", "what will kill a job, before it is started; nothing of it is run or imported"))
-    _doctor(verb("doctor", "whether this machine is fit for training, from what you may read without root"))
-    runs = verb("runs", "the runs that were recorded, newest first")
-    runs.add_argument("--json", action="store_true", help="print them as JSON and nothing else")
-    explain = verb("explain", "the page of a cause, or the list of all causes")
-    explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or a part of one")
-    completion = verb("completion", "a completion script for your shell")
+    _why(verb("why", "explain why a run died, from its recording, log or other files"))
+    _run(verb("run", "run a training command unchanged, keep its log and record what happens"))
+    _check(verb("check", "find what will make a job fail before you start it; runs and imports none of its code"))
+    _doctor(verb("doctor", "check whether this machine is fit for training; needs no root"))
+    runs = verb("runs", "list the recorded runs, newest first")
+    runs.add_argument("--json", action="store_true", help="print only JSON")
+    explain = verb("explain", "explain a cause, or list all causes")
+    explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or part of one")
+    completion = verb("completion", "print a completion script for your shell")
     completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
     return main_parser
 
@@ -155,23 +155,23 @@ def _why(why: _Parser) -> None:
         "paths",
         nargs="*",
         metavar="PATH",
-        help="logs, run folders, folders, or - for standard input (default: the newest run, else this folder)",
+        help="logs, run folders, other folders, or - for standard input (default: the newest run, else this folder)",
     )
     why.add_argument("--command", metavar="CMD", help="the launch command, as it was typed")
     why.add_argument("--config", action="append", default=[], metavar="FILE", help="a config file of the run (repeatable)")
-    why.add_argument("--exit-code", type=_whole_number, metavar="N", help="the exit status of the command (137 is decoded)")
+    why.add_argument("--exit-code", type=_whole_number, metavar="N", help="the exit status of the command (for example 137)")
     why.add_argument("--kernel-log", metavar="FILE", help="output of dmesg or journalctl -k, or a kernel log file")
     why.add_argument(
         "--pid",
         type=_whole_number,
         metavar="PID",
-        help="any process of a job that hangs or crawls now, started with or without crashcart",
+        help="any process of a job that hangs or is slow now, started with or without crashcart",
     )
-    why.add_argument("--fix", action="store_true", help="show and apply the first patch that leaves the training as it is")
-    why.add_argument("--fix-all", action="store_true", help="also one that changes the training")
-    why.add_argument("--long", action="store_true", help="also all evidence, other causes and fixes, and how to confirm")
+    why.add_argument("--fix", action="store_true", help="show and apply the first patch that does not change the training")
+    why.add_argument("--fix-all", action="store_true", help="the same, and allow a patch that changes the training")
+    why.add_argument("--long", action="store_true", help="print all evidence, other causes and fixes, and how to confirm")
     why.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
-    why.add_argument("--html", metavar="FILE", help="also write one self-contained page")
+    why.add_argument("--html", metavar="FILE", help="also write the report as a single HTML file")
 
 
 def _run(run: _Parser) -> None:
@@ -180,24 +180,24 @@ def _run(run: _Parser) -> None:
         "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command, exactly as you would type it"
     )
     run.add_argument(
-        "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do when it hangs (default: tell)"
+        "--on-hang", choices=("tell", "stop", "restart"), default="tell", help="what to do if it hangs (default: tell)"
     )
     run.add_argument(
         "--hang-seconds",
         type=_seconds,
         metavar="SECONDS",
-        help="how long the job may go without progress before that is called a hang (60; a quarter of it where every "
-        "process provably waits in vain; more where its phases have taken longer)",
+        help="how long the job may make no progress before it counts as hung (default: 60; a quarter of that if every "
+        "process provably waits for something that cannot come; longer if its phases have taken longer)",
     )
     run.add_argument(
         "--grace",
         type=_seconds,
         metavar="SECONDS",
-        help="kill the job if it has not ended so long after INT or TERM (default: never; 30 after a hang)",
+        help="kill the job if it is still running this long after INT or TERM (default: never; 30 after a hang)",
     )
-    run.add_argument("--notify", metavar="CMD", help="a shell command that gets the verdict on its standard input")
-    run.add_argument("--no-inject", action="store_true", help="put nothing into the job's processes; look from outside only")
-    run.add_argument("--quiet", action="store_true", help="say nothing, only record")
+    run.add_argument("--notify", metavar="CMD", help="a shell command that receives the verdict on its standard input")
+    run.add_argument("--no-inject", action="store_true", help="load nothing into the job's processes; watch from outside")
+    run.add_argument("--quiet", action="store_true", help="record without printing messages")
 
 
 def _check(check: _Parser) -> None:
@@ -205,21 +205,21 @@ def _check(check: _Parser) -> None:
     check.add_argument(
         "paths", nargs="*", metavar="JOB", help="a launch script, a config, a program, a folder, or -- CMD ... (default: .)"
     )
-    check.add_argument("--against", metavar="VERSION", help="tell only what is new against a folder or a git revision")
-    check.add_argument("--fix", action="store_true", help="show and apply the patches that leave the training as it is")
-    check.add_argument("--fix-all", action="store_true", help="also those that change the training")
+    check.add_argument("--against", metavar="VERSION", help="report only what is new compared with a folder or git revision")
+    check.add_argument("--fix", action="store_true", help="show and apply the patches that do not change the training")
+    check.add_argument("--fix-all", action="store_true", help="the same, and allow patches that change the training")
     check.add_argument(
-        "--notes", action="store_true", help="also what is only worth knowing, and why something was not checked"
+        "--notes", action="store_true", help="also print notes, more fixes, and why something was not checked"
     )
-    check.add_argument("--show-job", action="store_true", help="also print what was understood of the job, and from where")
-    check.add_argument("--strict", action="store_true", help="exit with 1 also for what can kill it")
+    check.add_argument("--show-job", action="store_true", help="also print the settings that were found, and where")
+    check.add_argument("--strict", action="store_true", help="also exit with 1 if the job only might fail")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
 
 
 def _doctor(doctor: _Parser) -> None:
     doctor.takes_job = True
     doctor.add_argument(
-        "paths", nargs="*", metavar="JOB", help="a launch script or a program that is to run here, or -- CMD ... (optional)"
+        "paths", nargs="*", metavar="JOB", help="the launch script or program you want to run here, or -- CMD ... (optional)"
     )
-    doctor.add_argument("--active", action="store_true", help="also test the memory of idle cards and a process group")
+    doctor.add_argument("--active", action="store_true", help="also test the memory of idle GPUs and a process group")
     doctor.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")

@@ -105,7 +105,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
         sys.stderr.close()
         return 141
     except RecursionError:
-        return _complain("the input is nested too deeply to be read.", 2)
+        return _complain("the input is nested too deeply to read.", 2)
     except (OSError, MemoryError) as problem:
         return _complain(f"{str(problem) or 'there is not enough memory for this input'}.", 2)
     except Exception as problem:
@@ -114,9 +114,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
         if is_debugged():
             record_error(problem)
             raise
-        sentence = (
-            f"this is an error of crashcart's own, {place_of(problem)}: please report it. {DEBUG}=1 shows the details."
-        )
+        sentence = f"internal error in crashcart, {place_of(problem)}. Please report it. {DEBUG}=1 shows the details."
         return _complain(sentence, OUR_OWN_FAILURE if options.verb == "run" else SOFTWARE)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from crashcart.flight import Pid, clock
+from crashcart.flight import Pid, clock, during
 from crashcart.model import Evidence
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
@@ -132,10 +132,10 @@ class Death:
         if self.raised is not None:
             return f"{self.process.name} raised {self.raised.details.get('type')}"
         if self.signal:
-            return f"{self.process.name} (pid {self.process.pid}) ended by {self.signal}"
+            return f"{self.process.name} (pid {self.process.pid}) was killed by {self.signal}"
         if self.code is not None:
-            return f"{self.process.name} (pid {self.process.pid}) ended with exit code {self.code}"
-        return f"{self.process.name} (pid {self.process.pid}) ended without a word"
+            return f"{self.process.name} (pid {self.process.pid}) exited with code {self.code}"
+        return f"{self.process.name} (pid {self.process.pid}) ended, and it is not known how"
 
     @property
     def phase(self) -> str | None:
@@ -148,7 +148,7 @@ class Death:
         """The record of it."""
         if self.raised is not None:
             return self.raised.evidence
-        phase = f" in the phase '{self.phase}'" if self.phase else ""
+        phase = f" {during(self.phase)}" if self.phase else ""
         steps = self.process.page.get("steps", float("nan"))
         after = f" after {steps:.0f} optimizer steps" if steps == steps else ""  # noqa: PLR0124 - NaN is not itself
         at = clock(self.time)

@@ -291,7 +291,7 @@ class _Asked:
     def missing(self) -> list[NotLooked]:
         """What causes asked for and the case does not hold, and the causes that took too long."""
         missing = [
-            NotLooked(name, "nothing that was given tells it", f"would be asked by {', '.join(asked[:3])}")
+            NotLooked(name, "not in the input", f"needed for {', '.join(asked[:3])}")
             for name, asked in sorted(self._missing.items())
         ]
         return [*not_asked(self._late), *missing]
@@ -453,7 +453,7 @@ def _alike(first: _Weighed, weighed: list[_Weighed], case: Case, resolve: Callab
     """What else the same lines could mean, where the answer is not certain: hypotheses, never blame."""
     told = {one.cause.id for one in weighed}
     by_id = {cause.id: cause for cause in causes()}
-    says = f"a log that shows this can look the same: {first.cause.title[0].lower()}{first.cause.title[1:]}"
+    says = f"its log looks much like that of: {first.cause.title}"
     for name in first.cause.alike:
         if name not in told:
             sign = Sign("weak", says, first.signs[0].evidence, fatal=False, order=first.order)

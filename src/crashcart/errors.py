@@ -62,7 +62,7 @@ class our_errors:  # noqa: N801 - read as a phrase: with our_errors(...)
             record_error(problem)
             return False
         self._note(
-            self._what, f"crashcart's own error: {place_of(problem)}", f"please report it; {DEBUG}=1 shows the details"
+            self._what, f"internal error in crashcart: {place_of(problem)}", f"please report it; {DEBUG}=1 shows the details"
         )
         return True
 

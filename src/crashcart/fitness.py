@@ -58,33 +58,39 @@ def _memory(value: dict[str, Any]) -> Grade:
 
 def _memory_limit(value: dict[str, Any]) -> Grade:
     if value["limit"] and value["used"] and value["used"] > FULL * value["limit"]:
-        return "warning", "the control group is nearly full, and whoever goes above its limit is killed"
+        return "warning", "the cgroup is nearly full; a process that exceeds its limit is killed"
     return OK
 
 
 def _group_kills(value: dict[str, Any]) -> Grade:
     if value["count"]:
-        return "warning", "processes here were killed for lack of memory; raise the limit, or use less"
+        return "warning", "processes were killed here because memory ran out; raise the limit, or use less memory"
     return OK
 
 
 def _shm(value: dict[str, Any]) -> Grade:
     if value["total"] < SMALL_SHM:
-        return "warning", "loader workers hand batches over here and die with a bus error: --shm-size=8g or --ipc=host"
+        return (
+            "warning",
+            "loader workers pass batches through shared memory and die with a bus error when it is full: use --shm-size=8g or --ipc=host",
+        )
     if value["free"] < SCARCE * value["total"]:
-        return "warning", "nearly full: files of dead jobs stay here, see `ls -la /dev/shm`"
+        return "warning", "nearly full; dead jobs leave files here, see `ls -la /dev/shm`"
     return OK
 
 
 def _overcommit(value: dict[str, Any]) -> Grade:
     strict = 2
     if value["mode"] == strict:
-        return "warning", "each fork of a large process asks for its memory again and is refused: fewer workers, or mode 0"
+        return (
+            "warning",
+            "forking a large process counts its memory twice and can be refused: use fewer workers, or overcommit mode 0",
+        )
     return OK
 
 
 def _pressure(value: dict[str, Any]) -> Grade:
-    return ("warning", "the machine is short of memory now") if value["share"] > PRESSED else OK
+    return ("warning", "the machine is short of memory right now") if value["share"] > PRESSED else OK
 
 
 def _open_files(value: dict[str, Any]) -> Grade:
@@ -92,13 +98,13 @@ def _open_files(value: dict[str, Any]) -> Grade:
         more = "unlimited" if value["hard"] is None else str(min(value["hard"], 1 << 16))
         raised = value["hard"] is None or value["hard"] > value["soft"]
         how = f"`ulimit -n {more}` before the launch" if raised else "an administrator can raise it in limits.conf"
-        return "warning", f"many workers, ranks and open data files need more: {how}"
+        return "warning", f"too few for many workers, ranks and open data files: {how}"
     return OK
 
 
 def _processes(value: dict[str, Any]) -> Grade:
     if value["soft"] is not None and value["soft"] < 4 * FEW_TASKS:
-        return "warning", "ranks, workers and their threads all count against it"
+        return "warning", "ranks, workers and their threads all count towards it"
     return OK
 
 
@@ -110,7 +116,7 @@ def _locked(value: dict[str, Any]) -> Grade:
 
 def _tasks(value: dict[str, Any]) -> Grade:
     if value["used"] is not None and value["limit"] - value["used"] < FEW_TASKS:
-        return "warning", "ranks, workers and their threads all count against it: raise --pids-limit"
+        return "warning", "ranks, workers and their threads all count towards it: raise --pids-limit"
     return OK
 
 
@@ -123,42 +129,42 @@ def _processors(value: dict[str, Any]) -> Grade:
     if quota is not None and threads is None and quota * 2 <= value["allowed"]:
         return (
             "warning",
-            f"torch counts {value['allowed']} and starts as many threads: OMP_NUM_THREADS={max(1, to_int(quota, 1))}",
+            f"torch sees {value['allowed']} CPUs and starts as many threads: set OMP_NUM_THREADS={max(1, to_int(quota, 1))}",
         )
     return OK
 
 
 def _threads(value: dict[str, Any]) -> Grade:
     if value["threads"] is not None and value["threads"] > value["allowed"]:
-        return "warning", f"more threads than the {value['allowed']} processors, in every rank"
+        return "warning", f"every rank starts more threads than the {value['allowed']} CPUs"
     return OK
 
 
 def _load(value: dict[str, Any]) -> Grade:
-    return ("warning", "others use the processors now: `top`") if value["load"] > 2 * value["present"] else OK
+    return ("warning", "other programs are using the CPUs now: see `top`") if value["load"] > 2 * value["present"] else OK
 
 
 def _disk(value: dict[str, Any]) -> Grade:
     if value["free"] < NO_ROOM or value["inodes"] == 0:
-        return "bad", "full: the first checkpoint, cache or log that is written here fails"
+        return "bad", "full: the first checkpoint, cache or log written here will fail"
     if value["free"] < LITTLE_ROOM or (value["inodes"] is not None and value["inodes"] < FEW_INODES):
-        return "warning", "little room for checkpoints and caches"
+        return "warning", "little space for checkpoints and caches"
     return OK
 
 
 def _mode(value: dict[str, Any]) -> Grade:
-    return ("bad", "no program may use the card: `nvidia-smi -c DEFAULT`") if value["mode"] == PROHIBITED else OK
+    return ("bad", "compute mode forbids every program: `nvidia-smi -c DEFAULT`") if value["mode"] == PROHIBITED else OK
 
 
 def _bus(value: dict[str, Any]) -> Grade:
     _, width, _, most = value["pcie"]
     if width and most and width < most:
-        return "warning", "fewer lanes than card and slot could have: reseat it, or look at the slot's settings"
+        return "warning", "fewer PCIe lanes than the card and slot support: reseat the card, or check the slot's settings"
     return OK
 
 
 def _test(value: dict[str, Any]) -> Grade:
-    return ("bad", "a job here would meet the same") if value["failed"] else OK
+    return ("bad", "a job here would fail the same way") if value["failed"] else OK
 
 
 RULES: dict[str, Callable[[dict[str, Any]], Grade]] = {

@@ -27,6 +27,7 @@ __all__ = [
     "Stage",
     "Stood",
     "clock",
+    "during",
     "frames_of",
     "median",
     "program_of",
@@ -288,6 +289,27 @@ def program_of(command: str) -> str:
         elif not word.startswith("-"):
             return word.rpartition("/")[2] or word
     return name
+
+
+_DURING = {
+    "start-up": "during start-up",
+    "train": "during training",
+    "evaluate": "during evaluation",
+    "sample": "during sampling",
+    "checkpoint": "while saving a checkpoint",
+    "save": "while saving a checkpoint",
+    "load": "while loading weights",
+    "data": "while waiting for data",
+    "collective": "in a collective",
+    "tracker": "in a tracker call",
+    "compile": "during compilation",
+    "exit": "at exit",
+}
+
+
+def during(phase: object) -> str:
+    """A phase as part of a sentence: `during training`."""
+    return _DURING.get(str(phase), f"in phase {phase}")
 
 
 def clock(seconds: float) -> str:

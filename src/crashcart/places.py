@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from crashcart.deaths import first
+from crashcart.flight import during
 from crashcart.model import Sign
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
@@ -134,7 +135,7 @@ def place_sign(case: Case, signs: Iterable[Sign]) -> Sign | None:
         message = str(event.details.get("message", "")).strip().split("\n", 1)[0][:_SHORT]
         place = in_words(of_event(event))
         if place and (event.evidence in quotes or any(message and message in item.quote for item in quotes)):
-            phase = f" in the phase '{leader.phase}'" if leader.phase else ""
+            phase = f" {during(leader.phase)}" if leader.phase else ""
             return Sign("weak", f"{leader.how} at {place}{phase}", (event.evidence,), fatal=False)
     for raised in case.log.raised:
         shown = [item for item in quotes if item.where == f"{raised.line.file}:{raised.line.number}"]
@@ -188,7 +189,7 @@ def settings_sign(case: Case) -> Sign | None:
             return None
         told = ", ".join(_as_given(setting) for setting in fact.value)
         places = tuple(setting.evidence for setting in fact.value)
-        return Sign("weak", f"that line works with {told}", places, fatal=False)
+        return Sign("weak", f"that line uses {told}", places, fatal=False)
     return None
 
 

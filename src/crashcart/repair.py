@@ -60,9 +60,9 @@ def show_and_write(findings: Sequence[Finding], *, everything: bool, says_nothin
         if not says_nothing:
             more = not everything and repairs(findings, frozenset({"changes-training"})).edits
             reason = (
-                "what can be patched here changes the training: --fix-all does that"
+                "the only patches change the training; --fix-all applies them"
                 if more
-                else "nothing here can be patched without a person"
+                else "no patch can be applied automatically"
             )
             sys.stderr.write(f"crashcart: {reason}.\n")
         return False
@@ -71,7 +71,7 @@ def show_and_write(findings: Sequence[Finding], *, everything: bool, says_nothin
     for title in repair.titles:
         sys.stderr.write(f"crashcart: {title}\n")
     for path in left:
-        sys.stderr.write(f"crashcart: {one_line(os.path.normpath(path))} changed meanwhile and was left alone.\n")
+        sys.stderr.write(f"crashcart: {one_line(os.path.normpath(path))} has changed since it was read; left unchanged.\n")
     sys.stderr.write(f"crashcart: wrote {', '.join(one_line(os.path.normpath(path)) for path in done) or 'nothing'}.\n\n")
     return bool(done)
 

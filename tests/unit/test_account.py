@@ -32,9 +32,9 @@ def story_of(folder: Path, text: str) -> list[tuple[str, bool]]:
 def test_a_log_tells_the_last_step_then_the_exception_then_what_the_launcher_saw(tmp_path: Path) -> None:
     end = "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 77) of binary: python\n"
     assert story_of(tmp_path, STEPS + KEY_ERROR + end) == [
-        ("step 7 was the last one printed before", False),
+        ("step 7 was the last one printed before this", False),
         ("the program raised KeyError at train.py:12 in load: 'left_arm'", True),
-        ("rank 0 ended with exit code 1", False),
+        ("rank 0 exited with code 1", False),
     ]
 
 
@@ -53,7 +53,7 @@ def test_a_loss_that_stays_nan_comes_before_the_assert_that_stops_it(tmp_path: P
         'Traceback (most recent call last):\n  File "train.py", line 9, in <module>\n    assert ok\nAssertionError: loss\n'
     )
     assert story_of(tmp_path, STEPS + nan + stopped)[:2] == [
-        ("step 7 was the last one printed before", False),
+        ("step 7 was the last one printed before this", False),
         ("loss was nan at step 8", True),
     ]
 
@@ -74,7 +74,7 @@ def test_a_recorded_story_begins_with_the_stage_and_marks_the_first_death() -> N
     assert [event.says for event in account.events] == [
         "train.py started with 2 ranks",
         "rank 1 raised ValueError: no such sample",
-        "rank 0 (pid 21) ended by SIGTERM.",
+        "rank 0 (pid 21) was killed by SIGTERM.",
     ]
     assert account.first is not None
     assert account.first.rank == 1
@@ -126,7 +126,7 @@ def test_a_batch_that_one_rank_alone_left_out_comes_before_the_lost_connection(t
     account = account_of(case)
     assert account.first is not None
     assert (account.first.kind, account.first.rank) == ("batch skipped", 1)
-    assert account.first.says == "rank 1 alone left out a batch: nan loss, skipping batch"
+    assert account.first.says == "only rank 1 skipped a batch: nan loss, skipping batch"
     assert next(event for event in account.events if event.abnormal) == account.first
 
 

@@ -138,7 +138,7 @@ def test_the_first_line_is_the_answer_and_all_fit_into_80_columns(tmp_path: Path
     [
         (["why", "missing.log"], 2, "missing.log: No such file or directory"),
         (["explain", "gpu-memory/leek"], 2, "Did you mean gpu-memory/leak"),
-        (["explain", "memory"], 2, "fits several causes"),
+        (["explain", "memory"], 2, "matches several causes"),
         (["why", "--config", "missing.yaml", "-"], 2, "missing.yaml"),
         (["why", "--kernel-log", "missing.txt", "-"], 2, "missing.txt"),
         (["why", "--exit-code", "many"], 2, "many is not a whole number"),

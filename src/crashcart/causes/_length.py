@@ -51,14 +51,14 @@ def lengths(case: Case, loader: Loader) -> Iterator[Length]:
     if len(rows) == 1:
         yield Length(rows[0].value["rows"], "rows", "a row is a sample", (rows[0].evidence,))
     elif len(held) == 1 and case.all("code.folder_classes") and held[0].value["kinds"].get("image"):
-        yield Length(held[0].value["kinds"]["image"], "images", "all of them are for training", (held[0].evidence,))
+        yield Length(held[0].value["kinds"]["image"], "images", "all of them are used for training", (held[0].evidence,))
     files = [fact for fact in held if fact.value["kinds"].get("hdf5")]
     if not rows and len(files) == 1 and loader.fact.value["counts_files"]:
         there, promised = files[0].value["kinds"]["hdf5"], files[0].value["promised"]
         yield Length(min(there, promised or there), "episodes", "each of them is one sample", (files[0].evidence,))
     most = case.facts.get("data.samples")
     if most is not None and type(most.value) is int and most.value > 0:
-        yield Length(most.value, "samples", f"{most.spelling} is all that the set holds", (most.evidence,))
+        yield Length(most.value, "samples", f"{most.spelling} is the size of the dataset", (most.evidence,))
 
 
 def share(case: Case, loader: Loader, count: int) -> int | None:
@@ -101,7 +101,7 @@ def epoch_steps(case: Case) -> tuple[int, str, tuple[Evidence, ...]] | None:
         return None
     several = ranks(case) or 1
     text = f"{known.count:,} samples in batches of {own[0].batch}" + (f" on {several} ranks" if several > 1 else "")
-    text += f", {times:g} of them a step" if times > 1 else ""
+    text += f", {times:g} of them per step" if times > 1 else ""
     return to_int(count // times, 0), text, (*own[0].evidence, *known.evidence, *launched_with(case))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crashcart.model import HARMLESS
-from crashcart.report.terminal import fix_lines, gaps, printed, section, sign_lines, wrapped
+from crashcart.report.terminal import fix_lines, gaps, printed, section, sentence, sign_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["nothing_found", "text", "what_next", "what_was_checked", "write"]
 
 _STYLES = {"will": "bold red", "can": "bold yellow", "note": "bold"}
-_HEADS = {"will": "Will kill it", "can": "Can kill it", "note": "Worth knowing"}
+_HEADS = {"will": "Will fail", "can": "Risk", "note": "Notes"}
 _MOST_GAPS = 20
 _MOST_NAMED = 4
 _MOST_IN_FULL = 2  # findings with all their lines and a patch, on one screen
@@ -40,26 +40,26 @@ def what_next(diagnosis: Diagnosis, *, notes: bool = False) -> str:
     patches = {fix.safety for finding in diagnosis.findings for fix in finding.fixes if fix.diff and finding.level != "note"}
     sentences = []
     if patches & HARMLESS:
-        sentences.append("`crashcart check --fix` shows and applies what can be patched.")
+        sentences.append("To see the patches and apply them: `crashcart check --fix`.")
     elif patches:
-        sentences.append("`crashcart check --fix-all` shows and applies what can be patched; it changes the training.")
+        sentences.append("To see the patches and apply them: `crashcart check --fix-all`. They change the training.")
     hidden = sum(finding.level == "note" for finding in diagnosis.findings) + len(diagnosis.notes)
     if hidden and not notes:
-        sentences.append(f"{_counted(hidden, 'note')} with --notes.")
+        sentences.append(f"--notes shows {_counted(hidden, 'note')}.")
     return " ".join(sentences)
 
 
 def what_was_checked(diagnosis: Diagnosis) -> str:
     """Which part of the job was read and which was not: silence is no promise."""
-    files = _counted(diagnosis.files_read, "file") if diagnosis.files_read else "no file of the job"
+    files = _counted(diagnosis.files_read, "file") if diagnosis.files_read else "no files of the job"
     return f"Checked: {files}.{_gaps_named(diagnosis)}"
 
 
 def nothing_found(diagnosis: Diagnosis) -> str:
     """The answer for a job without a finding."""
-    files = "the file read" if diagnosis.files_read == 1 else f"the {diagnosis.files_read} files read"
+    files = "the 1 file read" if diagnosis.files_read == 1 else f"the {diagnosis.files_read} files read"
     found = (
-        f"No problems found in {files}." if diagnosis.files_read else "No problems found, and no file of the job was read."
+        f"No problems found in {files}." if diagnosis.files_read else "No problems found, but no files of the job were read."
     )
     return found + _gaps_named(diagnosis)
 
@@ -93,20 +93,20 @@ def _notes(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield from section(_HEADS["note"])
         for finding in findings:
             where = f" [{finding.signs[0].evidence[0].where}]" if finding.signs[0].evidence else ""
-            yield "", wrapped(f"* {finding.signs[0].says}{where} ({finding.cause})", "  ", "    ")
+            yield "", wrapped(f"* {sentence(finding.signs[0].says)}{where} ({finding.cause})", "  ", "    ")
     if diagnosis.notes:
-        yield from section("What is known of the job")
+        yield from section("About the job")
         for note in diagnosis.notes:
             yield "", wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
 
 
 def _change(diagnosis: Diagnosis, against: str, gone: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     new = sum(finding.level != "note" for finding in diagnosis.findings)
-    brought = f"brings {_counted(new, 'risk')}" if new else "brings no new risk"
-    ended = f" and ends {_counted(len(gone), 'risk')}" if gone else ""
-    yield "bold", wrapped(f"Against {against} this version {brought}{ended}.", "")
+    brought = f"adds {_counted(new, 'risk')}" if new else "adds no risk"
+    ended = f" and removes {_counted(len(gone), 'risk')}" if gone else ""
+    yield "bold", wrapped(f"Compared with {against}, this version {brought}{ended}.", "")
     for finding in gone:
-        yield "green", wrapped(f"gone: {finding.title} ({finding.cause})", "  ", "    ")
+        yield "green", wrapped(f"removed: {finding.title} ({finding.cause})", "  ", "    ")
     yield "", ""
 
 
@@ -114,7 +114,7 @@ def _headline(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     sure = [finding for finding in diagnosis.findings if finding.level == "will"]
     possible = [finding for finding in diagnosis.findings if finding.level == "can"]
     if sure:
-        count = f"{len(sure)} things will kill this job. The first" if len(sure) > 1 else "This job will fail"
+        count = f"This job will fail, for {len(sure)} reasons. The first" if len(sure) > 1 else "This job will fail"
         yield "bold red", wrapped(f"{count}: {_ended(sure[0].signs[0].says)}", "")
     elif possible:
         first = f"No certain failure. {_counted(len(possible), 'risk')}: {_ended(possible[0].signs[0].says)}"
@@ -138,7 +138,7 @@ def _told(finding: Finding, *, in_full: bool, fixes: int) -> Iterator[tuple[str,
     signs = [sign for sign in finding.signs if sign.strength != "against"]
     if not in_full:
         where = f" [{signs[0].evidence[0].where}]" if signs and signs[0].evidence else ""
-        yield "", wrapped(f"{signs[0].says}{where}" if signs else "", "  ")
+        yield "", wrapped(f"{sentence(signs[0].says)}{where}" if signs else "", "  ")
         for fix in finding.fixes[:1]:
             yield "", wrapped(f"* {fix.title}", "  ", "    ")
         return

@@ -46,12 +46,12 @@ footer { margin-top: 2.5rem; opacity: .6; font-size: .85rem; }
 <p class="how">{% if main %}<code>{{ main.cause }}</code> · {% endif %}{{ how }}</p>
 </header>
 {% macro signs(list) %}{% for sign in list %}
-<p>{{ sign.says }}</p>
+<p>{{ sentence(sign.says) }}</p>
 {% for item in sign.evidence %}<div class="where">{{ item.where }}{% if item.rank is not none %} · rank {{ item.rank }}{% endif %}</div>
 <pre>{{ item.quote }}</pre>{% endfor %}{% endfor %}{% endmacro %}
 {% macro fixes(list) %}{% for fix in list %}
 <h3>{{ fix.title }} <span class="tag">{{ fix.safety }}</span></h3>
-{% if fix.why %}<p class="why">{{ fix.why }}</p>{% endif %}
+{% if fix.why %}<p class="why">{{ sentence(fix.why) }}</p>{% endif %}
 {% if unresolved(fix) %}<pre>{% for line in unresolved(fix) %}{{ line }}
 {% endfor %}</pre>{% endif %}
 {% if fix.environment or fix.arguments %}<pre>{% for name, value in fix.environment.items() %}export {{ name }}={{ value }}
@@ -60,20 +60,20 @@ footer { margin-top: 2.5rem; opacity: .6; font-size: .85rem; }
 {% if fix.diff %}<pre>{% for line in fix.diff.splitlines() %}<span class="{{ 'add' if line.startswith('+') else 'del' if line.startswith('-') else '' }}">{{ line }}</span>
 {% endfor %}</pre>{% endif %}{% endfor %}{% endmacro %}
 {% macro experiment(test) %}{% if test %}<p>{{ test.title }}.</p>
-<dl><dt>from</dt><dd>{{ test.start_from }}</dd><dt>until</dt><dd>{{ test.stop_after }}</dd>
-<dt>confirmed</dt><dd>{{ test.confirms }}</dd><dt>refuted</dt><dd>{{ test.refutes }}</dd></dl>{% endif %}{% endmacro %}
+<dl><dt>start from</dt><dd>{{ test.start_from }}</dd><dt>run until</dt><dd>{{ test.stop_after }}</dd>
+<dt>confirmed if</dt><dd>{{ test.confirms }}</dd><dt>refuted if</dt><dd>{{ test.refutes }}</dd></dl>{% endif %}{% endmacro %}
 {% if main %}
-<section><h2>Why</h2>{{ signs(main.signs | rejectattr('strength', 'equalto', 'against') | list) }}</section>
+<section><h2>Evidence</h2>{{ signs(main.signs | rejectattr('strength', 'equalto', 'against') | list) }}</section>
 {% set opposed = main.signs | selectattr('strength', 'equalto', 'against') | list %}
-{% if opposed %}<section><h2>What speaks against it</h2>{{ signs(opposed) }}</section>{% endif %}
-{% if main.fixes %}<section><h2>What to do</h2>{{ fixes(main.fixes) }}</section>{% endif %}
+{% if opposed %}<section><h2>Evidence against</h2>{{ signs(opposed) }}</section>{% endif %}
+{% if main.fixes %}<section><h2>Fix</h2>{{ fixes(main.fixes) }}</section>{% endif %}
 {% if main.experiment %}<section><h2>How to confirm</h2>{{ experiment(main.experiment) }}</section>{% endif %}
 {% endif %}
 {% if others %}<section><h2>Also possible</h2>
 {% for finding in others %}<details><summary>{{ finding.title }} <span class="tag">{{ finding.cause }}</span>
 <span class="tag">{{ finding.role }}, {{ finding.level }}</span></summary>
 {{ signs(finding.signs) }}{{ fixes(finding.fixes) }}{{ experiment(finding.experiment) }}</details>{% endfor %}</section>{% endif %}
-{% if diagnosis.notes %}<section><h2>What is known of the job</h2>
+{% if diagnosis.notes %}<section><h2>About the job</h2>
 <ul>{% for note in diagnosis.notes %}<li>{{ note.quote }} <span class="where">{{ note.where }}</span></li>{% endfor %}</ul></section>{% endif %}
 {% if diagnosis.ruled_out %}<section><h2>Ruled out</h2>
 <ul>{% for one in diagnosis.ruled_out %}<li>{{ one.title }} <code>{{ one.cause }}</code></li>{% endfor %}</ul></section>{% endif %}
@@ -89,7 +89,7 @@ def html(diagnosis: Diagnosis) -> str:
     """The whole page."""
     from jinja2 import Environment
 
-    from crashcart.report.terminal import headline, main_finding, unresolved
+    from crashcart.report.terminal import headline, main_finding, sentence, unresolved
 
     main = main_finding(diagnosis)
     template = Environment(autoescape=True, trim_blocks=False).from_string(_PAGE)
@@ -99,6 +99,7 @@ def html(diagnosis: Diagnosis) -> str:
         others=[finding for finding in diagnosis.findings if finding is not main],
         headline=headline(diagnosis),
         how=how_it_ended(diagnosis.ending),
+        sentence=sentence,
         unresolved=unresolved,
         tone=main.role if main else "healthy",
     )

@@ -132,7 +132,7 @@ def _of_loaders(built: list[Loader], label: str, told: tuple[Any, str] | None) -
         return told
     places = dict.fromkeys(item.where for one in asked for item in one.evidence[:1])
     value = different[0] if len(different) == 1 else tuple(different)
-    return value, f"as the loaders get it, {', '.join(places)}"
+    return value, f"passed to the DataLoader, {', '.join(places)}"
 
 
 def counting(case: Case, names: tuple[str, ...]) -> Fact | None:
@@ -184,7 +184,7 @@ def _calculated(
                 fact.value != 1 for fact in case.all("train.accumulation")
             )
             if each and ranks and (times or not is_open):
-                said = "" if times else " (accumulation taken as 1)"
+                said = "" if times else " (assuming no accumulation)"
                 yield label, (to_int(each * ranks * (times or 1)), f"calculated: batch x accumulation x ranks{said}")
                 continue
         yield label, row
@@ -196,7 +196,7 @@ def _counted(
     """Loaders are counted in the code, not by flags: each has workers of its own, on every rank."""
     if heading == "Numbers":
         scalers = counted.get("scalers", 0)
-        yield "gradient scaler", (scalers, "calls of GradScaler") if scalers else None
+        yield "gradient scaler", (scalers, "calls to GradScaler") if scalers else None
     if heading != "Loaders":
         return
     places = dict.fromkeys(one.fact.evidence.where for one in built)

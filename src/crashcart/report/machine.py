@@ -47,9 +47,9 @@ def verdict(rows: Sequence[Row]) -> str:
     warnings = sum(row.state == "warning" for row in rows)
     gaps = sum(row.state == "unknown" for row in rows)
     told = f"; {_counted(warnings, 'warning')} below" if warnings else ""
-    asked = f"; {_counted(gaps, 'thing')} could not be read" if gaps else ""
+    asked = f"; {_counted(gaps, 'item')} could not be read" if gaps else ""
     cards = any(row.name == "cards" and row.state != "unknown" for row in rows)
-    what = "fit for training" if cards else "fit for training without NVIDIA cards: none can be seen"
+    what = "fit for training" if cards else "fit for training without NVIDIA GPUs: none were found"
     return f"This machine is {what}{told}{asked}."
 
 

@@ -41,7 +41,7 @@ def page(cause: Cause) -> str:
         parts += ["", "Remedies:", *fixes]
     if cause.experiment:
         test = cause.experiment
-        told = [f"Experiment: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
+        told = [f"How to confirm: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
         parts += ["", *(textwrap.fill(line, 80, subsequent_indent=" " * 13) for line in told)]
     return "\n".join(parts) + "\n"
 

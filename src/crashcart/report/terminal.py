@@ -12,7 +12,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from crashcart.escapes import one_line, plain, unfiltered
-from crashcart.flight import clock
+from crashcart.flight import clock, during
 from crashcart.model import HARMLESS
 
 if TYPE_CHECKING:
@@ -21,32 +21,36 @@ if TYPE_CHECKING:
     from crashcart.model import Diagnosis, Ending, Evidence, Experiment, Finding, Fix, NotLooked, Sign
 
 __all__ = [
-    "fix_lines", "gaps", "headline", "how_it_ended", "main_finding", "printed", "section", "sign_lines", "text", "unresolved", "wrapped", "write",
+    "fix_lines", "gaps", "headline", "how_it_ended", "main_finding", "printed", "section", "sentence", "sign_lines", "text", "unresolved", "wrapped",
+    "write",
 ]  # fmt: skip
 
 WIDTH = 80
+_NAMES = frozenset(
+    {"torch", "torchrun", "accelerate", "wandb", "lr", "dmesg", "git", "pip", "cuDNN", "tqdm", "deepspeed", "fsdp"}
+)
 GENERAL = "code/bug"
-_SURE = {"did": "", "may": "Probably: ", "will": "", "can": "Can happen: ", "note": "Note: "}
+_SURE = {"did": "", "may": "Likely cause: ", "will": "", "can": "Possible: ", "note": "Note: "}
 _STATES = {
     "crashed": "the run crashed",
     "killed": "the run was killed",
     "hung": "the run hung",
     "stopped": "the run was stopped from outside",
-    "finished": "the run reached its end",
+    "finished": "the run finished",
     "running": "the run is still going",
-    "unknown": "how the run ended is not in the evidence",
+    "unknown": "it is not known how the run ended",
 }
-_RELATIVE = {"half": "half of what it is", "quarter": "a quarter of what it is", "double": "twice what it is", "zero": "0"}
+_RELATIVE = {"half": "half its value", "quarter": "a quarter of its value", "double": "twice its value", "zero": "0"}
 _MOST_EVIDENCE = 5
 _MOST_OTHERS = 4
 _MOST_STAGES = 8
 _MOST_STORY = 6
 SCREEN, _HEADING, _FEWEST_STORY = 24, 2, 5  # lines; an empty one and the title; what happened
 _SAFETY = {
-    "exact": "the same training to the bit",
-    "same-recipe": "same hyper-parameters, another random order",
+    "exact": "does not change the training",
+    "same-recipe": "same hyperparameters, different random order",
     "changes-training": "changes the training",
-    "by-hand": "by hand",
+    "by-hand": "manual",
 }
 
 
@@ -79,15 +83,15 @@ def first_screen(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     if main is not None and _by_hand(main, diagnosis.ending):
         return head
     more = _read_on(diagnosis, main)
-    fix = [*section("Do this first"), *_short_fix(main.fixes[0])] if main is not None and main.fixes else []
+    fix = [*section("Fix"), *_short_fix(main.fixes[0])] if main is not None and main.fixes else []
     room = SCREEN - _height(head) - _height(more)
     fix = _cut_to(fix, room - _FEWEST_STORY)
     room -= _height(fix)
     story = list(_story(diagnosis, room)) or _cut_to(list(_stages(diagnosis)), room)
-    shows = [*section("What shows it"), *_best_sign(main)] if main is not None else []
+    shows = [*section("Evidence"), *_best_sign(main)] if main is not None else []
     if main is not None and main.cause.startswith("unknown/") and len(diagnosis.findings) > 1:
         names = [f"* {finding.title} ({finding.cause})" for finding in diagnosis.findings[1 : _MOST_OTHERS + 1]]
-        shows = [*section("Candidates, the likeliest first"), *(("", wrapped(name, "  ", "    ")) for name in names)]
+        shows = [*section("Possible causes, most likely first"), *(("", wrapped(name, "  ", "    ")) for name in names)]
     return [*head, *story, *_cut_to(shows, room - _height(story)), *fix, *more]
 
 
@@ -111,7 +115,7 @@ def _short_fix(fix: Fix) -> Iterator[tuple[str, str]]:
 
 def _best_sign(main: Finding) -> Iterator[tuple[str, str]]:
     for sign in main.signs[:1]:
-        yield "", wrapped(sign.says, "  ")
+        yield "", wrapped(sentence(sign.says), "  ")
         for item in sign.evidence[:2]:
             yield "cyan", f"    {one_line(item.where)}"
             yield "dim", wrapped(item.quote, "      | ", "      | ", limit=2)
@@ -136,7 +140,7 @@ def _read_on(diagnosis: Diagnosis, main: Finding | None) -> list[tuple[str, str]
     parts = ["all evidence"] if main is not None else []
     parts += [f"{fixes} more fix{'es' if fixes > 1 else ''}"] if fixes > 0 else []
     parts += [f"{len(others)} other cause{'s' if len(others) > 1 else ''}"] if others else []
-    parts += ["how to confirm it"] if main is not None and main.experiment else []
+    parts += ["how to confirm"] if main is not None and main.experiment else []
     parts += [f"not checked: {', '.join(gap.what for gap in diagnosis.not_looked[:2])}"] if diagnosis.not_looked else []
     sentences = [f"Run {diagnosis.run}."] if diagnosis.run else []
     if main is not None and any(fix.edits for fix in main.fixes):
@@ -177,7 +181,7 @@ def _stages(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     yield from section("Stages")
     shown = [one for one in stages if one.decided or one in stages[-_MOST_STAGES:]]
     if len(shown) < len(stages):
-        yield "dim", f"  {len(stages) - len(shown)} earlier ones: --json has them"
+        yield "dim", f"  {len(stages) - len(shown)} earlier stages: see --json"
     for stage in shown:
         ranks = f", {stage.ranks} rank{'s' if stage.ranks > 1 else ''}" if stage.ranks else ""
         mark = "> " if stage.decided else "  "
@@ -199,13 +203,13 @@ def _story(diagnosis: Diagnosis, most: int = 0) -> Iterator[tuple[str, str]]:
     for place in sorted(range(len(story)), key=lambda place: (abs(place - story.index(first)), place)):
         event = story[place]
         when = f"{clock(event.time)} " if event.time is not None else ""
-        line = wrapped(f"{when}{_sentence(event.says)}", "> " if event is first else "  ", "    ", limit=2 if most else 3)
+        line = wrapped(f"{when}{sentence(event.says)}", "> " if event is first else "  ", "    ", limit=2 if most else 3)
         height = _HEADING + sum(other.count("\n") + 1 for other in (*told.values(), line))
         if len(told) == _MOST_STORY or (most and height > most):
             break
         told[place] = line
     if told:
-        yield from section("What happened" if has_clock else "What happened, in the order of the log")
+        yield from section("What happened" if has_clock else "What happened (in log order)")
         yield from (("", told[place]) for place in sorted(told))
 
 
@@ -251,9 +255,9 @@ def headline(diagnosis: Diagnosis) -> str:
 def _answer(diagnosis: Diagnosis) -> str:
     main = main_finding(diagnosis)
     if main is not None and main.cause == GENERAL and main.signs:
-        return f"{_sentence(_SURE[main.level] + main.signs[0].says)}."
+        return sentence(_SURE[main.level] + main.signs[0].says)
     if main is not None and _recorded(main) and (diagnosis.ending.state == "hung" or main.cause.startswith("outside/")):
-        return f"{_sentence(_SURE[main.level] + main.signs[0].says)}."  # the place or the sender says more than the name
+        return sentence(_SURE[main.level] + main.signs[0].says)  # the place or the sender says more than the name
     if main is not None and main.cause.startswith("unknown/"):
         return f"{main.title}."
     if main is not None:
@@ -261,27 +265,30 @@ def _answer(diagnosis: Diagnosis) -> str:
     if diagnosis.says:
         return diagnosis.says
     if not diagnosis.findings and any(gap.what == "any log" for gap in diagnosis.not_looked):
-        return "There is nothing to read: no log, no launch script, no config, no checkpoint."
+        return "Nothing to read: found no log, launch script, config or checkpoint."
     if diagnosis.ending.state == "finished":
         return _finished(diagnosis)
     if diagnosis.run is not None and diagnosis.ending.state == "running":
-        return "The run is going well, as far as can be seen."
-    return "Nothing in what was read says that the run died or went wrong."
+        return "The run is still going, and nothing looks wrong so far."
+    return "No sign of a crash or another problem in what was read."
 
 
 def _finished(diagnosis: Diagnosis) -> str:
     caught = next((one for one in diagnosis.findings if one.cause == GENERAL and one.strength != "weak"), None)
     if caught is not None and diagnosis.ending.exit_code == 0:
-        return f"The run reached its end with exit code 0, but it had met an error: {caught.signs[0].says}."
+        return f"The run finished with exit code 0, but there was an error: {caught.signs[0].says}."
     failed_after = next((note.quote for note in diagnosis.notes if note.where == "exit.json"), None)
     if failed_after is not None:
-        return f"{_sentence(failed_after)}."
-    return "Nothing is wrong in what was read: the run reached its end."
+        return sentence(failed_after)
+    return "The run finished. No problems found in what was read."
 
 
-def _sentence(words: str) -> str:
-    is_name = "." in words.partition(" ")[0]  # train.py is called so
-    return words if is_name else words[:1].upper() + words[1:]
+def sentence(words: str) -> str:
+    """Words as a sentence: a capital first, unless a name begins it, and a full stop."""
+    first = words.partition(" ")[0].rstrip(",:;")
+    is_name = not (first.replace("-", "").replace("'", "").isalpha() and first.islower()) or first in _NAMES
+    begun = words if is_name else words[:1].upper() + words[1:]
+    return begun if not begun or begun.endswith((".", "!", "?", ":", "…", "`")) else f"{begun}."
 
 
 def _recorded(finding: Finding) -> bool:
@@ -293,31 +300,31 @@ def how_it_ended(ending: Ending) -> str:
     """The ending in words."""
     parts = [_STATES[ending.state]]
     if ending.signal:
-        parts.append(f"and was ended by {ending.signal}" if ending.state == "hung" else f"by {ending.signal}")
+        parts.append(f"until {ending.signal} ended it" if ending.state == "hung" else f"by {ending.signal}")
     elif ending.exit_code is not None and ending.state == "hung":
-        parts.append(f"until it ended with exit code {ending.exit_code}")
+        parts.append(f"and then exited with code {ending.exit_code}")
     elif ending.exit_code is not None:
         parts.append(f"with exit code {ending.exit_code}")
-    if ending.step is not None:
-        parts.append(f"at step {ending.step}")
-    if ending.phase:
-        parts.append(f"in the phase '{ending.phase}'")
-    if ending.first_rank is not None:
-        parts.append(f"first on rank {ending.first_rank}")
-    return " ".join(parts)
+    place = [f"at step {ending.step}"] if ending.step is not None else []
+    place += [during(ending.phase)] if ending.phase else []
+    if place and ending.state == "unknown":
+        parts[-1] += f"; it was last seen {' '.join(place)}"
+    else:
+        parts += place
+    return " ".join(parts) + (f", rank {ending.first_rank} first" if ending.first_rank is not None else "")
 
 
 def _body(finding: Finding) -> Iterator[tuple[str, str]]:
     signs = [sign for sign in finding.signs if sign.strength != "against"]
     if signs:
-        yield from section("What shows it")
+        yield from section("Evidence")
         yield from sign_lines(signs)
     opposed = [sign for sign in finding.signs if sign.strength == "against"]
     if opposed:
-        yield from section("What speaks against it")
+        yield from section("Evidence against")
         yield from sign_lines(opposed)
     if finding.fixes:
-        yield from section("What to do")
+        yield from section("Fixes" if len(finding.fixes) > 1 else "Fix")
         for fix in finding.fixes:
             yield from fix_lines(fix)
     if finding.experiment:
@@ -340,7 +347,7 @@ def sign_lines(signs: Iterable[Sign]) -> Iterator[tuple[str, str]]:
         if not fresh and sign.evidence:
             continue
         if sign.says not in said:
-            yield "", wrapped(sign.says, "  ")
+            yield "", wrapped(sentence(sign.says), "  ")
             said.add(sign.says)
         for item in fresh:
             seen.add(item)
@@ -356,7 +363,7 @@ def fix_lines(fix: Fix) -> Iterator[tuple[str, str]]:
     """A remedy: its title and grade, why, and the diff, arguments or variables to copy."""
     yield "", wrapped(f"* {fix.title} ({_SAFETY[fix.safety]}).", "  ", "    ")
     if fix.why:
-        yield "dim", wrapped(fix.why, "    ")
+        yield "dim", wrapped(sentence(fix.why), "    ")
     for line in unresolved(fix):
         yield "green", wrapped(line, "    ", "      ")
     for name, value in fix.environment.items():
@@ -377,30 +384,30 @@ def unresolved(fix: Fix) -> list[str]:
     lines = []
     for name, value in fix.settings.items():
         known = ", ".join(spellings(name)[:3])
-        lines.append(f"{name}: {_RELATIVE.get(str(value), value)}" + (f" (spelled {known})" if known else ""))
+        lines.append(f"{name}: {_RELATIVE.get(str(value), value)}" + (f" ({known})" if known else ""))
     return lines
 
 
 def _experiment(experiment: Experiment) -> Iterator[tuple[str, str]]:
     yield "", wrapped(experiment.title + ".", "  ")
-    yield "", wrapped(f"from:      {experiment.start_from}", "    ", "               ")
-    yield "", wrapped(f"until:     {experiment.stop_after}", "    ", "               ")
-    yield "", wrapped(f"confirmed: {experiment.confirms}", "    ", "               ")
-    yield "", wrapped(f"refuted:   {experiment.refutes}", "    ", "               ")
+    yield "", wrapped(f"start from:   {experiment.start_from}", "    ", "                  ")
+    yield "", wrapped(f"run until:    {experiment.stop_after}", "    ", "                  ")
+    yield "", wrapped(f"confirmed if: {experiment.confirms}", "    ", "                  ")
+    yield "", wrapped(f"refuted if:   {experiment.refutes}", "    ", "                  ")
 
 
 def _others(findings: list[Finding], *, candidates: bool) -> Iterator[tuple[str, str]]:
-    words = {"cause": "also possible", "contributing": "contributing", "echo": "echo of the death above"}
+    words = {"cause": "also possible", "contributing": "contributing", "echo": "a consequence of the failure above"}
     shown = findings[:_MOST_OTHERS]
     if not shown:
         return
-    yield from section("Candidates, the likeliest first" if candidates else "Also possible")
+    yield from section("Possible causes, most likely first" if candidates else "Also possible")
     for finding in shown:
-        role = "may" if candidates else words[finding.role]
+        role = "possible" if candidates else words[finding.role]
         yield "", wrapped(f"* {finding.title} ({finding.cause}, {role})", "  ", "    ")
         for sign in finding.signs[: _MOST_OTHERS if candidates else 1]:
             where = f" [{sign.evidence[0].where}]" if sign.evidence else ""
-            yield "dim", wrapped(sign.says + where, "    ")
+            yield "dim", wrapped(sentence(sign.says) + where, "    ")
         if candidates:
             yield from _short_remedy(finding)
 
@@ -413,13 +420,13 @@ def _short_remedy(finding: Finding) -> Iterator[tuple[str, str]]:
         test = finding.experiment
         yield (
             "",
-            wrapped(f"experiment: {test.title}; confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      "),
+            wrapped(f"To confirm: {test.title}. Confirmed if {test.confirms}; refuted if {test.refutes}.", "    ", "      "),
         )
 
 
 def _rest(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if diagnosis.notes:
-        yield from section("What is known of the job")
+        yield from section("About the job")
         for note in diagnosis.notes:
             yield "", wrapped(f"{note.quote}" + (f" [{note.where}]" if note.where else ""), "  ", "    ")
     if diagnosis.ruled_out:
@@ -439,7 +446,7 @@ def gaps(not_looked: Sequence[NotLooked], most: int | None = None) -> Iterator[t
         how = f" ({gap.how})" if gap.how else ""
         yield "dim", wrapped(f"* {gap.what}{reason}{how}", "  ", "    ")
     if most is not None and len(not_looked) > most:
-        yield "dim", f"  and {len(not_looked) - most} more (--json has all)"
+        yield "dim", f"  and {len(not_looked) - most} more (see --json)"
 
 
 def wrapped(line: str, first: str, later: str | None = None, limit: int = 0) -> str:

@@ -89,7 +89,7 @@ def _foreseen(found: Sequence[Plan], asked: Asked) -> Diagnosis:
     files = {os.path.normpath(path) for plan in found for path in plan.files}
     untrained = [plan for plan in found if plan.trains is False]
     says = (
-        "No training found: nothing that this job starts steps an optimizer, as far as it was read."
+        "No training found: no program that this job starts calls optimizer.step(), in the code that was read."
         if len(untrained) == len(found)
         else ""
     )

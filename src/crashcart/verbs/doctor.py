@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["examined", "run"]
 
 FIT, UNFIT = 0, 1
-_ELSEWHERE = "The job that was named runs elsewhere as it is launched; these lines are about this machine."
+_ELSEWHERE = "This job's launch command runs it on another machine; the lines below are about this one."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +64,7 @@ def _job(paths: Sequence[str], command: Sequence[str]) -> tuple[Case, str]:
     with together(ANSWER_SECONDS):
         found = plans(Asked(command, paths))
     if len(found) > 1:
-        raise CommandError("doctor looks with the eyes of one job: name its launch script or its command.")
+        raise CommandError("doctor takes one job: give its launch script or its command.")
     case = found[0].case
     if not runs_here(case):
         return Case(before=True), _ELSEWHERE

@@ -30,5 +30,5 @@ def _chosen(name: str) -> Cause:
 
         close = get_close_matches(wanted, [cause.id for cause in causes()], 3, 0.4)
         hint = f" Did you mean {', '.join(close)}?" if close else ""
-        raise CommandError(f"No cause is called {name!r}.{hint} `crashcart explain` lists all of them.")
-    raise CommandError(f"{name!r} fits several causes: {', '.join(cause.id for cause in near)}.")
+        raise CommandError(f"No cause is named {name!r}.{hint} `crashcart explain` lists all causes.")
+    raise CommandError(f"{name!r} matches several causes: {', '.join(cause.id for cause in near)}.")

@@ -26,9 +26,9 @@ def run(options: argparse.Namespace) -> int:
     if not command:
         raise CommandError("name the command to run: crashcart run -- python train.py", OUR_OWN_FAILURE)
     if os.environ.get(SWITCH) == OFF:
-        return _become(command, f"{SWITCH}={OFF}: the command runs without crashcart", quiet=options.quiet)
+        return _become(command, f"{SWITCH}={OFF}: running the command without crashcart", quiet=options.quiet)
     if _is_recorded_already():
-        return _become(command, "the crashcart run around this one records it already", quiet=options.quiet)
+        return _become(command, "an outer `crashcart run` already records this", quiet=options.quiet)
     from crashcart.run.supervisor import Options, supervise
     from crashcart.run.witness import take_name
 

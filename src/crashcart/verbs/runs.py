@@ -34,9 +34,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         sys.stdout.write(json_text({"schema": SCHEMA, "runs": rows}))
     elif not rows:
-        looked = (
-            f"No runs in {' nor in '.join(one_line(clean(root)) for root in roots())}. `crashcart run -- CMD` records one."
-        )
+        looked = f"No runs in {' or '.join(one_line(clean(root)) for root in roots())}. `crashcart run -- CMD` records one."
         print(looked)  # noqa: T201 - the answer
     else:
         for line in _lines(rows):
@@ -63,7 +61,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{'':{width}}  {rest}"
         if row["damaged"]:
             yield from wrap(
-                f"Not used, because damaged: {', '.join(row['damaged'])}.",
+                f"Damaged and not used: {', '.join(row['damaged'])}.",
                 _WIDE,
                 initial_indent="  ",
                 subsequent_indent="  ",

@@ -158,7 +158,7 @@ def _refuse_special(path: str) -> None:
 
     is_new_or_file = not os.path.exists(path) or os.path.isfile(path) or os.path.realpath(path) == os.devnull
     if not path or not is_new_or_file:
-        raise CommandError(f"--html needs the name of a file to write, not {path!r}.")
+        raise CommandError(f"--html needs the name of a file to write; {path!r} is not one.")
 
 
 def _complete(paths: Sequence[str], diagnosis: Diagnosis) -> None:

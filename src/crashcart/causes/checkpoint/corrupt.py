@@ -1,7 +1,7 @@
-"""A checkpoint or a cached file of weights is cut short or damaged.
+"""A checkpoint or a cached weight file is truncated or damaged.
 
-What happens: loading fails before anything is compared: the archive has no directory, the header is nonsense, the file ends
-early.
+What happens: loading fails before anything is compared: the archive has no directory, the header is invalid, or the file is
+truncated.
 
 Why: the run or the machine died while it wrote; a download was interrupted and the half file stayed in the cache; the disk
 was full; two processes wrote the same file.
@@ -12,7 +12,7 @@ input`` or ``pickle data was truncated`` under ``torch.load``, safetensors' ``Me
 placeholder.
 
 What to do: compare size and hash with a good copy; delete the cached file and fetch it again; resume from the checkpoint
-before. Write checkpoints to a temporary name and rename them when whole.
+before. Write checkpoints to a temporary name and rename them when complete.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "A checkpoint or a file of weights is damaged or cut short"
+title = "A checkpoint or weight file is damaged or truncated"
 piece = "save_atomic"
 alike = ("checkpoint/incompatible", "data/corrupt-or-missing")
 DAMAGE = (
@@ -54,19 +54,19 @@ phrases = (
         "incomplete metadata, file not fully covered", "header too small", "the file might be corrupted",
         "storage has wrong size", "invalid magic number; corrupt file", "unpickling stack underflow",
         "checkpoint is corrupt", "corrupted checkpoint", "tensorinvalidinfo", "invalid json in header",
-        says="the file of weights is cut short or damaged",
+        says="the weight file is truncated or damaged",
     ),
-    strong("headertoolarge", "header too large", says="the header of the file of weights is nonsense"),
+    strong("headertoolarge", "header too large", says="the header of the weight file is invalid"),
     strong("unable to load weights from pytorch checkpoint file", "unable to load weights from checkpoint file",
-           says="the file of weights cannot be read"),
-    strong("invalid load key, '", says="the file does not begin like a pickle", pattern=r"invalid load key, '\\x(?!0[ad])"),
-    weak("ran out of input", "invalid hash value (expected", "pickle data was truncated", says="a pickle ends early"),
+           says="the weight file cannot be read"),
+    strong("invalid load key, '", says="the file does not start like a pickle", pattern=r"invalid load key, '\\x(?!0[ad])"),
+    weak("ran out of input", "invalid hash value (expected", "pickle data was truncated", says="a pickle is truncated"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"torch/serialization\.py:(?:load|_load|_legacy_load|persistent_load|load_tensor|_open_zipfile_reader)|"
         r"safetensors/torch\.py:load_file|modeling_utils\.py:load_state_dict|torch/hub\.py:load_state_dict_from_url",
-        "the traceback stands where a checkpoint or weight file is read",
+        "the traceback ends where a checkpoint or weight file is read",
     ),
 )
 
@@ -80,7 +80,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         if compiled(LOADING).search(where) and damaged and not raised.worker:
             yield Sign(
                 "decisive",
-                "the file ends early or is nonsense while weights are loaded",
+                "the weight file is truncated or invalid",
                 (evidence(raised.line),),
                 order=raised.line.order,
             )
@@ -110,7 +110,7 @@ def in_checkpoints(case: Case) -> Iterator[Sign]:
     for checkpoint in case.checkpoints:
         if getattr(checkpoint, "whole", None) is False:
             item = getattr(checkpoint, "evidence", None)
-            yield Sign("weak", "a checkpoint is not whole", (item,) if item is not None else (), fatal=False)
+            yield Sign("weak", "a checkpoint is incomplete", (item,) if item is not None else (), fatal=False)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -119,7 +119,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     folder = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
     for fact in case.all("data.cut_short") if leader is not None and leader.raised is not None else ():
         value = fact.value
-        says = f"{shortened(value['path'], folder)} had {value['saved']:,.0f} bytes when it was saved, and has {value['now']:,} now"
+        says = f"{shortened(value['path'], folder)} had {value['saved']:,.0f} bytes when it was saved and now has {value['now']:,}"
         yield Sign("strong", says, (fact.evidence, value["by"].evidence), order=order(case))
 
 
@@ -134,8 +134,8 @@ def in_code(case: Case) -> Iterator[Sign]:
         told += (
             "and a resume reads the same file: " if fact.value["read"] is not None else "over the only copy of the state: "
         )
-        told += f"{ranks(case)} ranks write it at once, and " if many else ""
-        told += "when the job is killed while it saves, neither the new nor the old checkpoint is left"
+        told += f"{ranks(case)} ranks write it at the same time, and " if many else ""
+        told += "if the job is killed while it saves, both the new and the old checkpoint are lost"
         read = (fact.value["read"],) if fact.value["read"] is not None else ()
         items = (fact.evidence, *read, *(launched_with(case) if many else ()))
         yield Sign("strong", told, items)
@@ -147,28 +147,28 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(one for one in written if not one.value["handed"])
     handed = edits_of(one for one in written if one.value["handed"])
     if handed:
-        why = "it writes beside the file, syncs and renames: at every moment one whole checkpoint has the name"
+        why = "it writes to a temporary file, syncs and renames it, so a complete checkpoint exists at every moment"
         yield Fix("Save with crashcart.train.save_atomic", "exact", why, edits=(*edits, *handed))
     elif edits:
-        why = "os.replace is one step for the file system: at every moment one whole checkpoint has the name"
-        yield Fix("Write beside the checkpoint, then put it in its place", "exact", why, edits=edits)
+        why = "os.replace is atomic, so a complete checkpoint exists at every moment"
+        yield Fix("Write the checkpoint to a temporary file, then rename it", "exact", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Take the last whole copy",
+        "Use the last complete copy",
         "by-hand",
-        "delete the half file (for a hub: from the cache, then download again and compare size and hash); for your own run "
-        "resume from the checkpoint "
-        "before it; write to a temporary name and os.replace() when done",
+        "delete the damaged file (for a hub: from the cache; then download it again and compare size and hash); for your own "
+        "run resume from the checkpoint "
+        "before it; save to a temporary name and os.replace() it when complete",
     ),
 )
 experiment = Experiment(
-    title="Open the file alone with torch.load(..., map_location='cpu') or safetensors, and the checkpoint before it as "
-    "the control",
+    title="Open the file by itself with torch.load(..., map_location='cpu') or safetensors, and the previous checkpoint as "
+    "a control",
     start_from="the file that the traceback names",
     stop_after="both files were opened",
     confirms="only this file fails, and its size differs from a good copy",
-    refutes="it opens alone: then the program opens another file, or while it is still being written",
+    refutes="it opens: then the program opens another file, or opens this one while it is still being written",
 )

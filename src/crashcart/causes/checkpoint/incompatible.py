@@ -1,4 +1,4 @@
-"""The checkpoint is whole but does not fit: keys, shapes, optimizer groups, parallel layout, or what pickle may load.
+"""The checkpoint is complete but does not match: keys, shapes, optimizer groups, parallel layout, or what pickle may load.
 
 What happens: loading compares what was saved with what is there now, and they differ.
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The checkpoint does not fit the model, optimizer or version"
+title = "The checkpoint does not match the model, optimizer or library version"
 alike = ("checkpoint/corrupt", "code/version")
 
 CUT = (
@@ -51,24 +51,24 @@ phrases = (
         "cannot load checkpoint", "checkpoint was saved with a different", "checkpoint is incompatible",
         "incompatible checkpoint", "was saved with mesh", "different world size", "unsupported global: global",
         "was not an allowed global by default", "unsupported class", "cannot copy out of meta tensor; checkpoint",
-        says="what was saved differs from what is there now",
+        says="the saved state differs from the current model or optimizer",
         unless=r"(?:Warning|WARN).{0,200}Missing key|Elastic|raise (?:Runtime|Value)Error|DistributedSampler",
         pattern=r"state_dict|parameter group|world size|checkpoint|copying|param_groups|jit\.load|FileFormat|deserialize|"
                 r"mesh|global|WeightsUnpickler|Unsupported class",
     ),
     decisive("in create_default_local_load_plan", says="a sharded checkpoint lacks a tensor that the program wants to load"),
-    weak("size mismatch for", says="a weight has another shape than in the checkpoint",
+    weak("size mismatch for", says="a weight has a different shape in the checkpoint",
          pattern=r"size mismatch for [\w.]+: copying a param"),
-    decisive("value from checkpoint", says="the arguments differ from those that were saved",
+    decisive("value from checkpoint", says="the arguments differ from the saved ones",
              pattern=r"value from checkpoint \(.{0,200}\) is not equal"),
-    decisive("in state_dict", says="the checkpoint has other keys",
+    decisive("in state_dict", says="the checkpoint has different keys",
              pattern=r"KeyError: ['\"]unexpected key|unexpected key \"[\w.]+\" in state_dict"),
-    strong("weights only load failed", "weightsunpickler error", "types accepted by default with weights_only", says="torch.load refuses what is not plain weights",
+    strong("weights only load failed", "weightsunpickler error", "types accepted by default with weights_only", says="torch.load refuses a file that is not plain weights",
            unless=r"invalid load key"),
     strong("can't find a valid checkpoint at", "ignore_mismatched_sizes", "can't get attribute '",
            "shapes do not match the checkpoint",
            "universal checkpoint", "missing keys in checkpoint", "mismatched keys",
-           says="the checkpoint does not fit the program",
+           says="the checkpoint does not match the program",
            pattern=r"valid checkpoint at|expected shape|Can't get attribute|mismatch|not match|missing keys|"
                    r"requires? (?:a )?universal",
            unless=r"newly initialized|You should probably TRAIN|Some weights of"),
@@ -78,7 +78,7 @@ stacks = (
         r":(?:_?load_state_dict|_load_from_state_dict|_load_rng_state|_load_optimizer_and_scheduler|"
         r"load_from_checkpoint|_load_pretrained_model|_load_state_dict_into_\w+|set_model_state_dict|restore_checkpoint|"
         r"resume_checkpoint)$",
-        "the traceback stands where a saved state is put back",
+        "the traceback ends where a saved state is restored",
     ),
 )
 
@@ -98,7 +98,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                 )
             continue
         if raised.stack_only and compiled(CUT).search(raised.stack(1)):
-            told = "the stack ends where a saved state is put back; its last line was cut off"
+            told = "the stack ends where a saved state is restored; its last line was cut off"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
             continue
         if raised.worker or not compiled(LOADING).search(where):
@@ -134,17 +134,15 @@ def _mismatch_at_the_end(case: Case) -> Iterator[Sign]:
                 one.line.order > line.order and one.get("loss") is not None for one in case.log.metrics
             )
             if not went_on:
-                yield Sign(
-                    "strong", "a weight has another shape than in the checkpoint", (evidence(line),), order=line.order
-                )
+                yield Sign("strong", "a weight has a different shape in the checkpoint", (evidence(line),), order=line.order)
             return
 
 
 fixes = (
     Fix(
-        "Load with what saved it, or load only what fits",
+        "Load with the code that saved it, or load only the parts that match",
         "by-hand",
-        "same code version, number of classes, vocabulary and parallel layout; strip `module.` or `_orig_mod.`; give "
+        "use the same code version, number of classes, vocabulary and parallel layout; strip `module.` or `_orig_mod.`; pass "
         "`checkpoint['state_dict']`, not the "
         "whole dictionary; torch.load(..., weights_only=False) only for files that you trust; map_location='cpu'; for a "
         "new task load weights "
@@ -152,10 +150,10 @@ fixes = (
     ),
 )
 experiment = Experiment(
-    title="Print the difference: keys and shapes of the file against model.state_dict(), number of parameter groups, saved "
+    title="Print the differences: keys and shapes of the file and of model.state_dict(), number of parameter groups, saved "
     "world size",
-    start_from="the checkpoint that it died on",
+    start_from="the checkpoint it failed on",
     stop_after="the difference is printed",
     confirms="keys, shapes, groups or layout differ, and after mapping them the strict load passes",
-    refutes="nothing differs: then another file is loaded than you think",
+    refutes="nothing differs: then the program loads a different file than you think",
 )

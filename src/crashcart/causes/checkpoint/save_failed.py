@@ -1,6 +1,6 @@
-"""Writing a checkpoint failed and took the run with it.
+"""Writing a checkpoint failed and ended the run.
 
-What happens: training is well until a save; the writer raises, and hours since the last checkpoint are lost.
+What happens: training runs well until a save; the save raises, and all work since the last checkpoint is lost.
 
 Why: the folder does not exist or may not be written; several ranks rename or delete the same folder; a stale temporary
 folder is in the way; safetensors refuses tensors that share memory or are not contiguous; something in the state cannot be
@@ -53,7 +53,7 @@ phrases = (
     strong(
         "input/output error", "stale file handle", "transport endpoint is not connected", "read-only file system",
         "remote i/o error",
-        says="the file system of the output answered with an error",
+        says="the output file system reported an error",
         pattern=r"OSError|IOError|Errno (?:5|30|107|116|121)\b|cannot create|cannot write",
         unless=r"\bread\b|\.(?:jpg|jpeg|png|h5|hdf5|npy|npz|tar|parquet|arrow|wav|flac|mp4|lmdb|tfrecord)\b",
     ),
@@ -74,18 +74,18 @@ phrases = (
            unless=r"StreamReader|No space left"),
     strong("failed to save checkpoint", "error saving checkpoint", "could not save checkpoint", "failed to save the model",
            "error while saving",
-           "saving checkpoint failed", "failed to write checkpoint", says="the program itself says that saving failed"),
+           "saving checkpoint failed", "failed to write checkpoint", says="the program reports that saving failed"),
     against("no space left on device", "disk quota exceeded", "errno 28]", "storagefull", says="the disk is full"),
     weak("can't pickle local object", "cannot pickle '", "read-only file system", "file name too long",
          "permission denied: '",
-         says="something cannot be written"),
+         says="something could not be written"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"torch/serialization\.py:(?:save|_save|_legacy_save)|safetensors/torch\.py:(?:save_file|save_model)|"
         r":_?save_(?:checkpoint|pretrained|state|model|ckpt|weights)$|distributed/checkpoint/.{0,200}:(?:save|"
         r"_save_state_dict)|:write_record$",
-        "the traceback stands where a checkpoint is written",
+        "the traceback ends where a checkpoint is written",
     ),
 )
 
@@ -114,7 +114,7 @@ def in_checkpoints(case: Case) -> Iterator[Sign]:
         newest = case.checkpoints[0]
         why = newest.reasons[0] if newest.reasons else "it is broken"
         seen = Evidence("checkpoint", why, str(newest.path))
-        yield Sign("weak", "the newest checkpoint is not whole: the run may have ended while it was written", (seen,))
+        yield Sign("weak", "the newest checkpoint is incomplete: the run may have ended while it was written", (seen,))
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -127,7 +127,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             continue
         failed = failed_save(case, death)
         full = death.says(Pattern(NO_ROOM)) or (failed is not None and failed.full)
-        says = f"{death.how} while it wrote a checkpoint" + (
+        says = f"{death.how} while writing a checkpoint" + (
             f" to {failed.path}{failed.not_whole}" if failed is not None else ""
         )
         seen = (death.evidence, *((failed.event.evidence,) if failed is not None else ()))
@@ -139,7 +139,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """Before the start: an output folder in which a few bytes could not be written."""
     for fact in case.all("disk.refused"):
         if fact.value["refused"] not in {"No space left on device", "Disk quota exceeded"}:
-            told = f"nothing can be written into {fact.value['path']}: {fact.value['refused']}"
+            told = f"{fact.value['path']} is not writable: {fact.value['refused']}"
             yield Sign("decisive", told, (fact.evidence, fact.value["named"]))
 
 
@@ -149,32 +149,32 @@ def in_code(case: Case) -> Iterator[Sign]:
         if case.before and not fact.value["is_save"]:
             continue
         what = "the checkpoint" if fact.value["is_save"] else "a file"
-        told = f"{what} goes into {fact.value['folder']}, which the program does not make: "
-        yield Sign("strong", f"{told}the first save fails when the folder is not there", (fact.evidence,))
+        told = f"{what} goes into {fact.value['folder']}, which the program does not create: "
+        yield Sign("strong", f"{told}the first save fails if the folder does not exist", (fact.evidence,))
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """Make the folder; then the general remedies."""
     edits = edits_of([fact for fact in case.all("code.folder_not_made") if fact.value["is_save"] or not case.before])
     if edits:
-        yield Fix("Make the folder before the save", "exact", "nothing happens where it is there already", edits=edits)
+        yield Fix("Create the folder before saving", "exact", "this does nothing if the folder already exists", edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Make the save work, and try it at the start",
+        "Fix the save, and test it at the start of the run",
         "by-hand",
         "create the folder on rank 0 before a barrier; let one rank rename and rotate; remove stale temporary folders; for "
         "tied weights "
-        "safe_serialization=False or save_model(); .contiguous() before saving; keep lambdas, locks and files out of what "
-        "is pickled; save once at step 1",
+        "use safe_serialization=False or save_model(); call .contiguous() before saving; keep lambdas, locks and files out of "
+        "what is pickled; save once at step 1",
     ),
 )
 experiment = Experiment(
     title="Save right after the start, at step 1, into the same folder with the same number of ranks",
-    start_from="the newest whole checkpoint",
+    start_from="the newest complete checkpoint",
     stop_after="two saves, the second over the first with rotation",
-    confirms="the save fails the same way at once; with the correction both saves pass and the file loads",
-    refutes="both saves pass: then what differs at the later step (disk, another job, state) is the cause",
+    confirms="the save fails the same way at once; with the fix both saves work and the file loads",
+    refutes="both saves work: then something that differs at the later step (disk, another job, state) is the cause",
 )

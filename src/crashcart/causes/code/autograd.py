@@ -1,4 +1,4 @@
-"""The graph of gradients does not hold what backward needs.
+"""backward() failed because the autograd graph lacks something it needs.
 
 What happens: ``backward()`` raises, mostly in the first step; or no gradient reaches what should learn.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from crashcart.cause import Stack, decisive, strong
 from crashcart.model import Experiment, Fix
 
-title = "Backward does not find what it needs"
+title = "backward() failed: the autograd graph lacks something it needs"
 alike = ("code/bug", "code/version")
 phrases = (
     decisive(
@@ -34,32 +34,32 @@ phrases = (
         "rnn backward can only be called in training mode",
         "returned an invalid gradient at index", "a view was created in no_grad mode",
         "returned an incorrect number of gradients",
-        says="the autograd engine refused",
+        says="autograd raised an error",
         unless=r"UserWarning",
     ),
     decisive(
         "have different metadata than during the forward", "was saved during the original forward and recomputation",
         "number of tensors was saved during the original forward", "checkpointing is not compatible with .grad()",
         "recomputed values for the following tensors",
-        says="activation checkpointing computed other tensors the second time",
+        says="activation checkpointing computed different tensors the second time",
     ),
     strong("variable._execution_engine", "does not require grad", pattern=r"Error.{0,200}does not require grad",
-           says="nothing to differentiate"),
+           says="the loss has no gradient"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"autograd/(?:__init__|graph)\.py:(?:backward|grad|_engine_run_backward)$|torch/_tensor\.py:backward|utils/checkpoint\.py:",
-        "the traceback stands in the backward pass",
+        "the traceback ends in the backward pass",
     ),
 )
 
 
 fixes = (
     Fix(
-        "Let anomaly mode name the line",
+        "Find the line with anomaly mode",
         "by-hand",
-        "torch.autograd.set_detect_anomaly(True) for one step; then replace the in-place operation, join the losses "
-        "before one "
+        "use torch.autograd.set_detect_anomaly(True) for one step; then replace the in-place operation, add the losses "
+        "up before one "
         "backward, or find where the graph is cut (`no_grad`, `.detach()`, frozen inputs)",
     ),
 )
@@ -67,6 +67,6 @@ experiment = Experiment(
     title="Run one step on one process under torch.autograd.set_detect_anomaly(True)",
     start_from="the beginning",
     stop_after="one step",
-    confirms="the forward line that it names changes a tensor in place, is walked twice, or lies under no_grad",
-    refutes="one process passes: then look at what several ranks or the wrapper (DDP, ZeRO-3) change",
+    confirms="the forward line that it names changes a tensor in place, is used by two backwards, or runs under no_grad",
+    refutes="one process passes: then look at what several ranks or the wrapper (DDP, ZeRO-3) do differently",
 )

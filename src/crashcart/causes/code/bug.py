@@ -1,4 +1,4 @@
-"""An exception in the user's or a library's code that no other cause explains.
+"""An exception in your code or a library that no other cause explains.
 
 What happens: a process raises and nobody catches it.
 
@@ -21,7 +21,7 @@ from crashcart.cause import strong
 from crashcart.causes._joined import edits_of
 from crashcart.causes.code._echoes import own
 from crashcart.deaths import before, first, followers, order, swallowed
-from crashcart.flight import clock
+from crashcart.flight import clock, during
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 from crashcart.places import in_words, of_event, of_raised, words_of
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from crashcart.flight import Event
     from crashcart.log import Raised
 
-title = "An exception in the program's own code or a library"
+title = "An exception in the program or a library"
 breadth = 2
 alike = ("code/version", "config/missing-or-wrong")
 phrases = (
-    strong("exception in main training loop", says="the training loop raised"),
+    strong("exception in main training loop", says="the training loop raised an exception"),
     strong("terminate called without an active exception",
-           says="a thread of native code was still at work when its process ended: in PyTorch mostly one of gloo, at the end of a "
-           "program whose work was done (pytorch#179291)"),
+           says="a native thread was still running when its process ended; in PyTorch this is mostly a gloo thread at the end of a "
+           "program that had finished its work (pytorch#179291)"),
 )  # fmt: skip
 MESSAGE = 60
 NOTICEABLE = 0.05  # seconds
 FAULTS = {
     "SIGSEGV": "a segmentation fault", "SIGABRT": "an abort in C++ code", "SIGFPE": "an arithmetic fault",
-    "SIGILL": "an instruction that the processor does not know", "SIGBUS": "a bus error",
+    "SIGILL": "an instruction that the CPU does not support", "SIGBUS": "a bus error",
 }  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         ahead = rest[0].time - leader.time if rest else 0.0
         alone = f"{ahead:.1f} s before any other rank ended" if ahead >= NOTICEABLE else ""
         if case.flight is not None and case.flight.ending.get("code") == 0:
-            says += "; what had started it still ended with exit code 0"
+            says += "; its parent process still exited with code 0"
         fatal = [evidence(line) for line in case.log.lines if "fatal python error:" in line.lowered]
         shown = (_last_stack(case, leader) or fatal[:1]) if leader.signal in FAULTS else []
         sure = leader.process.reached or leader.signal is not None or not case.log.uncaught()  # else the log knows more
@@ -86,15 +86,15 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             "strong" if sure else "weak", f"{says}{alone and f' ({alone})'}", (leader.evidence, *shown), order=order(case)
         )
     elif leader is None and case.flight is not None and case.exit is not None and case.exit.signal in FAULTS:
-        says = f"the job ended by {case.exit.signal}, {FAULTS[str(case.exit.signal)]}, before it was looked at"
+        says = f"the job was killed by {case.exit.signal}, {FAULTS[str(case.exit.signal)]}, before it could be examined"
         yield Sign("strong", says, (case.exit.evidence,), order=order(case))
     if (hidden := swallowed(case)) is not None and (says := _fault(hidden)):
         trained = hidden.process.page.get("steps", 0.0) > 0  # else it may be a helper that is allowed to fail
-        told = f"{says}; what had started it still ended with exit code 0"
+        told = f"{says}; its parent process still exited with code 0"
         yield Sign("strong", told, (hidden.evidence,), fatal=trained, order=order(case))
     for death in before(case):
         if says := _fault(death):
-            again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}, after which the job was started again"
+            again = f"{says} in attempt {death.attempt + 1} at {clock(death.time)}; the job was restarted after that"
             yield Sign("strong", again, (death.evidence,), fatal=False, order=order(case))
 
 
@@ -115,30 +115,28 @@ def _fault(death: Death) -> str:
         place = in_words(of_event(death.raised))
         where = f" at {place}" if place else ""
         said = words_of(death.raised)
-        return f"{death.how}{where} in the phase '{death.raised.details.get('phase')}'" + (f": {said}" if said else "")
+        return f"{death.how}{where} {during(death.raised.details.get('phase'))}" + (f": {said}" if said else "")
     if death.signal in FAULTS:
-        phase = f" in the phase '{death.process.phase}'" if death.process.phase != "unknown" else ""
+        phase = f" {during(death.process.phase)}" if death.process.phase != "unknown" else ""
         return f"{death.how}, {FAULTS[str(death.signal)]}{phase}"
     if not death.process.reached:
         return death.how if death.code else ""
     return f"{death.how}, without an exception" if death.code else ""
 
 
-LOOK = Fix("Look at the innermost frame of your own code", "by-hand", "the traceback above names file and line")
-SYNTAX = Fix(
-    "Correct the line that is no Python", "by-hand", "`python -m py_compile FILE` with the job's own Python names the place"
-)
+LOOK = Fix("Look at the innermost frame in your own code", "by-hand", "the traceback names the file and line")
+SYNTAX = Fix("Fix the syntax error", "by-hand", "`python -m py_compile FILE` with the job's Python shows the line")
 QUIET = Fix(
-    "Find who ended the process without an exception",
+    "Find what ended the process without an exception",
     "by-hand",
-    "os._exit, sys.exit in a handler, or exit() in native code: search the program and its launcher for the exit code, and print "
-    "before each; the last line of its output is near the place",
+    "os._exit, sys.exit in a handler, or exit() in native code: search the program and its launcher for the exit code, and add a "
+    "print before each; the last line of output is close to the place",
 )
 NATIVE = Fix(
-    "Look at the stack that was written when the signal came",
+    "Look at the stack that was recorded when the signal arrived",
     "by-hand",
-    "the innermost frame called native code: an extension built for another version of torch or CUDA, a null pointer, a file that "
-    "was cut while it was mapped; gdb or `python -X faulthandler` on one process shows more",
+    "the innermost frame called native code. Usual reasons: an extension built for another version of torch or CUDA, a null pointer, "
+    "a memory-mapped file that was truncated. gdb or `python -X faulthandler` on one process shows more",
 )
 
 
@@ -151,9 +149,9 @@ def in_code(case: Case) -> Iterator[Sign]:
         workers = fact.value["workers"] if fact.value["workers"] is not None else case.number("loader.workers")
         if workers == 0:
             continue
-        told = f"{fact.value['what']} cannot be pickled, which handing it to {fact.value['to']} by spawn needs"
+        told = f"{fact.value['what']} cannot be pickled, but {fact.value['to']} needs that with spawn"
         if workers is None:
-            yield Sign("strong", f"{told}: it fails when there are workers", (fact.evidence,))
+            yield Sign("strong", f"{told}: it fails if there are workers", (fact.evidence,))
         else:
             yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence,))
 
@@ -162,7 +160,7 @@ def fix(case: Case) -> Iterator[Fix]:
     """By how it ended: an exception has a place, a signal a stack, an exit code neither; a lambda can be given a name."""
     edits = edits_of(case.all("code.unpicklable"))
     if edits:
-        yield Fix("Give the lambda a name in the file", "exact", "pickle finds functions by their name", edits=edits)
+        yield Fix("Replace the lambda by a named function", "exact", "pickle finds functions by their name", edits=edits)
     if case.all("code.no_python"):
         yield SYNTAX
         return
@@ -174,9 +172,9 @@ def fix(case: Case) -> Iterator[Fix]:
 
 
 experiment = Experiment(
-    title="Run one process with num_workers=0 on the batch where it died",
-    start_from="the newest whole checkpoint",
-    stop_after="the step of death",
+    title="Run one process with num_workers=0 on the batch where it failed",
+    start_from="the newest complete checkpoint",
+    stop_after="the failing step",
     confirms="the same exception at the same place",
-    refutes="it passes alone: then it needs several ranks or workers, look at what they share",
+    refutes="it passes alone: then the error needs several ranks or workers; look at what they share",
 )

@@ -47,9 +47,9 @@ phrases = (
         "cannot compile extensions", "nvcc not found", "unable to jit load", "jit compile failed",
         unless=r"Warning:", says="an extension could not be built",
     ),
-    decisive("nvcc fatal", unless=r"Unsupported gpu architecture|gpu-name", says="nvcc refused"),
+    decisive("nvcc fatal", unless=r"Unsupported gpu architecture|gpu-name", says="nvcc failed"),
     decisive("fatal error:", pattern=r"\.(?:c|cc|cpp|cu|cuh|h|hpp)[:(]\d{1,20}.{0,200}fatal error:",
-             says="a header is missing for the compiler"),
+             says="the compiler could not find a header"),
     decisive("error: command", "returned non-zero exit status", "died with",
              pattern=r"(?:gcc|g\+\+|nvcc|c\+\+|cc1plus|ninja|cicc|ptxas)\b.{0,200}(?:fail|exit|died)",
              says="the compiler failed"),
@@ -64,7 +64,7 @@ phrases = (
 stacks = (
     Stack(
         r"torch/_(?:inductor|dynamo|functorch)/|/triton/|torch/utils/cpp_extension\.py|/ninja/|torch/_C/_jit|/setuptools/command/build_ext|xla.{0,200}:compile",
-        "the traceback stands in the compiler or in the build of an extension",
+        "the traceback ends in the compiler or in the build of an extension",
     ),
 )
 
@@ -73,12 +73,12 @@ fixes = (
     Fix(
         "Run without compilation",
         "exact",
-        "slower, the same mathematics; it tells whether the program itself is sound",
+        "slower, but computes the same; it shows whether the program itself works",
         environment={"TORCH_COMPILE_DISABLE": "1"},
         settings={"train.compile": False},
     ),
     Fix(
-        "Compiler, headers and CUDA that fit torch",
+        "Install a compiler, headers and CUDA that match torch",
         "by-hand",
         "`python -m torch.utils.collect_env`; gcc not newer than nvcc allows, python3-dev, ninja, CUDA_HOME of torch's "
         "CUDA; or "
@@ -91,5 +91,5 @@ experiment = Experiment(
     start_from="the beginning",
     stop_after="three steps",
     confirms="only the compiled run fails",
-    refutes="both fail: then the error is in the program and compilation only shows it first",
+    refutes="both fail: then the error is in the program itself",
 )

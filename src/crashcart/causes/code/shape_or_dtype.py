@@ -1,4 +1,4 @@
-"""Tensors disagree in shape, type or device.
+"""Tensors have mismatched shapes, dtypes or devices.
 
 What happens: an operation refuses its arguments, mostly in the first step or at the first odd batch.
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Raised
 
-title = "Tensors disagree in shape, type or device"
+title = "Tensors have mismatched shapes, dtypes or devices"
 alike = ("code/version", "data/shape")
 _NOT = r"Warning:|DataLoader worker|size mismatch for|copying a param|checkpoint"
 phrases = (
@@ -41,18 +41,18 @@ phrases = (
         "expected object of type",
         "expected tensor for argument", "placeholder storage has not been allocated on mps",
         "but found one of them on device",
-        says="the arguments of an operation do not fit", unless=_NOT,
+        says="the arguments of an operation do not match", unless=_NOT,
     ),
-    decisive("expected scalar type", pattern=r"expected scalar type \w+ but (?:found|got)", says="types disagree",
+    decisive("expected scalar type", pattern=r"expected scalar type \w+ but (?:found|got)", says="dtypes do not match",
              unless=_NOT),
     decisive("weight type (", "bias type (", pattern=r"(?:input|weight|bias) type .{0,200} should be the same",
-             says="types or devices disagree", unless=_NOT),
+             says="dtypes or devices do not match", unless=_NOT),
     strong(
         "must match the size of tensor", "sizes of tensors must match", "must match the existing size",
         "is invalid for input of size",
         "to match target batch_size", "is not compatible with input tensor's size", "size mismatch, m1:",
         "size mismatch, got",
-        "operands do not broadcast", "operands could not be broadcast", "not aligned:", "must be equal to or broadcast",
+        "shapes cannot be broadcast", "operands could not be broadcast", "not aligned:", "must be equal to or broadcast",
         "output with shape", "does not match the broadcast shape", "inconsistent tensor size", "shape mismatch",
         "dimension out of range",
         "expected size for first two dimensions of batch2", "batch1 and batch2 must have same",
@@ -63,29 +63,29 @@ phrases = (
         "must have the same shape",
         "dtypes match, got", "same number of dimensions", "only support fp16 and bf16", "not on the expected device",
         "kernel size can't be greater", "must have same number of", "incompatible dimensions", "incompatible shapes",
-        pattern=r"(?:Error|Exception|Assert)\w{0,60}\b.{0,200}:|^\s{0,20}(?:The size|Sizes of|shape ')", says="shapes disagree", unless=_NOT,
+        pattern=r"(?:Error|Exception|Assert)\w{0,60}\b.{0,200}:|^\s{0,20}(?:The size|Sizes of|shape ')", says="shapes do not match", unless=_NOT,
     ),
     strong("expected hidden", "size, got", " got [", "expects input to have", "expected input to have", "expected input batch",
-           says="an input has another size than the layer wants", unless=_NOT,
+           says="an input has a different size than the layer expects", unless=_NOT,
            pattern=r"(?i)expect(?:ed|s) .{0,80}\bsizes? .{0,60}\bgot\b|expect(?:ed|s) .{0,120}\bgot (?:\[|\(|torch\.Size)"),
     strong("channels, but got", "given groups=", "-dimensional input for", "expected input with shape",
            "expected 3d or 4d", "expected 4d (unbatched)",
            "but got 3-dimensional", "target size (torch", "input of size", "dimensional weight", "dim (batched)",
            pattern=r"expected .{0,200}(?:channels|dimension|input|shape)|target size|different (?:to|from) the input size",
-           says="an input has another shape than the layer wants", unless=_NOT),
+           says="an input has a different shape than the layer expects", unless=_NOT),
     strong("found dtype", "dtype mismatch", "same dtype", "expected dtype", "to have dtype", "got dtype",
            "not implemented for 'long'", "not implemented for 'int'",
            "not implemented for 'bool'", "not implemented for 'double'", "without overflow", "on the same device",
            "different from other tensors on",
            "indices should be either on", "can't convert cuda", "cuda:0 device type tensor to numpy",
            "should be the same device",
-           pattern=r"Error\b|Assertion", says="types or devices disagree", unless=_NOT),
+           pattern=r"Error\b|Assertion", says="dtypes or devices do not match", unless=_NOT),
 )  # fmt: skip
 SHAPES = r"size|shape|dtype|scalar type|device|dimension"
 stacks = (
     Stack(
         r"torch/nn/functional\.py:(?:linear|conv\w*|cross_entropy|nll_loss|mse_loss|layer_norm|batch_norm|embedding|multi_head_attention_forward|scaled_dot_product\w*|interpolate|l1_loss|binary_cross_entropy\w*)$|nn/modules/(?:linear|conv|normalization|batchnorm|loss)\.py:",
-        "the traceback stands in a layer or a loss, where shapes and types meet",
+        "the traceback ends in a layer or loss, where shapes and dtypes must match",
     ),
 )
 
@@ -117,7 +117,7 @@ def in_code(case: Case) -> Iterator[Sign]:
     found = None if case.before else smaller_last_batch(case)
     if found is not None:
         loader, samples = found
-        says = f"this loader gives batches of {loader.batch} and may leave {samples} for its last, but the program counts on {loader.batch}"
+        says = f"this loader's batches have {loader.batch} samples and the last one may have {samples}, but the program expects {loader.batch}"
         yield Sign("strong", says, loader.evidence[:1])
 
 
@@ -126,20 +126,20 @@ def fix(case: Case) -> Iterator[Fix]:
     found = None if case.before else smaller_last_batch(case)
     if found is not None and (edits := edits_of([found[0].fact], "drop_last_edits")):
         is_training = found[0].fact.value["for"] == "train"
-        why = "the other way is to take the size from the batch, `len(batch)`, where the program has the fixed one"
+        why = "alternatively use the size of the batch, `len(batch)`, where the program uses the fixed number"
         if not is_training:
-            why = f"the evaluation then leaves out up to {(found[0].batch or 1) - 1} samples; {why}"
-        yield Fix("Leave out a last batch that is not full", "same-recipe" if is_training else "exact", why, edits=edits)
+            why = f"evaluation then skips up to {(found[0].batch or 1) - 1} samples; {why}"
+        yield Fix("Drop an incomplete last batch", "same-recipe" if is_training else "exact", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Make the two sides agree",
+        "Make the shapes, dtypes or devices match",
         "by-hand",
-        "print shape, dtype and device of both arguments before the line that the traceback names; the number that does "
-        "not fit is "
-        "mostly a class count, channel count or hidden size of the configuration",
+        "print shape, dtype and device of both arguments before the line in the traceback; the number that does "
+        "not match is "
+        "usually a class count, channel count or hidden size in the configuration",
     ),
 )
 experiment = Experiment(

@@ -1,4 +1,4 @@
-"""The code and a library it uses are of different times: an import fails or an interface has changed.
+"""A library's version does not match the code: an import fails or an interface has changed.
 
 What happens: the program dies at an import, or at the first call of a function that was renamed, removed or got other
 arguments.
@@ -23,7 +23,7 @@ from crashcart.model import Experiment, Fix
 if TYPE_CHECKING:
     from crashcart.case import Case
 
-title = "A library has another version than the code expects"
+title = "A library is missing, or its version does not match the code"
 alike = ("code/bug", "config/missing-or-wrong")
 _KNOWN = (
     r"torch\w{0,60}|numpy|np|transformers|datasets|accelerate|peft|trl|diffusers|deepspeed|lightning|pytorch_lightning|"
@@ -38,19 +38,19 @@ _LIBRARY = r"lib(?:cu(?:da|dnn|dart|blas|fft|rand|solver|sparse|pti)|nccl|nv|c10
 NO_MODULE = r"ModuleNotFoundError: No module named '([\w.]{1,200})'"
 phrases = (
     decisive("cannot import name", unless=r"Warning:|partially initialized",
-             says="a name is not in the library any more, or not yet"),
+             says="the installed version of the library does not have this name"),
     decisive("no module named", pattern=rf"No module named '?(?:{_KNOWN})\.", unless=r"Warning:",
-             says="a module is not in the library any more"),
+             says="the installed version of the library does not have this module"),
     strong("no module named", pattern=r"(?:ModuleNotFoundError|ImportError)\w{0,60}: No module named",
            unless=r"Warning:|named '?(?:utils?|models?|data(?:sets?)?|src|lib|configs?|core|modules?|train|tools|common|"
            r"networks?|options|helpers?)\b",
            says="a package is missing"),
     decisive("has no attribute", pattern=rf"module '(?:{_KNOWN})[\w.]*' has no attribute", unless=r"Warning:",
-             says="the library has no such function"),
+             says="the library does not have this function"),
     strong("has no attribute", pattern=r"Error: module '[\w.]+' has no attribute|type object '\w+' has no attribute",
-           says="the module has no such name"),
-    strong("unexpected keyword argument", says="a function does not know this argument", unless=r"Warning:"),
-    weak("undefined symbol", says="a library of another build was tried", pattern=r"libbitsandbytes_cpu", fatal=False),
+           says="the module does not have this name"),
+    strong("unexpected keyword argument", says="a function does not accept this argument", unless=r"Warning:"),
+    weak("undefined symbol", says="a binary library was built against another version", pattern=r"libbitsandbytes_cpu", fatal=False),
     decisive("undefined symbol", "_array_api not found", "dtype size changed", "multiarray failed to import",
              "failed to import numpy",
              unless=rf"Warning:|torch_extensions|libbitsandbytes_cpu|{_LIBRARY}", says="a binary was built against another version"),
@@ -58,7 +58,7 @@ phrases = (
              "does not recognize this architecture", "is required for a normal functioning of this module",
              "upgrade torch to at least",
              "versionconflict", "distributionnotfound", "torchvision::nms does not exist", "is used but incompatible",
-             "failed to import transformers", "failed to import diffusers", says="the versions do not fit"),
+             "failed to import transformers", "failed to import diffusers", says="the versions do not match"),
     decisive("glibcxx_", "glibc_2", "cxxabi_", pattern=r"not found|required by", says="a system library is too old"),
     strong("dll load failed", "cannot open shared object file", "specified module could not be found",
            unless=rf"{_LIBRARY}|Warning|torch_extensions|Unable to initialize backend|libtpu|^[IW]\d{{4}} ",
@@ -76,17 +76,17 @@ phrases = (
            pattern=r"(?:Error|Exception):.{0,60}(?:requires?|need|install|found|"
            r"expected) .{0,60}(?:>=|==|<=|<|>|~=) ?v?\d{1,9}\.\d",
            unless=r"Warning:|Ampere|bf16|tf32|world_size|assert |capability",
-           says="a version is required that is not there"),
+           says="a required version is not installed"),
     strong("registry", pattern=r"is not in the \S+ registry",
            says="a plug-in that registers this name was not imported, or is of another version"),
     weak("positional argument", pattern=r"TypeError.{0,100}takes .{0,100} positional arguments? but",
-         says="a function takes other arguments"),
+         says="a function takes different arguments"),
     weak("no module named", says="a module is missing"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"<frozen importlib|importlib/__init__\.py:import_module|importlib/util\.py|:_LazyModule|import_utils\.py:_get_module",
-        "the traceback stands where a module is imported",
+        "the traceback ends where a module is imported",
     ),
 )
 
@@ -97,8 +97,8 @@ def fix(case: Case) -> tuple[Fix, ...]:
         match = compiled(NO_MODULE).search(f"{raised.kind}: {raised.message}")
         if match is not None:
             name = match[1].partition(".")[0]
-            why = f"`pip install` the package that brings {name}; where it is a folder of the project, start in the folder that holds it, or export PYTHONPATH=that folder"
-            return (Fix(f"Make the module {name} known to this Python", "by-hand", why),)
+            why = f"`pip install` the package that provides {name}; if it is a folder of the project, start in its parent folder, or set PYTHONPATH to that folder"
+            return (Fix(f"Make the module {name} importable", "by-hand", why),)
     return fixes
 
 
@@ -106,7 +106,7 @@ fixes = (
     Fix(
         "Install the version the code was written for",
         "by-hand",
-        "`pip show PACKAGE` for what is there; the project's requirements or the date of its last commit tell what "
+        "`pip show PACKAGE` shows the installed version; the project's requirements or the date of its last commit show which one "
         "fits. Binary wheels "
         "(flash-attn, apex, mmcv, xformers) must match torch and CUDA",
     ),
@@ -116,5 +116,5 @@ experiment = Experiment(
     start_from="the beginning",
     stop_after="the failing line",
     confirms="it works with the pinned versions and fails with the installed ones",
-    refutes="it fails in both: then it is the code",
+    refutes="it fails in both: then the error is in the code",
 )

@@ -77,7 +77,7 @@ def _halves(case: Case) -> Iterator[Sign]:
 def _loader(case: Case) -> Iterator[Sign]:
     """What DataLoader refuses without workers: seen in the program, or in settings of a program that was not followed."""
     for fact in case.all("code.loader_refuses"):
-        told = f"{fact.value['name']} needs workers, and num_workers is 0: DataLoader refuses it"
+        told = f"{fact.value['name']} needs workers, but num_workers is 0: DataLoader refuses it"
         yield Sign("decisive", told, (*fact.value["places"], fact.evidence))
     workers = case.facts.get("loader.workers")
     if workers is None or workers.value != 0 or isinstance(workers.value, bool) or case.all("code.followed"):
@@ -87,5 +87,5 @@ def _loader(case: Case) -> Iterator[Sign]:
     wrong += [persistent] if persistent is not None and persistent.value is True else []
     for fact in wrong:
         if fact.origin != "default" and workers.origin != "default" and not case.all("code.loader_refuses"):
-            told = f"{fact.spelling} needs workers, and {workers.spelling} is 0, when both reach the same loader"
+            told = f"{fact.spelling} needs workers, but {workers.spelling} is 0 (if both are used for the same loader)"
             yield Sign("strong", told, _places(fact, workers))

@@ -31,7 +31,7 @@ def foreseen(case: Case) -> Iterator[Sign]:
     for name in UNREAD:
         given = case.facts.get(f"environment.{name}")
         if given is not None:
-            told = f"{name} is no variable that torch reads: the time-out stays as it is, unless the program itself reads it"
+            told = f"torch does not read a variable {name}: the timeout does not change, unless the program itself reads it"
             yield Sign("weak", told, (given.evidence,), fatal=False)
 
 
@@ -51,16 +51,14 @@ def mended(case: Case) -> Iterator[Fix]:
         if fact.span is not None and fact.value["instead"]
     )
     if edits:
-        yield Fix(
-            "Write the flag as the program knows it", "same-recipe", "nothing else of the command changes", edits=edits
-        )
+        yield Fix("Use the flag's correct name", "same-recipe", "nothing else of the command changes", edits=edits)
     for fact in case.all("path.missing"):
         if fact.value.get("maker"):
             name, maker = fact.value["path"].rpartition("/")[2], fact.value["maker"]
             yield Fix(f"Run {maker} first", "by-hand", f"it lies where {name} should be, and names it")
         elif fact.value.get("placeholder"):
             place = f" at {fact.evidence.where}" if fact.evidence.where else ""
-            yield Fix(f"Write the path of your own files{place}", "by-hand", "what stands there is an example")
+            yield Fix(f"Use the path of your own files{place}", "by-hand", "the current value is a placeholder")
 
 
 def _files(case: Case) -> Iterator[Sign]:
@@ -70,15 +68,15 @@ def _files(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", str(fact.value).rstrip("."), (fact.evidence,))
     for fact in case.all("config.document"):
         if isinstance(fact.value, str) and ":" in fact.value:
-            told = "the file is one long text for every loader: a blank is missing after a colon"
+            told = "every loader reads this file as one long string: a space is missing after a colon"
             yield Sign("decisive", told, (fact.evidence,))
     for fact in case.all("config.duplicate"):
         refused = loader in {"omegaconf", "hydra", "ruamel"}
-        after = ", and this loader refuses the file" if refused else ": the later one counts, silently"
+        after = ", and this loader rejects the file" if refused else ": the later one silently wins"
         yield Sign("decisive" if refused else "weak", f"{fact.value} stands twice{after}", (fact.evidence,), fatal=refused)
     for fact in case.all("config.documents"):
         if loader == "pyyaml" and not any("_all" in call.evidence.quote for call in case.all("code.config_loader")):
-            told = "the file holds several documents, and the program's loader takes one only"
+            told = "the file contains several YAML documents, and the program's loader accepts only one"
             yield Sign("decisive", told, (fact.evidence,))
 
 
@@ -87,18 +85,18 @@ def _missing(case: Case, fact: Fact) -> Sign:
     kind, path = fact.value["kind"], fact.value["path"]
     places = tuple(dict.fromkeys([fact.evidence, *([fact.value["read_at"]] if "read_at" in fact.value else [])]))
     if fact.value.get("placeholder"):
-        return Sign("decisive", f"{path} stands for a path that was to be filled in, and the program reads it", places)
-    says = f"the {'data path' if kind == 'data' else kind} {path} is not there"
+        return Sign("decisive", f"{path} is a placeholder that was never filled in, and the program reads it", places)
+    says = f"the {'data path' if kind == 'data' else kind} {path} does not exist"
     key = squeezed(fact.spelling.lstrip("-").rpartition(".")[2])
     is_read = "read_at" in fact.value  # by what was followed, which would have shown that the program looks for it first
     looked = not is_read and any(squeezed(checked.value) == key for checked in case.all("code.path_checked"))
     if fact.value["elsewhere"] or looked or (fact.origin == "default" and not fact.value.get("folder_here")):
-        return Sign("weak", f"{says}; it may be on the machine that will run the job", places, fatal=False)
+        return Sign("weak", f"{says} here; it may exist on the machine that will run the job", places, fatal=False)
     if key == "restorefile":
-        return Sign("weak", f"{says}: fairseq then begins anew, and only its log says so", places, fatal=False)
+        return Sign("weak", f"{says}: fairseq then starts from scratch and only mentions it in its log", places, fatal=False)
     # What the code or a config names may not have been fetched yet, unless a name is misspelt or what makes it lies beside it.
     is_typed = fact.origin not in {"code", "default", "file"} or kind in {"config", "program"}
     is_explained = fact.value.get("near") or fact.value.get("maker")
     if fact.value["sure"] and (is_explained or (is_typed and (kind != "data" or fact.value.get("folder_here")))):
         return Sign("decisive", says, places)
-    return Sign("strong", f"{says}, when the job runs from here", places)
+    return Sign("strong", f"{says}, if the job is started from here", places)

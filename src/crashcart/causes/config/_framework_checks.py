@@ -57,7 +57,7 @@ def framework(case: Case) -> Iterator[Sign]:
             accumulation.value if accumulation and _is_number(accumulation.value) else batch.value // (micro.value * ranks)
         )
         if times * micro.value * ranks != batch.value:
-            told = f"DeepSpeed demands train_batch_size = micro x accumulation x ranks: {batch.value:g} is not {micro.value:g} x {times:g} x {ranks:g}"
+            told = f"DeepSpeed requires train_batch_size = micro x accumulation x ranks: {batch.value:g} is not {micro.value:g} x {times:g} x {ranks:g}"
             places = (
                 batch.evidence,
                 micro.evidence,
@@ -76,7 +76,7 @@ def framework(case: Case) -> Iterator[Sign]:
             and flag.value != one.value
             and flag.spelling.startswith(("--per_device", "--gradient"))
         ):
-            told = f"{flag.spelling} is {flag.value:g} and the DeepSpeed file says {one.value:g}: the trainer refuses values that differ"
+            told = f"{flag.spelling} is {flag.value:g}, but the DeepSpeed file says {one.value:g}: the trainer refuses different values"
             yield Sign("decisive", told, (flag.evidence, one.evidence))
 
 
@@ -92,7 +92,7 @@ def _parallel_sizes(case: Case) -> Iterator[Sign]:
     if product < 1 or ranks.value % product == 0:
         return
     written = " x ".join(f"{fact.spelling.lstrip('-')} {fact.value}" for fact in sizes.values())
-    told = f"{ranks.value} ranks do not divide by {product} ({written}): the program refuses to start"
+    told = f"{ranks.value} ranks are not divisible by {product} ({written}): the program refuses to start"
     yield Sign("decisive", told, (*(fact.evidence for fact in sizes.values()), ranks.evidence))
 
 
@@ -110,7 +110,7 @@ def _batch(case: Case, ranks: Fact, product: int, places: tuple[Evidence, ...]) 
         return
     copies = ranks.value // product
     if batch.value % (micro.value * copies):
-        told = f"a global batch of {batch.value} does not divide by micro-batch {micro.value} x {copies} data-parallel ranks ({ranks.value} / {product})"
+        told = f"the global batch {batch.value} is not divisible by micro-batch {micro.value} x {copies} data-parallel ranks ({ranks.value} / {product})"
         yield Sign(
             "decisive", f"{told}: Megatron refuses to start", (batch.evidence, micro.evidence, *places, ranks.evidence)
         )

@@ -31,7 +31,7 @@ def repaired(case: Case) -> Iterator[Fix]:
         if fact.value["change"] is not None:
             setting, value = fact.value["change"]
             title = f"Set {setting.spelling} to {value} (it is {setting.value})"
-            why = "the nearest number with which the program passes; it changes the batch or the accumulation"
+            why = "the nearest number that works; it changes the batch or the accumulation"
             edits = (Edit(setting.span, str(value)),) if setting.span is not None else ()
             yield Fix(title, "changes-training", why, edits=edits)
     yield from _identity(case)
@@ -82,5 +82,5 @@ def _identity(case: Case) -> Iterator[Fix]:
     right, rest = divmod(batch.value, micro.value * ranks)
     if not rest and right >= 1 and right != times.value:
         title = f"Set gradient_accumulation_steps to {right:g}: {micro.value:g} x {right:g} x {ranks:g} is {batch.value:g}"
-        why = "the global batch, which is the recipe, stays as it is"
+        why = "the global batch does not change"
         yield Fix(title, "same-recipe", why, edits=(Edit(times.span, str(to_int(right))),))

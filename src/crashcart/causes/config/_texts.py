@@ -70,11 +70,11 @@ def failing(case: Case) -> Iterator[Misread]:
         setting: Fact | None = fact.value["setting"]
         says, edits = fact.value["says"] or "the program ends itself there", tuple(fact.value["edits"])
         if setting is None:
-            told = f"the variable {fact.value['name']} is text for the program, and {says}, when it is set"
+            told = f"the program reads the variable {fact.value['name']} as text, and {says} (if it is set)"
             yield Misread(None, "strong", told, (fact.evidence,), None, edits)
             continue
         text, kind = fact.value["text"], type(fact.value["text"]).__name__.replace("str", "text")
-        told = f"{setting.spelling} is the {kind} {text!r} for the program, and {says}"
+        told = f"the program reads {setting.spelling} as the {kind} {text!r}, and {says}"
         declared = fact.value.get("declared")
         places = (fact.evidence, *((declared,) if declared is not None else ()))
         strength: Strength = "decisive" if fact.value["certain"] else "strong"
@@ -86,7 +86,7 @@ def _as_words(case: Case) -> Iterator[Misread]:
     for fact in case.all("code.setting_misread"):
         setting: Fact = fact.value["setting"]
         is_text = isinstance(fact.value["text"], str)
-        told = f"{setting.spelling} is {'the text ' if is_text else ''}{fact.value['text']!r} for the program, {fact.value['says']}"
+        told = f"the program reads {setting.spelling} as {'the text ' if is_text else ''}{fact.value['text']!r}, {fact.value['says']}"
         strength: Strength = "decisive" if fact.value["certain"] else "strong"
         yield Misread(setting, strength, told, (fact.evidence,), fact.value["instead"])
 
@@ -128,22 +128,24 @@ def _by_looks(case: Case, fact: Fact, loader: str) -> Iterator[Misread]:
     elif isinstance(fact.value, bool):
         written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
         if written is not None and fact.name in WORDS and loader != "ruamel":
-            told = f"{fact.spelling} is {fact.value} for the program, not the word {written['word']!r}"
+            told = f"the program reads {fact.spelling} as {fact.value}, not as the word {written['word']!r}"
             yield Misread(fact, "weak", told, (), f'"{written["word"]}"')
     elif isinstance(fact.value, int) and fact.name in NUMERIC:
         written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d){1,20})\s*(?:#.{0,200})?$").search(fact.evidence.quote)
         if written is not None and written["text"] != str(fact.value):
-            told = f"{fact.spelling} is {fact.value} for the program: YAML 1.1 reads {written['text']} in another base"
+            told = f"the program reads {fact.spelling} as {fact.value}: YAML 1.1 reads {written['text']} in another base"
             yield Misread(fact, "weak", told)
 
 
 def _nothing(fact: Fact, *, is_read: bool) -> Iterator[Misread]:
     """``resume: None`` is a text of four letters in every loader, and true."""
     if fact.name == "resume.path" and not is_read:
-        told = f"{fact.spelling} is the text 'None', which is true: the program can look for a checkpoint of that name"
+        told = (
+            f"{fact.spelling} is the text 'None', which counts as true: the program may look for a checkpoint of that name"
+        )
         yield Misread(fact, "strong", told, (), "null")
     elif fact.name in NOTHING and not is_read:
-        yield Misread(fact, "weak", f"{fact.spelling} is the text 'None', not nothing", (), "null")
+        yield Misread(fact, "weak", f"{fact.spelling} is the text 'None', not null", (), "null")
 
 
 def _text(case: Case, fact: Fact, loader: str, number: str, *, is_read: bool) -> Iterator[Misread]:
@@ -153,12 +155,12 @@ def _text(case: Case, fact: Fact, loader: str, number: str, *, is_read: bool) ->
         return
     if any(type(one.value) in {int, float} for one in case.all(f"used.{fact.name}")):
         return  # a number is made of it on the way
-    told = f"{fact.spelling} is the text {fact.value!r} for the program, not a number"
+    told = f"the program reads {fact.spelling} as the text {fact.value!r}, not as a number"
     quoted = "e" not in str(fact.value).lower() or not compiled(NUMBER).fullmatch(str(fact.value).lower())
     unknown = not loader and not case.all("config.unnamed") and not case.all("code.trains")
     if fact.name in NUMERIC and not is_read and (loader in TEXT_LOADERS or unknown):
         reader = "it is read as now" if loader else "PyYAML reads this file"
-        yield Misread(fact, "strong", f"{told}, when {reader} and the program calculates with it", (), number)
+        yield Misread(fact, "strong", f"{told}, if {reader} and the program calculates with it", (), number)
     elif fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):  # every loader reads 1e-4 differently, '0.1' alike
         yield Misread(fact, "weak", f"{told}, if PyYAML reads this file", (), number)
     elif loader in TEXT_LOADERS and compiled(EXPONENT).fullmatch(fact.evidence.quote):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Evidence, Fact, Strength
 
-title = "Batch, accumulation and world size do not fit each other"
+title = "Batch size, accumulation and world size do not match"
 piece = "chunks"
 lasting = True
 SIZE_ERRORS = frozenset({"ZeroDivisionError", "ValueError", "IndexError"})
@@ -48,34 +48,34 @@ SIZES = (
 MODEL = r"embed|hidden|channels|d_model|head_dim|in_features|height|width|image|stride|patch|resolution|\bdim\b"
 
 phrases = (
-    decisive("check batch related parameters", "only support equal chunk", says="the batch is not micro-batch x "
+    decisive("check batch related parameters", "only support equal chunk", says="the batch size is not micro-batch x "
         "accumulation x ranks"),
     decisive(
         "has to be greater than 0", "batch size must be positive", "batch_size should be a positive integer value",
         "batch size must be greater than 0", "batch_size must be positive", "range() arg 3 must not be zero",
         "accumulation steps must be",
-        says="a batch or a number of chunks comes out as zero",
+        says="a batch size or number of chunks is zero",
         pattern=r"batch|accumulation|got batch_size=(?:0|-\d+)|arg 3 must not be zero",
         unless=r"got batch_size=(?:['\"\[]|[1-9]|\d+\.\d)",
     ),
     decisive(
         "divisible by", "multiple of", "evenly divide", "divide evenly", "equally divi",
-        says="a size does not divide by a number of devices, chunks or parts",
+        says="a size is not divisible by the number of devices, chunks or parts",
         pattern=rf"(?:divisible by|multiple of|divide).{{0,200}}?(?:{SIZES})|(?:{SIZES}).{{0,200}}?(?:divisible by|multiple of|divide)",
         unless=rf"\b(?:ideally|better|performance|faster|recommended|pad(?:ded|ding)?|round|truncated|adjust|"
                rf"maximum ratio)\b|{MODEL}",
     ),
-    strong("is not divisible by", says="one number does not divide by another",
+    strong("is not divisible by", says="one number is not divisible by another",
            pattern=r"Error: \d+ is not divisible by \d+"),
     strong(
         "expected more than 1 value per channel when training",
-        says="batch normalisation met a batch of one sample: the last batch of the epoch, or a batch of 1 on each card",
+        says="batch normalisation got a batch of one sample: the last batch of the epoch, or a batch of 1 per GPU",
     ),
     strong(
-        "== 0", says="a check that sizes divide failed",
+        "== 0", says="a divisibility check failed",
         pattern=rf"^\W*assert (?=.*(?:{SIZES}))[^%]*%.*== ?0",
     ),
-    weak("max_steps=0", "num_train_steps=0", "total optimization steps = 0", says="no step is planned",
+    weak("max_steps=0", "num_train_steps=0", "total optimization steps = 0", says="the planned number of steps is 0",
          pattern=r"(?:steps ?= ?0)\b"),
 )  # fmt: skip
 
@@ -88,10 +88,10 @@ def in_log(case: Case) -> Iterator[Sign]:
             r"batch|accum|world_size|update_freq|n_gpu|num_gpus|replica|micro"
         ).search(code):
             counted = compiled(r"len\(|epoch_size|num_samples").search(code)
-            told = f"a division by zero of batch sizes: {code}"
+            told = f"division by zero in a batch size calculation: {code}"
             yield Sign("weak" if counted else "strong", told, (evidence(raised.line),), order=raised.line.order)
         elif raised.kind == "ZeroDivisionError":
-            told = "a mean over nothing: no batch, or one that was divided among more than it has"
+            told = "division by zero: there was no batch, or it was split into more parts than it has samples"
             yield Sign("weak", told, (evidence(raised.line),), order=raised.line.order)
         elif (
             raised.kind == "ValueError"
@@ -101,7 +101,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         ):
             yield Sign(
                 "strong",
-                "a batch was cut into more chunks than it has samples",
+                "a batch was split into more chunks than it has samples",
                 (evidence(raised.line),),
                 order=raised.line.order,
             )
@@ -114,7 +114,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         return
     for event in case.flight.of_kind("batch failed"):
         if event.pid == leader.process.pid and event.details.get("indices") == [] and event.time <= leader.time + 1:
-            says = f"the sampler of {leader.process.name} drew batch {event.details.get('batch')} without a sample, and it could not be made"
+            says = f"the sampler of {leader.process.name} produced batch {event.details.get('batch')} without a sample, so the batch could not be built"
             yield Sign("decisive", says, (event.evidence, leader.evidence), order=order(case))
             return
 
@@ -126,18 +126,18 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     images, sequence = case.number("train.images_per_device"), case.number("data.images_per_sequence")
     if images is not None and sequence and images < sequence:
-        told = f"{images:g} images for a device and {sequence:g} for a sequence: {images:g} // {sequence:g} is 0"
+        told = f"{images:g} images per device and {sequence:g} per sequence: {images:g} // {sequence:g} is 0"
         facts = (case.facts["train.images_per_device"].evidence, case.facts["data.images_per_sequence"].evidence)
         yield Sign("decisive", told, facts)
     batch, micro = case.number("train.global_batch_size"), case.number("train.batch_size")
     ranks = case.number("launch.processes")
     accumulation = case.number("train.accumulation")
     if batch and micro and ranks and accumulation and micro * ranks * accumulation != batch:
-        told = f"{micro:g} x {accumulation:g} x {ranks:g} is {micro * accumulation * ranks:g}, the global batch is {batch:g}"
+        told = f"{micro:g} x {accumulation:g} x {ranks:g} is {micro * accumulation * ranks:g}, but the global batch is {batch:g}"
         names = ("train.global_batch_size", "train.batch_size", "train.accumulation", "launch.processes")
         yield Sign("strong", told, tuple(case.facts[name].evidence for name in names))
     if accumulation and micro and accumulation > micro and "train.images_per_device" in case.facts:
-        told = f"{accumulation:g} chunks of a batch of {micro:g} leave chunks empty"
+        told = f"splitting a batch of {micro:g} into {accumulation:g} chunks leaves empty chunks"
         yield Sign("weak", told, (case.facts["train.accumulation"].evidence, case.facts["train.batch_size"].evidence))
 
 
@@ -158,27 +158,27 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if largest == 0:
         return None  # of a size that comes out as 0 its own expression tells
     if parts == 1:
-        told = f"with {text} above 1, a batch with fewer samples than that is cut into empty parts"
+        told = f"with {text} above 1, a batch with fewer samples than that is split into empty parts"
         return "weak", told, items
     if largest is not None and largest < parts:
         return (
             "decisive",
-            f"a batch of {largest:g} is cut into {parts:g} parts of {largest:g} // {parts:g} = 0 samples",
+            f"a batch of {largest:g} is split into {parts:g} parts of {largest:g} // {parts:g} = 0 samples",
             items,
         )
     if smallest is not None and smallest < parts:
-        return "strong", f"a batch can be as small as {smallest:g}: cut into {parts:g} parts each is empty", items
+        return "strong", f"a batch can be as small as {smallest:g}: split into {parts:g} parts, each part is empty", items
     if smallest is not None and smallest == largest and smallest % parts:
         lost = to_int(smallest % parts)
         cut = fact.value["form"] == "slices"
-        told = f"{lost} of {smallest:g} samples are left out of each step: {smallest:g} does not divide by {parts:g}"
+        told = f"each step skips {lost} of {smallest:g} samples: {smallest:g} is not divisible by {parts:g}"
         return ("strong", told, items) if cut else None
     if smallest is not None:
         training = [one for one in loaders(case) if one.fact.value["for"] != "eval"]
         if training and all(one.drop_last for one in training):
             return None  # the last batch is as large as the others, or left out
-        return "weak", f"a last batch with fewer than {parts:g} samples would be cut into empty parts", items
-    return "strong", f"when a batch holds fewer than {parts:g} samples, it is cut into empty parts", items
+        return "weak", f"a last batch with fewer than {parts:g} samples would be split into empty parts", items
+    return "strong", f"a batch with fewer than {parts:g} samples is split into empty parts", items
 
 
 def _foreseen(case: Case) -> Iterator[Sign]:
@@ -211,29 +211,28 @@ def fix(case: Case) -> Iterator[Fix]:
     cut = [fact for fact in case.all("code.chunks") if (found := _cut(case, fact)) and found[0] != "weak"]
     edits = edits_of(cut, "edits")
     if edits:
-        why = "parts that differ by one sample at most, none of them empty; a batch that divides is cut as before"
-        yield Fix("Cut the batch without loss", "same-recipe", why, edits=edits)
+        why = "the parts differ by one sample at most and none is empty; a divisible batch is split as before"
+        yield Fix("Split the batch without losing samples", "same-recipe", why, edits=edits)
     yield from repaired(case)
     if _met_one_sample(case):
         for fact in case.all("code.loader"):
             edits = fact.value["drop_last_edits"]
             if edits and fact.value["for"] == "train" and not fact.value["drop_last"]:
-                why = "the last batch of an epoch has one sample; with shuffling another one is left out each time"
-                yield Fix("Leave out a last batch that is not full", "same-recipe", why, edits=edits)
-        yield Fix("Leave out a last batch that is not full", "by-hand", "`drop_last=True` for the loader of the training")
+                why = "the last batch of an epoch has one sample; with shuffling a different sample is skipped each time"
+                yield Fix("Drop an incomplete last batch", "same-recipe", why, edits=edits)
+        yield Fix("Drop an incomplete last batch", "by-hand", "set `drop_last=True` for the training loader")
         return
     yield Fix(
-        "Choose accumulation so that micro-batch x accumulation x data-parallel ranks is the global batch",
+        "Choose the accumulation so that micro-batch x accumulation x data-parallel ranks equals the global batch",
         "by-hand",
-        "keep the global batch, which is the recipe; change the accumulation first, then the micro-batch, the number of "
-        "GPUs last",
+        "keep the global batch; change the accumulation first, then the micro-batch, and the number of GPUs last",
     )
 
 
 experiment = Experiment(
-    title="Start with sizes that divide (accumulation 1, global batch = micro-batch x ranks) and print the real world size",
+    title="Start with matching sizes (accumulation 1, global batch = micro-batch x ranks) and print the actual world size",
     start_from="the beginning",
     stop_after="the first optimizer step",
     confirms="the start passes with these sizes and fails with the old ones on the same number of ranks",
-    refutes="the printed world size is not what you asked for: then the launcher is at fault (config/launch-mismatch)",
+    refutes="the printed world size is not what you requested: then the launcher is the problem (config/launch-mismatch)",
 )

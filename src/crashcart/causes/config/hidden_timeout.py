@@ -1,4 +1,4 @@
-"""A time-out is so long, or a watchdog is off, that a hang never ends and never says where.
+"""The timeout is so long, or a watchdog is off, that a hang is never reported.
 
 What happens: a rank stops and the others wait for it, for hours or days, with the cards at full load and no line in the log.
 The hang has a cause of its own; this setting is why nothing reports it.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "A time-out so long, or a watchdog switched off, that a hang is hidden"
+title = "A very long timeout or a disabled watchdog hides hangs"
 HOUR = 3600
 LONG = 6 * HOUR
 SET = r"(?:ddp_?timeout|dist_?timeout|nccl_timeout|timeout_seconds)['\"]?\s{0,20}[:=\s]\s{0,20}['\"]?(?P<seconds>\d{5,20})"
@@ -35,11 +35,11 @@ OFF = r"(?:NCCL_ASYNC_ERROR_HANDLING|NCCL_ENABLE_MONITORING)['\"]?\s*[:=]\s*['\"
 ADVICE = r"\b(?:set|setting|disable|you can|either|increase|consider|try)\b"
 
 phrases = (
-    weak("ddp_timeout", "dist_timeout", "nccl_timeout", says="the time-out of the process group is many hours long",
+    weak("ddp_timeout", "dist_timeout", "nccl_timeout", says="the process group's timeout is many hours long",
          fatal=False,
          pattern=r"(?:ddp|dist|nccl)_timeout['\"]?\s{0,20}[:=\s]\s{0,20}['\"]?(?:2[2-9]\d{3}|[3-9]\d{4}|\d{6,20})\b", any_level=True),
     weak("nccl_async_error_handling", "nccl_enable_monitoring", "termination_timeout_seconds=-1",
-         says="the watchdog of the collectives is switched off", pattern=OFF, unless=ADVICE, fatal=False, any_level=True),
+         says="the NCCL watchdog is switched off", pattern=OFF, unless=ADVICE, fatal=False, any_level=True),
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         found = compiled(SET).search(line.text) if "timeout" in line.lowered else None
         off = "nccl" in line.lowered and compiled(OFF).search(line.text) and not compiled(ADVICE).search(line.text)
         if (found and to_int(found["seconds"], 0) >= LONG) or off:
-            told = "processes stood in a collective until somebody ended them, with this setting"
+            told = "processes waited in a collective until somebody stopped them, with this setting"
             yield Sign("strong", told, (evidence(line), evidence(stood.line)), fatal=False, order=stood.line.order)
             return
 
@@ -67,12 +67,12 @@ def in_config(case: Case) -> Iterator[Sign]:
     for name, unit in (("distributed.timeout_seconds", 1), ("distributed.timeout_minutes", 60)):
         value = case.number(name)
         if value is not None and value * unit >= LONG:
-            told = f"the time-out is {value * unit / HOUR:.0f} hours: until then a hang says nothing"
+            told = f"the timeout is {value * unit / HOUR:.0f} hours: a hang is not reported before that"
             yield Sign("weak", told, (case.facts[name].evidence,), fatal=False)
     for variable in ("TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
         fact = case.facts.get(f"environment.{variable}")
         if fact is not None and str(fact.value) == "0":
-            yield Sign("weak", f"{variable}=0 switches off what would report a hang", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"{variable}=0 switches off the watchdog that reports hangs", (fact.evidence,), fatal=False)
 
 
 def in_code(case: Case) -> Iterator[Sign]:
@@ -80,22 +80,22 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.group_limit"):
         seconds = fact.value["seconds"]
         if seconds is not None and seconds >= LONG:
-            says = f"the code sets a time-out of {seconds / HOUR:.0f} hours: until then a hang says nothing"
+            says = f"the code sets a timeout of {seconds / HOUR:.0f} hours: a hang is not reported before that"
             yield Sign("weak", says, (fact.evidence, *fact.value["settings"]), fatal=False)
 
 
 fixes = (
     Fix(
-        "A time-out that fits the longest work without a collective",
+        "Set a timeout slightly longer than the longest work between collectives",
         "exact",
-        "30 minutes cover most saves and evaluations; the training itself stays the same to the bit",
+        "30 minutes cover most saves and evaluations; training results stay bit-identical",
         settings={"distributed.timeout_seconds": 1800, "distributed.timeout_minutes": 30},
         environment={"TORCH_NCCL_ENABLE_MONITORING": "1", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"},
     ),
 )
 experiment = Experiment(
-    title="Run again with a time-out of 30 minutes and the flight recorder on",
-    confirms="the same stop is now reported after 30 minutes, with the collective and the rank that did not come",
-    refutes="it passes the place: then the stop was something that only takes longer than you waited",
-    stop_after="the place where it stood, and 30 minutes more",
+    title="Run again with a timeout of 30 minutes and the NCCL flight recorder on",
+    confirms="the same hang is now reported after 30 minutes, with the collective and the missing rank",
+    refutes="it gets past this point: then it was no hang, only work that takes longer than you waited",
+    stop_after="the place where it hung, and 30 minutes more",
 )

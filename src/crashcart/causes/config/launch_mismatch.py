@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-title = "More processes than devices, or several processes on one device"
+title = "More processes than GPUs, or several processes on one GPU"
 alike = ("distributed/rendezvous", "config/missing-or-wrong")
 
 phrases = (
-    decisive("invalid device ordinal", says="a process asked for a card that this machine or job does not have",
+    decisive("invalid device ordinal", says="a process requested a GPU that this machine or job does not have",
              any_level=True),
-    decisive("duplicate gpu detected", says="two ranks use the same card", any_level=True),
+    decisive("duplicate gpu detected", says="two ranks use the same GPU", any_level=True),
     decisive("no slot '", "no slot ", says="the hostfile has fewer slots than the command names",
              pattern=r"No slot '?\d+'? specifi\w+ on host"),
     decisive(
@@ -48,17 +48,17 @@ phrases = (
         "more processes than the number of gpus", "local_rank should be less than",
         "larger than the available number of gpus", "insufficient cuda devices", "has fewer gpus than",
         "cuda unavailable, invalid device", "fewer gpus than", "number of gpus requested",
-        says="more devices or processes were asked for than there are",
+        says="more GPUs or processes were requested than exist",
         unless=r"^\s*#|export |#SBATCH|^\+ ",
         pattern=r"only has|desired GPUs|You requested gpu|(?:but|does not match|doesn't match).{0,200}(?:ntasks|SLURM)|"
                 r"Invalid (?:CUDA|device)|hostfile|"
         r"slots available|enough GPUs|processors requested|node configuration|node types|available|number of GPUs|"
         r"less than|insufficient|fewer GPUs",
     ),
-    strong("processgroupnccl is only supported with gpus, no gpus found", says="a process of the job sees no card"),
-    strong("cannot be scheduled right now", says="Ray has fewer devices than the job asks for", pattern=r"GPU",
+    strong("processgroupnccl is only supported with gpus, no gpus found", says="a process of the job sees no GPU"),
+    strong("cannot be scheduled right now", says="Ray has fewer devices than the job requests", pattern=r"GPU",
            any_level=True),
-    weak("using device:", "visible devices", "cuda_visible_devices=", says="which cards the job sees", fatal=False,
+    weak("using device:", "visible devices", "cuda_visible_devices=", says="which GPUs the job sees", fatal=False,
          pattern=r"CUDA_VISIBLE_DEVICES=(?:\"\"|''|-1|\s|$)"),
 )  # fmt: skip
 
@@ -147,18 +147,18 @@ def fix(case: Case) -> Iterator[Fix]:
     """As many processes as cards, where the number stands in a file; else words."""
     wanted, cards = _wanted(case), _cards(case)
     if wanted is not None and cards is not None and wanted.value > cards[0] and wanted.span is not None:
-        why = "each process needs a card of its own; with fewer ranks raise the accumulation to keep the global batch"
+        why = "each process needs its own GPU; with fewer ranks raise the accumulation to keep the global batch"
         yield Fix(f"Start {cards[0]} processes", "changes-training", why, edits=(Edit(wanted.span, str(cards[0])),))
     elif wanted is not None and wanted.span is not None and any(True for _ in in_machine(case)):
         count = len(visible(case))
-        why = "each process needs a card of its own; with fewer ranks raise the accumulation to keep the global batch"
+        why = "each process needs its own GPU; with fewer ranks raise the accumulation to keep the global batch"
         yield Fix(f"Start {count} here", "changes-training", why, edits=(Edit(wanted.span, str(count)),))
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Start as many processes as the job sees cards",
+        "Start one process per visible GPU",
         "by-hand",
         "`--nproc_per_node=gpu` lets torchrun count; under Slurm ask for as many cards as tasks; each rank calls "
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else touches CUDA; with fewer ranks raise the "

@@ -80,7 +80,7 @@ phrases = (
            "python: command not found", "accelerate: not found", "deepspeed: not found",
            says="the shell that runs the script does not know the launcher: another shell, user or environment"),
     weak("conda: command not found", "module: command not found", "source: not found", "expected one argument",
-         says="a line of the script did nothing, or a variable is empty", fatal=False),
+         says="a line of the script had no effect, or a variable is empty", fatal=False),
 )  # fmt: skip
 
 
@@ -91,14 +91,14 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     for fact in case.all(BROKEN) or ([broken] if broken is not None else []):
         if "CR" not in str(fact.value):
-            told = "the command ends at this line: something stands after the backslash, or between the continued lines"
+            told = "the command ends at this line: something follows the backslash, or stands between the continued lines"
             yield Sign("decisive", told, (fact.evidence,))
         elif case.before and not any("\\" in str(one.value) for one in case.all(BROKEN)):
-            told = "the script has Windows line ends: the last word of each line ends with a carriage return, when bash reads it"
+            told = "the script has Windows line endings: bash adds a carriage return to the last word of each line"
             yield Sign("strong", told, (fact.evidence,))
         else:
             yield Sign(
-                "decisive", "the script has Windows line ends, each backslash quotes a carriage return", (fact.evidence,)
+                "decisive", "the script has Windows line endings: each backslash escapes a carriage return", (fact.evidence,)
             )
     if case.before:
         yield from _foreseen(case)
@@ -107,7 +107,7 @@ def in_config(case: Case) -> Iterator[Sign]:
 def _foreseen(case: Case) -> Iterator[Sign]:
     """Variables that nobody sets, and a pipe that hides how the training ended."""
     for fact in case.all("script.open_quote"):
-        told = "a quote begins in this line and is never closed: the shell takes the rest of the script for one text and refuses it"
+        told = "a quote that starts in this line is never closed: the shell reads the rest of the script as one string and fails"
         yield Sign("decisive", told, (fact.evidence,))
     names = case.facts.get("script.names")
     for fact in case.all("script.unset_variable") if names is not None else ():
@@ -115,39 +115,39 @@ def _foreseen(case: Case) -> Iterator[Sign]:
             continue  # set in another place of the script
         close = next((name for name in names.value if squeezed(name) == squeezed(str(fact.value))), None) if names else None
         if close is not None:
-            told = f"${fact.value} is not set, when it is not set outside the script either; {close} is"
+            told = f"${fact.value} is not set (unless it is set outside the script); {close} is"
             yield Sign("strong", told, (fact.evidence,))
         else:
-            yield Sign("weak", f"${fact.value} is set outside the script or not at all", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"the script does not set ${fact.value}", (fact.evidence,), fatal=False)
     hidden = case.facts.get("launch.exit_hidden")
     if hidden is not None:
-        told = "the pipe hides how the training ended: the script goes on as if all were well (`set -o pipefail`)"
+        told = "the pipe hides the training's exit code, so the script continues after a failure (use `set -o pipefail`)"
         yield Sign("weak", told, (hidden.evidence,), fatal=False)
 
 
-CARRIAGE = "bash keeps the carriage return of a Windows line end as a part of the last word"
+CARRIAGE = "bash keeps the carriage return of a Windows line ending as part of the last word"
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """Take out what breaks the continuation, where the script is at hand."""
     broken, mending = case.facts.get(BROKEN), case.facts.get("script.mending")
     if broken is not None and broken.span is not None:
-        why = "the backslash must be the last character of its line; the command then arrives whole"
+        why = "the backslash must be the last character of its line"
         pieces = mending.value if mending is not None else [(broken.span.start, broken.span.end)]
         edits = tuple(Edit(Span(broken.span.file, start, end, broken.span.line), "") for start, end in pieces)
         ends = "CR" in str(broken.value) and "\\" not in str(broken.value)
-        title = "Give the lines plain ends" if ends else "Remove what stands after the backslash"
+        title = "Use Unix line endings" if ends else "Remove what follows the backslash"
         yield Fix(title, "exact", CARRIAGE if ends else why, edits=edits)
         return
     if case.all("script.open_quote"):
         yield Fix(
             "Close the quote",
             "by-hand",
-            "`bash -n` on the script names the line where it gave up; the quote stands before it",
+            "`bash -n SCRIPT` names the line where parsing failed; the open quote is before it",
         )
         return
     yield Fix(
-        "Make the command whole",
+        "Repair the command",
         "by-hand",
         "nothing after a backslash, no comment or empty line between continued lines, `sed -i 's/\\r$//' script.sh` for "
         "Windows line "
@@ -159,6 +159,6 @@ experiment = Experiment(
     title="Put `printf '%s\\n'` before the command, or `bash -x script.sh`, and compare the arguments with the file",
     start_from="the beginning",
     stop_after="the argument list is printed",
-    confirms="an option of the file is missing in the list, or stands there with a blank or a carriage return",
-    refutes="every option arrives as written: then the program refuses it for another reason",
+    confirms="an option of the script is missing from the list, or has a space or carriage return in it",
+    refutes="every option arrives as written: then the program rejects it for another reason",
 )

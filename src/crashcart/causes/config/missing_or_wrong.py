@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Raised
     from crashcart.model import Fact, Strength
 
-title = "A setting, key or path is missing, unknown or contradicts another"
+title = "A setting, key or path is missing, unknown or conflicts with another"
 lasting = True
 alike = ("code/bug", "code/version")
 SETTINGS_FILE = r"[^\s'\"]{1,200}\.(?:ya?ml|json|cfg|toml|ini|gin|conf|hocon|jsonnet|names|data)\b"
@@ -75,30 +75,30 @@ phrases = (
         "is not a valid config key", "not a valid key in", "configuration check failed",
         "is required but not included in config", "unexpected key in config", "unknown config key",
         "in your config search path",
-        says="the config library misses a key, or knows none of that name",
+        says="a config key is missing or unknown",
     ),
-    decisive("': could not find '", "': could not load '", says="hydra does not find a part of the config",
+    decisive("': could not find '", "': could not load '", says="Hydra cannot find a part of the config",
              pattern=r"In '[^']+': Could not (?:find|load) '"),
     strong(
         "error: unrecognized arguments", "the following arguments are required", "not used by the hfargumentparser",
         "conflicting option string", "error: ambiguous option", "unexpected extra argument", "error: no such option",
         "missing option '-", "unknown command line flag", "unrecognized arguments:", "unrecognized options:",
-        says="the command line does not fit the program's options",
+        says="the command line does not match the program's options",
     ),
     strong("doesn't exist. it provides", "doesn't exist. did you mean", "doesn't exist in namespace", "namenotfound", "versionnotfound",
            says="the settings name an environment that is not registered",
            pattern=r"(?:NameNotFound|VersionNotFound|NamespaceNotFound)\b|Environment .{0,120}doesn't exist"),
     strong("not an attribute that exists", "not a valid option", "no such setting", "unknown setting", "unknown key", "unknown option",
-           "unexpected option", "invalid key", says="the program knows no setting of that name",
+           "unexpected option", "invalid key", says="the program has no setting with that name",
            pattern=r"Error\b.{0,300}(?:not an? (?:attribute|valid option)|no such setting|unknown (?:setting|key|option)|unexpected option|invalid key)"),
-    decisive("invalid choice:", says="the option does not take that value", pattern=r"argument [^:]{1,200}: invalid choice"),
+    decisive("invalid choice:", says="the option does not accept that value", pattern=r"argument [^:]{1,200}: invalid choice"),
     strong("expected one argument", "expected at least one argument", "expected 1 argument", says="an option has no value",
            pattern=r"argument [^:]{1,200}: expected"),
     decisive(
         "extra inputs are not permitted", "field required [type=missing", "extra fields not permitted",
         "field required (type=value_error", "additional properties are not allowed", "is a required property",
         "got an unexpected config key",
-        says="a validator misses a setting, or knows none of that name",
+        says="a validator reports a missing or unknown setting",
     ),
     decisive(
         "yaml.scanner.scannererror", "yaml.parser.parsererror", "yaml.constructor.constructorerror",
@@ -108,7 +108,7 @@ phrases = (
         says="the config file cannot be parsed",
     ),
     decisive(
-        "registry", says="the config names something that no module registered",
+        "registry", says="the config names something that is not registered",
         pattern=r"is not in the [\w:.\s]{1,60} registry|No object named '[^']{1,200}' found in '[^']{1,200}' registry|is not registered|"
                 r"not found in registry|"
         r"Unregistered .{0,200} registry|Cannot find .{0,200} in registry",
@@ -125,20 +125,20 @@ phrases = (
         "cannot be enabled at the same time", "cannot be both", "your setup doesn't support bf16", "--tf32 requires",
         "requires a deepspeed config", "evaluation requires eval_dataset", "but you didn't pass an `eval_dataset`",
         "please correct the following deepspeed config values", "but there are no val",
-        says="two settings exclude each other",
+        says="two settings conflict",
         unless=r"UserWarning|machine only has|SLURM|(?:[Oo]nly|[Mm]ost) one of(?! .{2,60}(?:can|may|must|should|is allowed|but not))",
     ),
     decisive("deepspeed config", says="DeepSpeed's config and the trainer's arguments differ",
              pattern=r"Please correct the following DeepSpeed config"),
-    strong("misconfigurationexception", says="the framework refuses the settings"),
+    strong("misconfigurationexception", says="the framework rejects the settings"),
     # Python's own sentence for every Enum; transformers adds the names that it knows.
-    strong("is not a valid ", says="a setting names no member of its enumeration",
+    strong("is not a valid ", says="a setting is not one of the allowed values",
            pattern=r"ValueError: (?:'[^'\n]{0,200}'|\w{1,100}) is not a valid (?:[a-z_]\w{0,60}\.)?[A-Z]\w{0,60}(?:$|, please select)"),
     strong("invalid learning rate:", "invalid momentum value", "invalid beta parameter", "invalid weight_decay value",
            "invalid epsilon value",
            "must be divisible by num_heads", "must be divisible by the number of heads", "is not divisible by num_heads",
            "hidden size",
-           says="a setting has a value that cannot be",
+           says="a setting has an impossible value",
            pattern=r"Invalid (?:learning|momentum|beta|weight_decay|epsilon)|divisible by (?:num_heads|the number of)|"
                    r"hidden size \(\d+\) is not a multiple"),
     strong(
@@ -150,17 +150,17 @@ phrases = (
         "does not exist. please check", "couldn't find config", "can't load tokenizer for",
         "can't load the configuration of", "does not appear to have a file named", "unable to find latest file at",
         "can't load the model for", "invalid checkpoint path", "entrynotfounderror",
-        says="a path or a name in the settings leads to nothing", any_level=False,
+        says="a path or name in the settings does not exist", any_level=False,
         unless=r"will be ignored|optional|Starting (?:from scratch|fresh)",
     ),
-    weak("object has no attribute", says="the settings lack an attribute",
+    weak("object has no attribute", says="the settings have no such attribute",
          pattern=r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|DictConfig|Munch|\w*(?:Arguments|Args|"
                  r"Config))' object has no attribute"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"/argparse\.py:|/hydra/|/omegaconf/|/yaml/|jsonargparse/|/configargparse\.py|/fire/core\.py|/click/|pydantic/|draccus/|tyro/|mmengine/(?:config|registry)/|mmcv/utils/(?:config|registry)|detectron2/config|hf_argparser\.py",
-        "the traceback stands where settings are read",
+        "the traceback ends where settings are read",
     ),
 )
 
@@ -178,21 +178,21 @@ def _missed(case: Case, raised: Raised) -> str | None:
     where, code = raised.stack(3), raised.frames[-1].code if raised.frames else ""
     first = raised.message.split("\n", 1)[0]
     if raised.kind == "AssertionError" and compiled(ASSERTS_PATH).search(code) and not trained(case, raised):
-        return "an assert of the program found that a path is not there"
+        return "an assert in the program found that a path does not exist"
     if raised.kind in {"FileNotFoundError", "NotADirectoryError", "IsADirectoryError", "OSError", "RuntimeError"}:
         return _missing_file(case, raised, first)
     if raised.kind in {"KeyError", "AttributeError"} and raised.phase in {None, "start-up", "load", "train"}:
         if compiled(r"'(?:Namespace|EasyDict|AttrDict|DotDict|ConfigDict|CfgNode|Config|Munch)' object has no").search(
             first
         ):
-            return "the settings lack what the program asks for"
+            return "the settings lack something the program needs"
         if raised.kind == "KeyError" and compiled(SETTINGS).search(code) and not compiled(LOADER).search(where):
-            return f"the settings lack the key {first}"
+            return f"the settings have no key {first}"
     if raised.kind == "TypeError" and "unexpected keyword argument" in first:
         built = compiled(
             r"_instantiate|build_from_cfg|hydra|\*\*(?:\w+\.)*(?:args|cfg|config|kwargs_from_cfg|conf|opt)\w*"
         ).search(raised.stack(4))
-        return "a key of the config is no argument of what it builds" if built else None
+        return "a config key is not an argument of the object it configures" if built else None
     return None
 
 
@@ -208,12 +208,12 @@ def _missing_file(case: Case, raised: Raised, first: str) -> str | None:
     if compiled(SETTINGS_FILE).search(first) and not compiled(
         r"annotation|label|sample|instances_|metadata|captions|train\.json"
     ).search(first):
-        return "a settings file that the program names is not there"
+        return "a settings file does not exist"
     if compiled(WEIGHTS).search(first):
-        return "the file of weights that the settings name is not there"
+        return "the weight file named in the settings does not exist"
     named = compiled(r"directory: ['\"]?(?P<path>[^'\"\n]+)").search(first)
     if named and "." not in named["path"].rsplit("/", 1)[-1].strip("./\\"):
-        return "a folder that the settings name is not there"
+        return "a folder named in the settings does not exist"
     return None
 
 
@@ -228,7 +228,7 @@ def _ended_early(case: Case) -> Iterator[Sign]:
             continue
         step, total = (to_int(group, 0) for group in compiled(BAR).search(bar.text).groups())  # type: ignore[union-attr]
         if 0 < step <= 0.95 * total:
-            told = f"the run closed in good order at step {step} of {total}: another limit came first"
+            told = f"the run ended normally at step {step} of {total}: another limit was reached first"
             yield Sign("strong", told, (evidence(bar), evidence(closing)), order=bar.order)
             return
 
@@ -255,9 +255,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         sure = _speaks_of(leader.raised, setting)
         if sure is not None:
             name = setting.spelling or setting.name
-            says = f"{leader.how}: {name} is {setting.value!r}, and the program has nothing of that name"
+            says = f"{leader.how}: {name} is {setting.value!r}, and the program has nothing with that name"
             yield Sign(sure, says, (leader.raised.evidence,), order=order(case))
-            yield Sign("strong", f"{name} is given here", (setting.evidence,), fatal=False)
+            yield Sign("strong", f"{name} is set here", (setting.evidence,), fatal=False)
             return
 
 
@@ -290,13 +290,13 @@ def fix(case: Case) -> Iterator[Fix]:
     """A patch where only the spelling is wrong, or the flag that was meant; else words."""
     yield from mended(case)
     for wrong, right in _meant(case):
-        why = f"the program has no {wrong}; {right} is the one that it knows and that is spelled most like it"
-        yield Fix(f"Write {right} instead of {wrong}", "by-hand", why)
+        why = f"the program has no {wrong}; {right} is the closest name it has"
+        yield Fix(f"Use {right} instead of {wrong}", "by-hand", why)
     yield Fix(
-        "Correct the setting that the message names",
+        "Correct the setting named in the message",
         "by-hand",
-        "print the settings as the program holds them (`--cfg job`, `--print_config`, `--help`) and compare names and "
-        "paths; use the config of the same version; give absolute paths; set only one of epochs and steps",
+        "print the settings as the program reads them (`--cfg job`, `--print_config`, `--help`) and compare names and "
+        "paths; use the config of the same version; use absolute paths; set only one of epochs and steps",
     )
 
 
@@ -317,9 +317,9 @@ def _meant(case: Case) -> Iterator[tuple[str, str]]:
 
 
 experiment = Experiment(
-    title="Let the program only parse and print its settings, with the correction and without",
+    title="Let the program only parse and print its settings, with and without the correction",
     start_from="the beginning",
-    stop_after="the settings are printed and the data set and model are built",
-    confirms="with the correction it gets past the line where it died, without it dies there again",
-    refutes="it dies at the same place with the correction: then the code asks for something else (code/version)",
+    stop_after="the settings are printed, and the dataset and model are built",
+    confirms="with the correction it gets past the failing line; without it, it fails there again",
+    refutes="it fails at the same place with the correction: then the code expects something else (code/version)",
 )

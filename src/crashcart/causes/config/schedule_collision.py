@@ -1,4 +1,4 @@
-"""Saving, sampling and evaluation fall on the same step, and together need what each alone does not.
+"""Saving, sampling and evaluation fall on the same step, and together need more than each alone.
 
 What happens: the run passes many evaluations and many saves, and dies at the first step where they coincide.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Evidence
 
-title = "Saving, sampling or evaluation fall on the same step"
+title = "Saving, sampling or evaluation coincide in the same step"
 PERIODS = ("save.period", "eval.period", "sample.period")
 EPOCH = "epoch"
 WORDS = {"save.period": "saving", "eval.period": "evaluation", "sample.period": "sampling", EPOCH: "the end of an epoch"}
@@ -105,20 +105,20 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
         return
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     places = [on[name][1] for name in wanted]
-    told = f"{' and '.join(WORDS[name] for name in wanted)} first fall on the same step at {step}"
+    told = f"step {step} is the first with both {' and '.join(WORDS[name] for name in wanted)}"
     if epoch is not None and (known := epoch_steps(case)) is not None:
         together = lcm(step, epoch[0])
-        at = f", where one ends at {together} too" if EPOCH not in wanted and (not last or together <= last) else ""
+        at = f", and one also ends at {together}" if EPOCH not in wanted and (not last or together <= last) else ""
         told += f"; an epoch has {known[0]} steps ({known[1]}){at}"
         places += [place for place in known[2] if place not in places]
     alone = [number * on["sample.period"][0] for number in range(1, 4)] if "sample.period" in wanted else []
     if train and sample and sample > LARGER * train and "sample.period" in wanted and EPOCH not in wanted:
         before = (
-            f"; sampling alone, at {', '.join(str(one) for one in alone if one < step)}, says nothing about it"
+            f"; sampling alone, at {', '.join(str(one) for one in alone if one < step)}, does not test this"
             if alone[0] < step
             else ""
         )
-        told += f", when what one phase leaves in memory stays: sampling takes a batch of {sample:g}, training of {train:g}{before}"
+        told += f", if one phase leaves something in memory: the sampling batch is {sample:g}, the training batch {train:g}{before}"
         places += [case.facts["sample.batch_size"].evidence, case.facts["train.batch_size"].evidence]
         yield Sign("strong", told, tuple(places), fatal=False)
     else:
@@ -148,7 +148,7 @@ def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[S
     for at in (step, step + 1):
         met = [name for name, (period, _) in periods.items() if at % period == 0]
         if len(met) > 1:
-            told = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where it ended"
+            told = f"{' and '.join(WORDS[name] for name in met)} both fall on step {at}, where the run ended"
             sure = _both_began(case) or _died_in_a_phase(case)
             yield Sign("strong" if sure else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
             return
@@ -173,21 +173,21 @@ def fix(case: Case) -> Iterator[Fix]:
     """Before the start: sampling with no more than training takes; else words."""
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     if case.before and train and sample and sample > train:
-        why = "the weights see the same training; sampling then needs no batch that training has not shown to fit"
-        yield Fix(f"Sample with a batch of {train:g}", "same-recipe", why, settings={"sample.batch_size": to_int(train)})
+        why = "training is unchanged; sampling then uses a batch size that is known to fit"
+        yield Fix(f"Use a sampling batch of {train:g}", "same-recipe", why, settings={"sample.batch_size": to_int(train)})
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Shift one of the periods so that the phases do not meet",
+        "Shift one of the periods so that the phases do not coincide",
         "by-hand",
-        "the weights see the same training; choose periods without a common multiple in reach, or free what the first "
-        "phase holds",
+        "training is unchanged; choose periods without a common multiple during the run, or free what the first "
+        "phase keeps in memory",
     ),
 )
 experiment = Experiment(
-    title="Resume before the step of death twice: once with one period shifted, once unchanged as the control",
-    confirms="only the unchanged run dies, and it dies at the next step where the same phases meet",
-    refutes="both pass or both die: the meeting of the phases does not matter",
+    title="Resume twice from before the failing step: once with one period shifted, once unchanged as a control",
+    confirms="only the unchanged run fails, at the next step where the same phases coincide",
+    refutes="both pass or both fail: then the coincidence does not matter",
 )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-title = "A setting has the wrong type (text where a number belongs)"
+title = "A setting has the wrong type (for example text instead of a number)"
 piece = "load_yaml"
 alike = ("code/bug", "config/missing-or-wrong")
 NUMBER = r"[+-]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?"
@@ -61,7 +61,7 @@ TRUTH = 'lambda text: text.lower() in ("1", "true", "yes", "on", "y", "t")'
 phrases = (
     decisive(
         "e-",  # too short for the scanner: seen near the crash that follows
-        says="a number is repeated without a gap: it is text, and was multiplied by an integer",
+        says="a number is repeated without a space: it is text that was multiplied by an integer",
         pattern=r"(?<![\w.])(\d(?:\.\d+)?e-\d{1,2}?)\1+(?![\w.])",
         any_level=True,
     ),
@@ -72,22 +72,22 @@ phrases = (
         "could not be converted to integer", "could not be converted to float", "could not be converted to boolean",
         "wrong value type for field", "type mismatch (<class", "expected a <class 'int'>", "expected a <class 'float'>",
         "expected a <class 'bool'>", "is not a valid integer", "is not a valid float",
-        says="a validator of the settings refuses a value for its type",
+        says="a validator rejects the type of a setting",
     ),
     decisive(
         "batch_size should be a positive integer value", "num_samples should be a positive integer value",
-        says="the number is positive and still refused: it is text or a float",
+        says="the number is positive but rejected: it is text or a float",
         pattern=r"but got \w{1,60}=['\"]?(?:[1-9]\d{0,20}['\"]?\s*|\d{1,20}\.\d{1,20}\s*|\[.{0,200})$",
     ),
     strong("not supported between instances of", says="a number was compared with text", pattern=COMPARED),
     strong("can't multiply sequence by non-int of type 'float'", says="a text was multiplied by a number"),
-    strong("'str' object cannot be interpreted as an integer", "an integer is required (got type str)", says="text where "
-        "an integer belongs"),
+    strong("'str' object cannot be interpreted as an integer", "an integer is required (got type str)", says="text instead of "
+        "an integer"),
     strong("for object of type 'str'", says="a text was formatted as a number",
            pattern=r"Unknown format code '[defg]' for object of type 'str'"),
     strong(
         "error: argument -", "could not convert string to float", "invalid value for '-",
-        says="the command line holds a value of the wrong type",
+        says="a command-line value has the wrong type",
         pattern=r"argument -\S{1,200}(?:, -\S{1,200}|/-\S{1,200})?: invalid \w{1,60} value: ['\"][^'\"\s]|"
                 r"could not convert string to float: '[\d.]{1,24}(?:e-?\d{1,20})?[^\d'.]{1,200}'\s{0,20}$|"
         r"Invalid value for '-",
@@ -96,7 +96,7 @@ phrases = (
          says="arithmetic with a value of the wrong type", pattern=CALCULATED),
 )  # fmt: skip
 stacks = (
-    Stack(r"torch/optim/(?!lr_scheduler)\w+\.py:__init__$", "the traceback stands where the optimizer takes its settings"),
+    Stack(r"torch/optim/(?!lr_scheduler)\w+\.py:__init__$", "the traceback ends where the optimizer reads its settings"),
 )
 
 
@@ -115,7 +115,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                 order=raised.line.order,
             )
         elif compiled(OPTIMIZER).search(inner):
-            told = "an optimizer or schedule got text where a number belongs"
+            told = "an optimizer or schedule got text instead of a number"
             yield Sign("decisive", told, (evidence(raised.line),), order=raised.line.order)
         elif compiled(SETTINGS).search(inner):
             yield Sign("strong", "the value comes from the settings", (evidence(raised.line),), order=raised.line.order)
@@ -134,7 +134,7 @@ def in_config(case: Case) -> Iterator[Sign]:
     if case.checkpoints or case.step:
         return  # the program got past reading its settings
     for fact in _texts(case):
-        says_so = f"{fact.spelling or fact.name} is the text {fact.value!r} for the program, not a number"
+        says_so = f"the program reads {fact.spelling or fact.name} as the text {fact.value!r}, not as a number"
         yield Sign("strong", says_so, (fact.evidence,))
 
 
@@ -143,10 +143,10 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.bool_flag"):
         given = next((one for one in case.facts.values() if one.spelling in fact.value and one.origin == "flag"), None)
         if given is not None and str(given.value).lower() in FALSE:
-            told = f"{given.spelling} {given.value} turns it on: type=bool takes every text for true"
+            told = f"{given.spelling} {given.value} turns it on: type=bool makes every non-empty text true"
             yield Sign("decisive", told, (given.evidence, fact.evidence))
         else:
-            told = f"{fact.value[0]} is declared with type=bool, so that `{fact.value[0]} False` turns it on"
+            told = f"{fact.value[0]} is declared with type=bool, so `{fact.value[0]} False` turns it on"
             yield Sign("weak", told, (fact.evidence,), fatal=False)
 
 
@@ -166,13 +166,13 @@ def fix(case: Case) -> Iterator[Fix]:
     """The number written so that every YAML loader reads a number; a flag that reads its text."""
     flags = tuple(Edit(fact.span, TRUTH) for fact in case.all("code.bool_flag") if fact.span is not None)
     if flags:
-        why = "bool('False') is True; a flag must look at its text. Commands that give the flag a value go on working"
-        yield Fix("Let the flag read its text", "exact", why, edits=flags)
+        why = "bool('False') is True, so a flag must compare its text. Commands that pass a value to the flag keep working"
+        yield Fix("Parse the flag's text", "exact", why, edits=flags)
     found = list(misread(case) if case.before else failing(case))
     taken = tuple(dict.fromkeys(edit for one in found for edit in one.edits))
     if taken:
-        why = "what comes from a command line or the environment is text; it is made a number where it is taken"
-        yield Fix("Make a number of what is given as text", "exact", why, edits=taken)
+        why = "values from the command line or environment are text; convert them to numbers where they are read"
+        yield Fix("Convert the text to a number", "exact", why, edits=taken)
     if not (flags or taken) or any(not one.edits for one in found) or (not case.before and any(True for _ in _texts(case))):
         yield from _as_numbers(case, found)
 
@@ -180,7 +180,7 @@ def fix(case: Case) -> Iterator[Fix]:
 def _as_numbers(case: Case, found: list[Misread]) -> Iterator[Fix]:
     handed = edits_of(case.all("code.loader_handed"))
     if handed:
-        why = "it reads 1e-4 as the number that it is, and everything else as before"
+        why = "it reads 1e-4 as a number, and everything else as before"
         yield Fix("Read the file with crashcart.train.load_yaml", "exact", why, edits=handed)
     if case.before:
         # One text for a number was meant as one everywhere in the file: mending half of them would only move the death.
@@ -192,14 +192,14 @@ def _as_numbers(case: Case, found: list[Misread]) -> Iterator[Fix]:
         written += [(fact, as_number(str(fact.value))) for fact in _texts(case)]
     # An alias stands where its anchor does: one edit for both.
     edits = tuple(dict.fromkeys(Edit(fact.span, text) for fact, text in written if fact.span and text is not None))
-    why = "YAML 1.1 needs a decimal point and a signed exponent: 1.0e-4, 1.0e+4; or convert once where the settings are read"
+    why = "YAML 1.1 needs a decimal point and a signed exponent (1.0e-4, 1.0e+4); or convert the value where the settings are read"
     yield Fix("Write the value as a number", "exact" if edits else "by-hand", why, edits=edits)
 
 
 experiment = Experiment(
-    title="Print repr() of every setting as the program holds it, and start one step",
+    title="Print repr() of every setting as the program reads it, and run one step",
     start_from="the beginning",
     stop_after="the first optimizer step",
-    confirms="a numeric setting prints with quotes, and with the number written as 1.0e-4 the same start passes",
-    refutes="all numeric settings print as numbers: then the text comes from data or code",
+    confirms="a numeric setting prints with quotes, and with the number written as 1.0e-4 the same step passes",
+    refutes="all numeric settings print as numbers: then the text comes from the data or the code",
 )

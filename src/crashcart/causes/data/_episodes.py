@@ -50,13 +50,13 @@ def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
     if not lost:
         return None
     name = " + ".join(settings) or "the chunk"
-    of = f"{count:,} episodes" if episodes.value["whole"] else f"{count:,} episodes that were looked at"
+    of = f"{count:,} episodes" if episodes.value["whole"] else f"{count:,} episodes that were read"
     samples = sum(max(0, length - least + 1) for length in lengths)
-    remain = f"{samples:,} samples remain of the others" if fact.value["windows"] else f"{count - lost:,} remain"
+    remain = f"the others give {samples:,} samples" if fact.value["windows"] else f"{count - lost:,} remain"
     items = (fact.evidence, episodes.evidence, *dict.fromkeys(fact.value["places"] or [episodes.value["named"]]))
     part: tuple[str, Evidence] | None = None
     if lost == count:
-        told = f"all {of} are shorter than the {least} steps that {name} needs (the longest has {lengths[-1]}) and give no sample: the data set is empty"
+        told = f"all {of} are shorter than the {least} steps that {name} needs (the longest has {lengths[-1]}): the dataset is empty"
         sign = Sign("decisive" if episodes.value["whole"] else "strong", told, items)
     else:
         told = f"{lost:,} of {of} are shorter than the {least} steps that {name} needs and give no sample; {remain}"
@@ -78,5 +78,5 @@ def _empty_part(case: Case, episodes: Fact, least: int) -> tuple[str, Evidence] 
         at = max(0, to_int(fact.value["share"] * len(lengths) + fact.value["more"], 0))
         for words, part in (("first", lengths[:at]), ("last", lengths[at:])):
             if part and all(length < least for length in part):
-                return f"the {words} {len(part)}, which are split off, give none at all: that part is empty", fact.evidence
+                return f"the {words} {len(part)}, which are split off, give no samples: that part is empty", fact.evidence
     return None

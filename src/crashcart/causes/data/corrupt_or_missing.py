@@ -1,4 +1,4 @@
-"""A sample or a file of the data set cannot be read: it is damaged, cut short, or not there.
+"""A sample or file of the dataset cannot be read: it is damaged, truncated or missing.
 
 What happens: a loader worker opens the one bad file among a million and raises; the whole run ends with it, at a random
 step, and again at another one after a restart with another shuffle.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Raised
 
-title = "A file of the data set is damaged or missing"
+title = "A file of the dataset is damaged or missing"
 alike = ("config/missing-or-wrong", "data/download")
 UNREADABLE = (
     "cannot identify image file", "image file is truncated", "broken data stream when reading image", "broken png file",
@@ -83,24 +83,24 @@ BROKEN = frozenset({
 phrases = (
     strong(
         *UNREADABLE,
-        says="a file cannot be read as what it should be",
+        says="a file is not in the format it should be",
         unless=r"PytorchStream|safetensor|syntax error|Python extension|ignoring|skipp|mmco|Trying audioread|extraneous bytes|libpng warning|"
                r"PySoundFile failed|"
         r"\.ckpt\b|\.pth?\b|\.safetensors|pytorch_model",
     ),
     weak("libpng error", "corrupt jpeg data", "ignoring corrupt image", "skipping corrupt", "error with error reading",
          "imread_",
-         says="a decoder complains of a file", fatal=False),
-    weak("no such file or directory", says="a file is not there", pattern=DATA_FILE),
+         says="a decoder reports an error in a file", fatal=False),
+    weak("no such file or directory", says="a file does not exist", pattern=DATA_FILE),
 )  # fmt: skip
 stacks = (
     Stack(
         r"/PIL/|/cv2/|/imageio/|/tifffile/|/soundfile\.py|/librosa/|torchaudio/.{0,200}:(?:load|_load)|/decord/|/av/|"
         r"torchvision/io/|numpy/lib/(?:npyio|format)\.py|/pyarrow/|webdataset/|zarr/|nibabel/|:(?:default_loader|"
         r"pil_loader|load_image|load_audio|load_video|read_image|imread)$",
-        "the traceback stands in the reader of a sample",
+        "the traceback ends where a sample is read",
     ),
-    Stack(r"^(?!.*/(?:h5py|lmdb)/).*:__getitem__$|_utils/fetch\.py:fetch", "the traceback stands where a sample is fetched"),
+    Stack(r"^(?!.*/(?:h5py|lmdb)/).*:__getitem__$|_utils/fetch\.py:fetch", "the traceback ends where a sample is fetched"),
 )
 
 
@@ -134,7 +134,7 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
             compiled(DATA_FILE).search(first)
             and not compiled(r"checkpoint|weights|model|config|save").search(first + where[-300:])
         ):
-            return "a file of the data set is not there"
+            return "a file of the dataset does not exist"
     if raised.kind in BROKEN and compiled(DECODERS).search(raised.stack(2)):
         return f"{raised.kind} inside the decoder of a data file"
     if (
@@ -142,11 +142,11 @@ def _told(case: Case, raised: Raised, where: str, *, by_loader: bool) -> str | N
         and "cannot reshape array of size" in first
         and compiled(r"npyio|numpy/lib/_?format").search(where)
     ):
-        return "an array file holds fewer numbers than its header says"
+        return "an array file has less data than its header says"
     if by_loader and raised.kind in BROKEN:
         return f"{raised.kind} while a sample was read"
     if raised.stack_only and compiled(READERS).search(raised.stack(2)) and by_loader and not compiled("h5py").search(where):
-        return "the stack ends in the reader of a data file"
+        return "the stack ends where a data file is read"
     return None
 
 
@@ -157,7 +157,7 @@ def _none_image(case: Case, raised: Raised, where: str, *, by_loader: bool) -> s
         return None
     near = case.log.around(raised.line, before=40)
     if any(words in line.lowered for line in near for words in ("libpng error", "imread_", "corrupt jpeg")):
-        return "a decoder complained, and then the image was None"
+        return "a decoder reported an error, and then the image was None"
     if by_loader and ("imread" in where or "'shape'" in raised.message):
         return "an image could not be read: the reader returned None"
     return None
@@ -166,20 +166,22 @@ def _none_image(case: Case, raised: Raised, where: str, *, by_loader: bool) -> s
 def in_data(case: Case) -> Iterator[Sign]:
     """Files that cannot be read or hold nothing, of the data that the job names."""
     seen = [(fact, fact.value["why"]) for fact in case.all("data.unreadable")]
-    seen += [(fact, "it has 0 bytes") for fact in case.all("data.stand_in") if fact.value["kind"] == "empty"]
+    seen += [(fact, "it is empty (0 bytes)") for fact in case.all("data.stand_in") if fact.value["kind"] == "empty"]
     guarded = bool(case.all("code.reading_guarded"))
     for fact, why in seen[:SHOWN]:
         value = fact.value
-        others = f" ({value['count']} of {value['of']:,} files that were looked at are like this)" if value["of"] > 1 else ""
+        others = (
+            f" (the same for {value['count']} of the {value['of']:,} files that were checked)" if value["of"] > 1 else ""
+        )
         told = f"{value['file']} cannot be read: {why}{others}"
         if guarded:
             yield Sign(
-                "weak", f"{told}; the program gets over an error in a sample", (fact.evidence, value["named"]), fatal=False
+                "weak", f"{told}; the program handles errors in a sample", (fact.evidence, value["named"]), fatal=False
             )
         elif value["direct"]:
             yield Sign("decisive", told, (fact.evidence, value["named"]))
         else:
-            yield Sign("strong", f"{told}: it ends the run when its turn comes", (fact.evidence, value["named"]))
+            yield Sign("strong", f"{told}: the run will fail when it reaches this file", (fact.evidence, value["named"]))
 
 
 def in_config(case: Case) -> Iterator[Sign]:
@@ -190,7 +192,7 @@ def in_config(case: Case) -> Iterator[Sign]:
         for numbered in case.all("code.numbered_files"):
             promised = numbered.value["count"]
             if 0 < there < promised and fact.value["complete"] and fact.value["promised"] in {None, promised}:
-                says = f"{promised} episodes are asked for by their numbers, and {fact.value['path']} holds {there}: it ends at the first that is not there"
+                says = f"{promised} episodes are read by number, but {fact.value['path']} has {there}: the run fails at the first missing one"
                 sure = numbered.value["count_is_sure"] and promising == [fact]
                 yield Sign("decisive" if sure else "strong", says, (fact.value["named"], numbered.evidence, fact.evidence))
 
@@ -200,10 +202,8 @@ def fix(case: Case) -> Iterator[Fix]:
     for fact in case.all("data.held"):
         there, place = fact.value["kinds"].get("hdf5", 0), fact.value["promised_place"]
         if place is not None and 0 < there < fact.value["promised"] and fact.value["in_a_row"] and fact.value["complete"]:
-            why = "those that are there are numbered from 0 without a gap; with the others copied here it is not needed"
-            yield Fix(
-                f"Ask for the {there} episodes that are there", "changes-training", why, edits=(Edit(place, str(there)),)
-            )
+            why = "the existing ones are numbered from 0 without gaps; not needed if you copy the missing episodes here"
+            yield Fix(f"Use only the {there} episodes that exist", "changes-training", why, edits=(Edit(place, str(there)),))
     yield from by_hand
 
 
@@ -211,15 +211,15 @@ by_hand = (
     Fix(
         "Find and restore the bad files",
         "by-hand",
-        "read every sample once without a model: `for i in range(len(dataset)): dataset[i]` in a try, and list what "
-        "raises; copy those files anew; "
+        "read every sample once without a model: `for i in range(len(dataset)): dataset[i]` in a try, and list those that "
+        "raise; copy those files again; "
         "if you skip them, count and report how many",
     ),
 )
 experiment = Experiment(
-    title="Read the whole data set once with num_workers=0 and no model, and list what raises",
+    title="Read the whole dataset once with num_workers=0 and no model, and list the samples that raise",
     start_from="the beginning",
     stop_after="every sample was read",
-    confirms="the same file raises again, each time; with it restored the loop passes",
-    refutes="every sample reads well in one process: then workers, handles or the network are at fault",
+    confirms="the same file raises every time; after it is restored the loop passes",
+    refutes="every sample can be read in one process: then the problem is in workers, file handles or the network",
 )

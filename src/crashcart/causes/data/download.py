@@ -1,4 +1,4 @@
-"""Data or weights could not be fetched from a hub or over the network.
+"""Data or weights could not be downloaded from a hub or over the network.
 
 What happens: the run dies at its start, or in the middle of streaming, because a server refused, did not answer, or was not
 reached; or because several processes wrote the same cache at once.
@@ -54,7 +54,7 @@ OFFLINE = ("environment.HF_HUB_OFFLINE", "environment.HF_DATASETS_OFFLINE", "env
 
 phrases = (
     strong("429 client error", "429 too many requests", "http error 429", "too many requests for url",
-           says="a server refused the request for coming too often"),
+           says="a server rejected the request because of its rate limit"),
     decisive(
         "we had to rate limit your ip", "couldn't connect to 'https://huggingface", "couldn't connect to the hub",
         "locate the file on the hub", "locate the files on the hub", "localentrynotfounderror", "offlinemodeisenabled",
@@ -64,7 +64,7 @@ phrases = (
         "connection error, and we cannot find the requested files", "fstimeouterror", "serverdisconnectederror",
         "clientpayloaderror", "gateway time-out for url", "gateway timeout for url", "service unavailable for url",
         "internal server error for url", "endpointconnectionerror", "could not connect to the endpoint url",
-        says="a server of data or weights refused, or was not reached",
+        says="a data or weight server refused the request or could not be reached",
         unless=TRACKERS + "|thrown while requesting",
     ),
     decisive(".incomplete", says="the cache was changed by another process during a download",
@@ -77,13 +77,13 @@ phrases = (
         "error loading http", "client error: forbidden for url", "server error: ", "file not found or corrupted.",
         "network is unreachable", "http error 4", "http error 5", "failed to download", "download failed",
         "error while downloading",
-        says="the network, or a server, failed while something was fetched",
+        says="the network or a server failed during a download",
         unless=TRACKERS + r"|MASTER_ADDR|TCPStore|rendezvous|ProcessGroup|store->get|errno: 104|nslookup|-master-\d|"
                           r"thrown while requesting",
         pattern=r"https?:|urlopen|resolve|HTTP|retries|timed out|IncompleteRead|Chunked|hash value|getaddrinfo|"
                 r"name resolution|Name or service|Reqwest|corrupted|download|RemoteDisconn",
     ),
-    weak("thrown while requesting", "retrying in", says="a request to the hub is tried again", fatal=False,
+    weak("thrown while requesting", "retrying in", says="a request to the hub is retried", fatal=False,
          pattern=r"thrown while|Retry \d"),
 )  # fmt: skip
 stacks = (
@@ -91,7 +91,7 @@ stacks = (
         r"/datasets/(?:load|builder|utils/file_utils|download/.{0,200})\.py:|/huggingface_hub/|/requests/|/urllib3?/|"
         r"/urllib/request\.py|/http/client\.py|transformers/utils/hub\.py|/aiohttp/|/fsspec/|/s3fs/|/boto\w{0,60}/|"
         r"torch/hub\.py:(?:download|_get_cache_or_reload)|gdown/",
-        "the traceback stands where something is fetched over the network",
+        "the traceback ends where something is downloaded",
     ),
 )
 
@@ -100,12 +100,12 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Time-outs inside a client of the network, and retries after which nothing comes."""
     for raised in case.log.uncaught(cut=True):
         if raised.stack_only and compiled(ASKING).search(raised.stack(1)) and not compiled(TRACKERS).search(raised.stack()):
-            told = "the stack ends in a client that asks a hub or a server; its last line was cut off"
+            told = "the stack ends in a client of a hub or server; its last line was cut off"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
             continue
         fetching = compiled(CLIENTS).search(raised.stack(6)) and not compiled(TRACKERS).search(raised.stack())
         if raised.kind in GAVE_UP and fetching:
-            told = "a client of the network gave up while fetching"
+            told = "a network client gave up during a download"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
     yield from _retries_to_the_end(case)
 
@@ -119,7 +119,10 @@ def _retries_to_the_end(case: Case) -> Iterator[Sign]:
             since = [one for one in case.log.metrics if one.line.order > line.order]
             if not since and case.log.finished is None:
                 yield Sign(
-                    "strong", "requests are tried again and again, and nothing follows", (evidence(line),), order=line.order
+                    "strong",
+                    "requests are retried again and again, and nothing else follows",
+                    (evidence(line),),
+                    order=line.order,
                 )
                 return
 
@@ -155,15 +158,15 @@ def _told(case: Case, fact: Fact) -> str:
     count = ranks(case)
     who = f"{count} ranks" if count is not None else "every rank"
     if fact.value["how"] == "build":
-        told = f"{who} build the same file at once when it is not there yet: "
+        told = f"{who} build the same file at the same time if it does not exist yet: "
         if fact.value["renamed"]:
-            return f"{told}they write one temporary file, and who renames it second finds it gone"
-        return f"{told}one reads what another has half written"
+            return f"{told}they write the same temporary file, and the second rename fails because it is gone"
+        return f"{told}one may read what another has only half written"
     if fact.value["how"] == "write":
-        return f"{who} call {fact.value['what']}() at once: they write over each other's files when those are not there yet"
+        return f"{who} call {fact.value['what']}() at the same time: they overwrite each other's files if those do not exist yet"
     return (
-        f"{who} ask the hub for {fact.value['name']} at once when it is not in the cache: "
-        "requests are refused or time out where the server limits them"
+        f"{who} request {fact.value['name']} from the hub at the same time if it is not in the cache: "
+        "requests fail or time out if the server has a rate limit"
     )
 
 
@@ -172,10 +175,10 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(fact for fact in case.all("code.fetched_by_all") if _by_all(case, fact) == "strong")
     if edits:
         why = (
-            "the first process of a node fetches or builds, the others find it done; on several nodes with one shared folder "
+            "the first process of a node downloads or builds, the others use the result; on several nodes with one shared folder "
             "do it once before the job"
         )
-        yield Fix("Fetch with one process at a time", "exact", why, edits=edits)
+        yield Fix("Download with one process at a time", "exact", why, edits=edits)
     if case.before and all(fact.value["how"] == "build" for fact in case.all("code.fetched_by_all")):
         yield BUILT_ONCE
     else:
@@ -183,25 +186,25 @@ def fix(case: Case) -> Iterator[Fix]:
 
 
 BUILT_ONCE = Fix(
-    "Build it once before the job, or with the first rank before the others come",
+    "Build it once before the job, or on the first rank before the others",
     "by-hand",
-    "a small script before the launch; or rank 0 builds, then a barrier, with a time-out of the process group that fits; "
-    "on several nodes with folders of their own once on each",
+    "use a small script before the launch; or let rank 0 build it, followed by a barrier, with a long enough process group timeout; "
+    "on several nodes with separate folders, once per node",
 )
 fixes = (
     Fix(
         "Download once before the job, and let every rank read the cache",
         "same-recipe",
         "`huggingface-cli download ...` on a node with network, then offline mode; or rank 0 first and the others after "
-        "it, with a time-out that fits; a "
-        "token raises the rate limit; a cache folder of its own for each job that writes",
+        "it, with a long enough timeout; a "
+        "token raises the rate limit; give each job that writes its own cache folder",
         environment={"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
     ),
 )
 experiment = Experiment(
     title="Load data and weights in one process on the same node, then once more with offline mode on",
     start_from="the beginning",
-    stop_after="data set and model are built",
-    confirms="one process loads, or fails with the same host; with a full cache and offline mode all ranks start",
+    stop_after="dataset and model are built",
+    confirms="one process loads them, or fails with the same host; with a full cache and offline mode all ranks start",
     refutes="it fails in offline mode with a full cache: then the name or path is wrong (config/missing-or-wrong)",
 )

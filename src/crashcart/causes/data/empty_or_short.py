@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
     from crashcart.model import Strength
 
-title = "The data set is empty, or shorter than a batch or chunk"
+title = "The dataset is empty, or smaller than one batch or chunk"
 piece = "chunk_index"
 lasting = True
 alike = ("config/missing-or-wrong", "config/batch-arithmetic")
@@ -72,16 +72,16 @@ phrases = (
         "last epoch number of samples exceeded max value", "no sample to consume", "no longer able to sample",
         "no valid data found in", "bigger than number of samples", "larger than the number of samples",
         "larger than the dataset", "shorter than the sequence length",
-        says="there is nothing, or too little, to make a batch of",
+        says="there are no samples, or too few for a batch",
         unless=r"in val set|compute metrics|\bval(?:idation)?: |val_dataloader|background|validation|\btest\b",
     ),
     decisive("not a single sample in your epoch_iterator", "across ranks is zero", "stopped: no training batches",
-             says="the loader gave no batch", unless=r"val_|test_", any_level=True),
+             says="the loader produced no batches", unless=r"val_|test_", any_level=True),
     strong(
         "is empty", "are empty", "empty dataset", "length 0", "0 samples", "0 images", "0 examples", "zero length",
         "no images", "no samples", "no data", "no files", "no training", "no episodes", "no examples", "no annotations",
         "no videos", "no valid", "0 files", "length of the dataset is 0",
-        says="a data set or loader is empty",
+        says="a dataset or loader is empty",
         pattern=rf"(?:Error|Exception|assert|FATAL|CRITICAL).{{0,80}}(?:{THINGS}.{{0,40}}(?:(?:is|are) empty|length (?:is |of )?0|"
                 r"zero length|is 0\b)|empty (?:dataset|data)|"
         rf"\b(?:0|no|zero)(?: \w+){{0,2}} {THINGS}(?: \w+)? ?(?:found|were|was|available|left|in\b|for\b|to\b|given|"
@@ -95,7 +95,7 @@ phrases = (
         "cannot infer schema from empty", "not enough samples", "too few samples", "no objects to concatenate",
         "datasets should not be an empty iterable", "sampler is empty", "n_samples=0", "num_samples should be",
         "with n_samples=1", "__len__() should return >= 0",
-        says="a choice or a batch was to be made of nothing",
+        says="an item or batch was requested from an empty collection",
         pattern=r"unless no samples|random_ expects|randrange|low >= high|empty|at least one array|non-empty|"
                 r"enough samples|few samples|"
         r"n(?:um)?_samples=[01]\b|No objects|>= 0",
@@ -103,7 +103,7 @@ phrases = (
     ),
     weak("0it [00:00", "division by zero", "referenced before assignment", "where it is not associated with a value",
          "num examples = 0", "list index out of range",
-         says="nothing was gone through", fatal=False, pattern=r"0it \[00:00, \?it|Num examples = 0\b"),
+         says="a loop ran zero times", fatal=False, pattern=r"0it \[00:00, \?it|Num examples = 0\b"),
 )  # fmt: skip
 
 
@@ -125,25 +125,25 @@ def _told(case: Case, raised: Raised) -> str | None:
     if raised.kind == "ZeroDivisionError" and raised.phase != "evaluate":
         divisor = code.rsplit("/", 1)[-1] if "/" in code else code.rsplit("%", 1)[-1]
         if (compiled(COUNTS).search(divisor) and not compiled(EVALUATION).search(code)) or "len(" in code:
-            return f"a division by a count of nothing: {code}"
+            return f"division by a count of 0: {code}"
         if compiled(AVERAGED).search(code):
-            return f"an average over batches, and there was none: {code}"
+            return f"an average over 0 batches: {code}"
         bare = any("0it [00:00, ?it" in line.text for line in case.log.around(raised.line, before=60))
-        return "a loop over nothing, then a division by zero" if bare else None
+        return "a loop that ran zero times, then a division by zero" if bare else None
     if raised.kind in {"UnboundLocalError", "NameError"} and compiled(LOOP).search(first):
-        return "a variable of the loop is used after it, and the loop never ran"
+        return "a loop variable is used after the loop, and the loop never ran"
     if raised.stack_only and compiled(
         r"utils/data/sampler\.py __init__|datasets/folder\.py (?:make_dataset|find_classes)"
     ).search(raised.stack(1)):
-        return "the stack ends where a sampler or a folder of classes is built: it refuses an empty one"
+        return "the stack ends where a sampler or class folder is built, which fails if it is empty"
     if raised.kind == "StopIteration" and compiled(LOADER + r"|next\(").search(raised.stack(4)):
-        return "the first batch was asked for, and there is none"
+        return "the first batch was requested, but there is none"
     if (
         raised.kind == "IndexError"
         and "list index out of range" in first
         and compiled(r"(?:files|paths|dataset|samples|images|episodes|data)\w{0,60}\[0\]").search(code)
     ):
-        return "the first item of an empty list was asked for"
+        return "the first item of an empty list was requested"
     return None
 
 
@@ -158,9 +158,7 @@ def _idle_epochs(case: Case) -> Iterator[Sign]:
     ]
     alike = [one for one in losses if idle and one.shape == idle[0].shape]
     if len(idle) >= 3 and len(idle) == len(alike):
-        told = (
-            f"{len(idle)} epochs with a loss of exactly 0 in no time: no batch came (a set smaller than a batch, drop_last)"
-        )
+        told = f"{len(idle)} epochs took no time and had a loss of exactly 0: there were no batches (dataset smaller than a batch, drop_last)"
         yield Sign("strong", told, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)
 
 
@@ -168,10 +166,10 @@ def in_data(case: Case) -> Iterator[Sign]:
     """Files without rows, folders without files, episodes that are too short for a chunk, batches larger than the set."""
     for fact in case.all("data.no_rows"):
         strength: Strength = "decisive" if fact.value["direct"] else "weak"
-        yield Sign(strength, f"{fact.value['file']} holds no row", (fact.evidence, fact.value["named"]))
+        yield Sign(strength, f"{fact.value['file']} has no rows", (fact.evidence, fact.value["named"]))
     for fact in case.all("data.held"):
         if not fact.value["files"] and not fact.value["others"] and fact.value["complete"] and not case.all("code.fetch"):
-            told = f"{fact.value['path']} holds no file, and nothing in the program was seen to put any there"
+            told = f"{fact.value['path']} has no files, and no code was found that creates any"
             yield Sign("strong", told, (fact.value["named"],))
     for short in shortened(case):
         yield short.sign
@@ -190,7 +188,7 @@ def _dropped_whole(case: Case) -> Iterator[Sign]:
                 continue
             count = ranks(case) or 1
             told = f"{length.count:,} {length.what}" + (f" give each of {count} ranks {each}" if count > 1 else "")
-            told += f", fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
+            told += f", fewer than a batch of {loader.batch}, and drop_last drops it: there are no batches"
             sure = not length.when and loader.fact.value["sure"]
             condition = f", when {length.when}" if length.when else ""
             items = (*length.evidence, *loader.evidence, *launched_with(case))
@@ -212,17 +210,17 @@ def _by_the_trainer(case: Case) -> Iterator[Sign]:
     ):
         return
     if type(most.value) is int and type(batch.value) is int and 0 < most.value < batch.value * count:
-        told = f"{most.spelling} leaves {most.value} samples, fewer than {count} x {batch.value}, and {drop.spelling} leaves that out"
+        told = f"{most.spelling} leaves {most.value} samples, fewer than {count} x {batch.value}, and {drop.spelling} drops them"
         items = (most.evidence, batch.evidence, drop.evidence, *launched_with(case))
-        yield Sign("strong", f"{told}: no batch comes, when they are not packed or cut into more", items)
+        yield Sign("strong", f"{told}: there are no batches, unless samples are packed or split", items)
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """A chunk that the episodes have room for, where no episode has it now; the last batch kept; else words."""
     for short in shortened(case):
         if short.place is not None and short.empty and short.longest > 0:
-            why = "too few are long enough now; a shorter chunk is another training, padding would be too"
-            title = f"Set {short.name} to {short.longest}, for which every episode has room"
+            why = "too few episodes are long enough; a shorter chunk changes the training, and so would padding"
+            title = f"Set {short.name} to {short.longest}, which fits into every episode"
             yield Fix(title, "changes-training", why, edits=(Edit(short.place, str(short.longest)),))
     if any(True for _ in _dropped_whole(case)):
         places = [
@@ -232,26 +230,24 @@ def fix(case: Case) -> Iterator[Fix]:
         ]
         edits = tuple(Edit(place, "False") for place in dict.fromkeys(places))
         if edits:
-            why = (
-                "the one batch there is comes then, smaller than asked for; more data, or a smaller batch, is the other way"
-            )
+            why = "the only batch is then used, although it is smaller; alternatively use more data or a smaller batch"
             yield Fix("Keep the last batch", "changes-training", why, edits=edits)
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Look at what the data set holds, and make the batch or chunk fit it",
+        "Check the size of the dataset, and make the batch or chunk fit",
         "by-hand",
-        "print len(dataset) and len(loader) on each rank; check folder, suffix, split and filters; drop_last=False, or a "
+        "print len(dataset) and len(loader) on each rank; check folder, suffix, split and filters; use drop_last=False, or a "
         "batch not larger than the "
         "set divided by the ranks; pad episodes that are shorter than the chunk",
     ),
 )
 experiment = Experiment(
-    title="Build only the data set and loader, and print their lengths and the first batch",
+    title="Build only the dataset and loader, and print their lengths and the first batch",
     start_from="the beginning",
     stop_after="the first batch is printed",
-    confirms="a length is 0, or no batch comes; with batch 1 and drop_last=False one comes",
-    refutes="the lengths are as expected and batches come: then the division or the variable is a fault of the code",
+    confirms="a length is 0, or there is no batch; with batch 1 and drop_last=False there is one",
+    refutes="the lengths are as expected and there are batches: then the division or variable is a bug in the code",
 )

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.causes._loaders import Loader
     from crashcart.model import Fact
 
-title = "An HDF5 or LMDB file is shared by several processes"
+title = "Several processes share one HDF5 or LMDB file handle, or its lock was refused"
 piece = "per_worker"
 NONSENSE = (
     "bad object header version number", "wrong b-tree signature", "address of object past end of allocation",
@@ -48,17 +48,17 @@ phrases = (
         "cannot pickle 'environment'", "mdb_bad_rslot", "mdb_readers_full", "is already open in this process",
         "cannot pickle '_hl.", "badrsloterror", "readersfullerror", "lmdb.lockerror", "mdb_map_resized",
         "unable to fcntl lock", "no locks available",
-        says="a handle of HDF5 or LMDB is shared, or its lock was refused",
+        says="an HDF5 or LMDB handle is shared, or its lock was refused",
         pattern=r"lock file|h5py|Environment|MDB_|already open in this process|_hl|RslotError|ReadersFull|LockError|fcntl|"
                 r"hdf5|\.h5",
     ),
-    strong("mdb_txn_begin", says="LMDB refuses a transaction: mostly an environment used across a fork",
+    strong("mdb_txn_begin", says="LMDB refuses a transaction, usually because an environment is used across a fork",
            unless=r"MDB_CORRUPTED|MDB_INVALID"),
-    strong(*NONSENSE, says="HDF5 reads nonsense from a file: mostly a handle shared by workers", unless=BROKEN,
+    strong(*NONSENSE, says="HDF5 reads invalid data, usually because workers share a handle", unless=BROKEN,
            pattern=r"bad object|B-tree|past end|symbol table|heap|metadata checksum|group info|Can't read data|unknown|"
                    r"addr overflow|object type"),
 )  # fmt: skip
-stacks = (Stack(r"/h5py/|/lmdb/", "the traceback stands in HDF5 or LMDB"),)
+stacks = (Stack(r"/h5py/|/lmdb/", "the traceback ends in HDF5 or LMDB"),)
 
 
 def in_log(case: Case) -> Iterator[Sign]:
@@ -92,17 +92,17 @@ def in_code(case: Case) -> Iterator[Sign]:
 
 def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
     kept, name = fact.value, f"{fact.value['class']}.{fact.value['attribute']}"
-    number = f"the {loader.workers} workers" if loader.workers else "workers, where there are any,"
+    number = f"the {loader.workers} workers" if loader.workers else "workers (if there are any)"
     places = (fact.evidence, *loader.evidence)
     if loader.started_by in {"spawn", "forkserver"}:
         if not kept["has_state"]:
-            told = f"{name} is an open {kept['library']} file, which cannot be pickled, and {number} are started by {loader.started_by}"
+            told = f"{name} is an open {kept['library']} file, which cannot be pickled, but {number} are started by {loader.started_by}"
             yield Sign("decisive" if loader.workers and loader.fact.value["sure"] else "strong", told, places)
         return
     if not loader.fact.value["worker_init"]:
         told = (
-            f"{name} is opened before {number} are forked, so that all read through one {kept['library']} handle: when two read at the "
-            "same time they get wrong numbers or die (and from Python 3.14 on it cannot be sent to them at all)"
+            f"{name} is opened before {number} are forked, so all of them share one {kept['library']} handle: two reads at the "
+            "same time give wrong numbers or crash (and from Python 3.14 on it cannot be sent to them at all)"
         )
         yield Sign("strong", told, places)
 
@@ -111,7 +111,7 @@ def fix(case: Case) -> Iterator[Fix]:
     """In the code where it can be written, else in words."""
     edits = edits_of(case.all("code.handle"))
     if edits:
-        why = "a property opens the file once in each process; the samples stay the same"
+        why = "a property opens the file once per process; the samples are the same"
         yield Fix("Open the file on first use in each process", "exact", why, edits=edits)
     yield from by_hand
 
@@ -120,21 +120,21 @@ by_hand = (
     Fix(
         "Open the file in each worker, on first use, read-only",
         "exact",
-        "keep only the path in __init__; `if self.file is None: self.file = h5py.File(self.path, 'r')` in __getitem__; for "
+        "store only the path in __init__; `if self.file is None: self.file = h5py.File(self.path, 'r')` in __getitem__; for "
         "LMDB "
         "lock=False, readahead=False; the samples stay the same",
     ),
     Fix(
-        "Do without file locks where nobody writes",
+        "Turn off HDF5 file locks if nobody writes the file",
         "by-hand",
-        "HDF5's lock fails on some network file systems; never while another process writes the file",
+        "HDF5's lock fails on some network file systems; never do this while another process writes the file",
         environment={"HDF5_USE_FILE_LOCKING": "FALSE"},
     ),
 )
 experiment = Experiment(
-    title="Read the data set once with num_workers=0 and once with workers, no model",
+    title="Read the dataset once with num_workers=0 and once with workers, without a model",
     start_from="the beginning",
     stop_after="one epoch of reading each",
-    confirms="one process reads everything, workers fail; with the file opened in each worker they pass",
+    confirms="one process reads everything and workers fail; with the file opened in each worker they pass",
     refutes="one process fails at the same place: then the file is damaged (data/corrupt-or-missing)",
 )

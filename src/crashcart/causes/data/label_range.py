@@ -1,4 +1,4 @@
-"""A label, token or index lies outside the range that the model has room for.
+"""A label, token or index is outside the model's range.
 
 What happens: a kernel looks up class 21 of 21 or token 50257 of 50257 and its assertion stops the device. The error surfaces
 later, at any call that waits for the device, so the Python frame is not the place.
@@ -45,7 +45,7 @@ phrases = (
         "cunn_classnllcriterion_updateoutput_kernel", "nll_loss_forward", "idx < dim_size", "label >= 0 && label",
         "targetindex", "indexvalue >= 0", "idx >= 0 && idx <", "indexselectlargeindex", "indexselectsmallindex",
         "dstindex < dstaddictdimsize", "dstindex < dstadddimsize",
-        says="a kernel met an index outside of its table",
+        says="a GPU kernel got an index outside of its table",
         pattern=r"assertion|n_classes|SelectDimSize|index out of bounds|indexSelect\w{1,60}Index.{0,200}block:",
     ),
     decisive(
@@ -53,20 +53,20 @@ phrases = (
         "exceeds dataset class count", "label indices should be", "all elements of target should be between 0 and 1",
         "possible class labels are 0-", "exceeds the number of classes", "exceeds number of classes",
         "labels out of range", "label out of range", "token id out of range", "out of vocabulary range",
-        says="an index is outside of what the model has room for",
+        says="an index is outside the model's range",
     ),
     decisive("target_val >= zero", "target >= 0. && target <= 1.", says="a target is not between 0 and 1", pattern=r"Assertion"),
-    decisive("is out of bounds", says="a target is no class of the model", pattern=TARGET),
-    decisive("assertion `", "assertion '", says="a kernel's check of an index failed",
+    decisive("is out of bounds", says="a target is not one of the model's classes", pattern=TARGET),
+    decisive("assertion `", "assertion '", says="an index check in a GPU kernel failed",
              pattern=r"\.cu:\d{1,20}.{0,100}Assertion [`'].{0,100}(?:index|idx|target|class|label|bound|ind\b|src|dst)", unless=r"input_val|"
                  r"probability|isnan|isfinite"),
     strong("device-side assert triggered", "cudaerrorassert", "error=59", "cuda runtime error (59)",
            "cuda runtime error (710)",
-           says="a check inside a kernel failed: mostly a label or token outside of its range"),
+           says="a check inside a GPU kernel failed, usually because a label or token is out of range"),
     against("probability tensor contains either", "input_val >= zero", "val >= zero", "inf, nan or element < 0",
             "cumdist[size - 1] >",
-            says="the check that failed is one of NaN, not of an index"),
-    weak("token indices sequence length is longer than", says="texts are longer than the model's positions", fatal=False),
+            says="the failed check is about NaN, not about an index"),
+    weak("token indices sequence length is longer than", says="texts are longer than the model's maximum length", fatal=False),
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         if raised.kind not in {"IndexError", "RuntimeError"} or not compiled(outside).search(raised.message):
             continue
         if compiled(LOOK_UP).search(raised.stack(2)):
-            told = "the index of a look-up or a loss is out of range"
+            told = "the index of an embedding or loss is out of range"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
 
 
@@ -89,17 +89,17 @@ def in_data(case: Case) -> Iterator[Sign]:
     for fact in case.all("data.labels"):
         value = fact.value
         if value["high"] >= known.value and value["high"] not in IGNORED:
-            told = f"{value['name']} goes up to {value['high']}, and {known.spelling} is {known.value}, so that {known.value - 1} is the last class"
+            told = f"{value['name']} goes up to {value['high']}, but {known.spelling} is {known.value}, so the last class is {known.value - 1}"
             yield Sign("strong", f"{told}: it fails unless the program maps them", (fact.evidence, known.evidence))
         elif value["low"] < 0 and value["low"] not in IGNORED:
-            told = f"{value['name']} goes down to {value['low']}: it fails unless the program leaves those out"
+            told = f"{value['name']} goes down to {value['low']}: it fails unless the program skips those"
             yield Sign("strong", told, (fact.evidence, known.evidence))
     for fact in case.all("data.held"):
         value = fact.value
         folders = [one for one in value["folders"] if one not in SPLITS]
         by_folder = case.all("code.folder_classes") and value["kinds"].get("image") and len(folders) == len(value["folders"])
         if by_folder and len(folders) > known.value:
-            told = f"{value['path']} holds {len(folders)} folders, each of which is a class, and {known.spelling} is {known.value}"
+            told = f"{value['path']} has {len(folders)} folders, each of them a class, but {known.spelling} is {known.value}"
             yield Sign("strong", f"{told}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
 
 
@@ -110,7 +110,7 @@ def in_code(case: Case) -> Iterator[Sign]:
         layer, target = found
         size: Fact = layer.value["size"]
         says = f"{layer.value['layer']} has {size.value} outputs" + (f" ({size.spelling})" if size.spelling else "")
-        says += f", so that {size.value - 1} is the last class, and a target was {target}"
+        says += f", so the last class is {size.value - 1}, but a target was {target}"
         yield Sign("strong", says, tuple(dict.fromkeys((size.evidence, layer.evidence))))
 
 
@@ -131,16 +131,16 @@ def _too_small(case: Case) -> tuple[Fact, int] | None:
 
 AGREE = (
     Fix(
-        "Make labels and sizes agree",
+        "Make labels and model sizes match",
         "by-hand",
-        "labels 0..n-1 with ignore_index for the rest; num_classes with the background class where the model wants one; "
+        "use labels 0..n-1 with ignore_index for the rest; count the background class in num_classes if the model wants one; "
         "model.resize_token_embeddings(len(tokenizer)); truncate to the model's maximum length",
     ),
 )
 TRUE_LINE = Fix(
-    "Show the true line",
+    "Find the failing line",
     "exact",
-    "the device reports late; with blocking launches the frame of the error is the place (slower, for one short run)",
+    "CUDA reports errors late; with blocking launches the traceback shows the real line (slower, for one short run)",
     environment={"CUDA_LAUNCH_BLOCKING": "1"},
 )
 
@@ -151,7 +151,7 @@ def fix(case: Case) -> Iterator[Fix]:
     if found is not None and (span := found[0].value["size"].span) is not None:
         layer, target = found
         name = layer.value["size"].spelling or f"the outputs of {layer.value['layer']}"
-        why = "right where that target is a class of its own; labels that begin at 1, or a mark for `ignore`, are to be changed instead"
+        why = "correct if that target is a class of its own; if labels start at 1, or the value means `ignore`, change the labels instead"
         yield Fix(f"Set {name} to {target + 1}", "changes-training", why, edits=(Edit(span, str(target + 1)),))
     yield from _in_words(case)
 
@@ -167,9 +167,9 @@ def _in_words(case: Case) -> tuple[Fix, ...]:
 
 
 experiment = Experiment(
-    title="Walk the data set once on the CPU and compare min and max of labels and token ids with the model's sizes",
+    title="Read the dataset once on the CPU and compare min and max of labels and token ids with the model's sizes",
     start_from="the beginning",
-    stop_after="every batch was compared",
-    confirms="a value is below 0 (and not ignore_index) or not below the size, and the batch of death holds one",
-    refutes="all are inside: then look at indices that the code computes (positions, gathers), on the CPU",
+    stop_after="every batch was checked",
+    confirms="a value is below 0 (and not ignore_index) or not below the size, and the failing batch contains one",
+    refutes="all are in range: then look at indices that the code computes (positions, gathers), on the CPU",
 )

@@ -1,4 +1,4 @@
-"""The file is not the data but a stand-in for it: a Git LFS pointer or an HTML page.
+"""The file is not the data but a placeholder: a Git LFS pointer or an HTML page.
 
 What happens: weights or samples are 130 bytes long, or begin with ``<!DOCTYPE html>``, and the program that opens them
 complains of a broken format.
@@ -48,18 +48,18 @@ phrases = (
     decisive(
         "<!doctype html", "cannot retrieve the public link of the file", "permission denied: https://drive.google",
         "google drive - quota exceeded", "too many users have viewed or downloaded this file",
-        says="a web page came instead of the file", unless=r"API (?:request|response)|response body|rest_utils|mlflow|wandb|HTTPError",
+        says="a web page was downloaded instead of the file", unless=r"API (?:request|response)|response body|rest_utils|mlflow|wandb|HTTPError",
     ),
     decisive("b'version '", "b'<html", "b'<!do", "b'<!doc", "b'vers", says="the first bytes are those of a pointer or a "
         "web page"),
-    strong("could not parse modelproto", "lm::formatloadexception", says="a model file that is no model: "
-        "mostly a pointer",
+    strong("could not parse modelproto", "lm::formatloadexception", says="a model file that is not a model, "
+        "usually a Git LFS pointer",
            pattern=r"ModelProto|FormatLoad"),
     weak(
         "headertoolarge", "header too large", "parquet magic bytes not found", "file signature not found",
         "file is not a zip file", "not a gzip file", "not a gzipped file", "expecting value: line 1 column 1",
         "allow_pickle=false", "not a jpeg file", "invalid header or archive is corrupted", "cannot identify image file",
-        says="the beginning of the file is not that of its format, as with a pointer or a web page",
+        says="the file does not start like its format, as with a Git LFS pointer or a web page",
         unless=r"skipp|ignor",
     ),
 )  # fmt: skip
@@ -90,14 +90,14 @@ def in_data(case: Case) -> Iterator[Sign]:
         others = f", as are {value['count']} of {value['of']:,} files there" if value["count"] > 1 else ""
         sure = value["direct"] or value["count"] == value["of"]
         told = f"{value['file']} is {WORDS[value['kind']]}{others}"
-        told = told if sure else f"{told}: it ends the run when its turn comes"
+        told = told if sure else f"{told}: the run will fail when it reaches this file"
         guarded = bool(case.all("code.reading_guarded"))
         yield Sign("weak" if guarded else "decisive" if sure else "strong", told, (fact.evidence, value["named"]))
 
 
 fixes = (
     Fix(
-        "Fetch the real file",
+        "Download the real file",
         "by-hand",
         "`head -c 200 FILE` shows what it is; `git lfs install && git lfs pull` for a pointer, `huggingface-cli download` "
         "or `gdown --fuzzy` for a "
@@ -109,5 +109,5 @@ experiment = Experiment(
     start_from="the file on the machine that trains",
     stop_after="the bytes are shown",
     confirms="they are text (version https://git-lfs, <html) and the size is below a few kilobytes",
-    refutes="they are binary with the format's own signature: then the file is damaged or of another version",
+    refutes="they are binary with the format's own signature: then the file is damaged or has another version",
 )

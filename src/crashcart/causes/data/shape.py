@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "Samples of different shapes cannot be put into one batch"
+title = "Samples with different shapes cannot be batched together"
 alike = ("code/shape-or-dtype", "data/corrupt-or-missing")
 UNEQUAL = (
     r"stack expect\w* each|Sizes of tensors must match except|invalid argument 0: Sizes|inconsistent tensor sizes|"
@@ -45,21 +45,21 @@ COLLATE = r"collat|fetch\.py|_utils/(?:fetch|collate)|data_collator|tokenization
 phrases = (
     decisive("each element in list of batch should be of equal size", "default_collate: batch must contain", "activate "
         "truncation and/or padding",
-             "each tensor in list of batch", says="samples of a batch differ in shape or type"),
+             "each tensor in list of batch", says="samples in a batch differ in shape or type"),
     strong("stack expects each tensor to be equal size", "each tense to be equal size", "trying to resize storage that is "
         "not resizable",
            "expected sequence of length", "at entry 1", "too many dimensions 'str'",
-           says="tensors of different sizes were to be stacked",
+           says="tensors of different sizes cannot be stacked",
            pattern=r"equal size|resize storage|expected sequence of length \d+ at dim|at entry 0 and|too many dimensions"),
     weak("sizes of tensors must match except in dimension", "inhomogeneous shape", "all input arrays must have the same "
         "shape",
          "doesn't match the broadcast shape", "could not broadcast input array", "inconsistent tensor sizes",
-         says="arrays of different shapes were to be joined"),
+         says="arrays of different shapes cannot be joined"),
 )  # fmt: skip
 stacks = (
     Stack(
         r"_utils/collate\.py:|:(?:default_collate|collate_fn|collate|pad_collate|collater)$|:pad_sequence$",
-        "the traceback stands where samples are put into a batch",
+        "the traceback ends where samples are collated into a batch",
     ),
 )
 
@@ -75,14 +75,14 @@ def in_log(case: Case) -> Iterator[Sign]:
             if collating:
                 yield Sign(
                     "decisive",
-                    "the collate function could not join the samples",
+                    "the collate function could not batch the samples",
                     (evidence(raised.line),),
                     order=raised.line.order,
                 )
             elif raised.worker or compiled(LOADER).search(where):
                 yield Sign(
                     "strong",
-                    "a sample has another shape than the loader expects",
+                    "a sample has a different shape than the loader expects",
                     (evidence(raised.line),),
                     order=raised.line.order,
                 )
@@ -98,9 +98,11 @@ def in_data(case: Case) -> Iterator[Sign]:
         for held in case.all("data.episodes"):
             lengths = held.value["lengths"]
             if lengths[0] != lengths[-1]:
-                told = f"episodes of {held.value['path']} have from {lengths[0]} to {lengths[-1]} steps, and here all are stacked"
+                told = (
+                    f"episodes of {held.value['path']} have {lengths[0]} to {lengths[-1]} steps, and here they are stacked"
+                )
                 sure = fact.value["sure"] and held.value["whole"]
-                after = "" if sure else ": it fails when it gets two of different length"
+                after = "" if sure else ": it fails for two of different length"
                 yield Sign("decisive" if sure else "strong", f"{told}{after}", (fact.evidence, held.evidence))
     plain = [one for one in loaders(case) if not one.fact.value["collate"] and one.batch not in {None, 1}]
     if not plain or case.all("code.resized"):
@@ -111,17 +113,17 @@ def in_data(case: Case) -> Iterator[Sign]:
         if value["kind"] == "hdf5" and not read:
             continue
         shapes = " and ".join(str(one) for one in value["shapes"][:3])
-        told = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: a batch of two of them cannot be stacked"
-        yield Sign("strong", f"{told}, unless the program brings them to one shape", (fact.evidence, plain[0].fact.evidence))
+        told = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: two of them cannot be stacked into a batch"
+        yield Sign("strong", f"{told}, unless the program resizes or pads them", (fact.evidence, plain[0].fact.evidence))
 
 
 fixes = (
     Fix(
-        "Bring samples to one shape, or pad them in the collate function",
+        "Resize samples to one shape, or pad them in the collate function",
         "by-hand",
-        "resize or crop in the transform and convert to RGB; tokenizer(..., padding=True, truncation=True) or a padding "
-        "collator, labels "
-        "included; collate_fn that returns lists for boxes; remove columns that are no tensors",
+        "resize or crop in the transform and convert to RGB; use tokenizer(..., padding=True, truncation=True) or a padding "
+        "collator, including "
+        "labels; for boxes use a collate_fn that returns lists; remove columns that are not tensors",
     ),
 )
 experiment = Experiment(
@@ -129,5 +131,5 @@ experiment = Experiment(
     start_from="the beginning",
     stop_after="the batch that failed",
     confirms="shapes differ inside the batch, and batch size 1 passes",
-    refutes="all shapes agree: then the model's code joins other tensors (code/shape-or-dtype)",
+    refutes="all shapes match: then the model's code joins other tensors (code/shape-or-dtype)",
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from crashcart.causes.gpu_memory._numbers import CONTEXT, GIB, gib
 from crashcart.causes.host_memory._recorded import climb, while_training
 from crashcart.deaths import before, first, order
-from crashcart.flight import clock
+from crashcart.flight import clock, during
 from crashcart.model import Evidence, Sign
 from crashcart.numbers import to_float, to_int
 from crashcart.record import record
@@ -71,19 +71,19 @@ def _failed(case: Case, death: Death) -> Event | None:
 def _judged(case: Case, flight: Flight, event: Event) -> tuple[str, Strength, str, tuple[Evidence, ...]]:
     phase = str(event.details.get("phase"))
     tried, allocated = number(event, "tried"), number(event, "allocated")
-    asked = f", {gib(tried)} more were asked for" if tried else ""
-    holds = f" while {gib(allocated)} were allocated{asked}" if allocated is not None else asked
+    asked = f", and it asked for {gib(tried)} more" if tried else ""
+    holds = f" with {gib(allocated)} allocated{asked}" if allocated is not None else asked
     taken = _by_others(flight, event)
     if taken is not None:
         return "other-process", *taken
     if phase in {"checkpoint", "load"}:
         doing = "wrote" if phase == "checkpoint" else "loaded"
-        return "checkpoint", "decisive", f"the device ran out of memory while the process {doing} a checkpoint{holds}", ()
+        return "checkpoint", "decisive", f"the GPU ran out of memory while the process {doing} a checkpoint{holds}", ()
     if phase in {"evaluate", "sample"}:
         return (
             "eval-or-sample",
             "decisive",
-            f"the device ran out of memory in the phase '{phase}'{holds}",
+            f"the GPU ran out of memory {during(phase)}{holds}",
             _peaks(flight, event),
         )
     idle = _idle(event)
@@ -95,7 +95,7 @@ def _judged(case: Case, flight: Flight, event: Event) -> tuple[str, Strength, st
     larger = _larger(flight, event)
     if larger is not None:
         return "outlier-batch", "decisive", larger, ()
-    return "train-step", "decisive", f"the device ran out of memory in the phase '{phase}'{holds}", ()
+    return "train-step", "decisive", f"the GPU ran out of memory {during(phase)}{holds}", ()
 
 
 def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evidence, ...]] | None:
@@ -104,7 +104,7 @@ def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evide
     total, free, reserved = (number(event, name) for name in ("total", "free", "reserved"))
     if row is not None and not any(math.isnan(row[name]) for name in ("others", "ours", "total", "index")):
         if row["others"] > max(SHARE * row["total"], row["ours"]):
-            says = f"other processes hold {gib(row['others'])} of card {row['index']:.0f}, the job {gib(row['ours'])}"
+            says = f"other processes hold {gib(row['others'])} on GPU {row['index']:.0f}; the job holds {gib(row['ours'])}"
             return "decisive", says, (Evidence("recorder", says, f"recorder {clock(event.time)}", time=clock(event.time)),)
         return None
     alone = len(flight.ranks) == 1  # other ranks of the job may sit on the same card
@@ -112,7 +112,7 @@ def _by_others(flight: Flight, event: Event) -> tuple[Strength, str, tuple[Evide
         return None
     held = total - free - reserved - CONTEXT
     if held > max(SHARE * total, reserved, 1.5 * GIB):
-        return "strong", f"{gib(held)} of the card's {gib(total)} are neither free nor held by this process", ()
+        return "strong", f"{gib(held)} of the GPU's {gib(total)} are neither free nor held by this process", ()
     return None
 
 
@@ -157,7 +157,9 @@ def _peaks(flight: Flight, event: Event) -> tuple[Evidence, ...]:
                 most[name] = max(most.get(name, 0.0), row[held])
     told = ", ".join(f"{name} {gib(size)}" for name, size in most.items() if size > 0)
     at = clock(event.time)
-    return (Evidence("recorder", f"allocated at most by phase: {told}", f"recorder {at}", event.rank, at),) if told else ()
+    return (
+        (Evidence("recorder", f"most memory allocated, by phase: {told}", f"recorder {at}", event.rank, at),) if told else ()
+    )
 
 
 def _idle(event: Event) -> str | None:
@@ -166,7 +168,7 @@ def _idle(event: Event) -> str | None:
         return None
     idle = reserved - allocated
     if 1.3 * tried < idle and idle > IDLE * total:
-        return f"{gib(idle)} lay idle in PyTorch's pool while {gib(tried)} were asked for"
+        return f"{gib(idle)} were reserved by PyTorch but unused when it asked for {gib(tried)}"
     return None
 
 
@@ -178,7 +180,7 @@ def _grown(case: Case, flight: Flight, event: Event) -> Evidence | None:
     total = number(event, "total")
     if rose is None or (total is not None and rose[1] - rose[0] < GREW * total):
         return None
-    says = f"allocated memory rose from {gib(rose[0])} to {gib(rose[1])} through the training, step by step"
+    says = f"allocated memory rose from {gib(rose[0])} to {gib(rose[1])} during training, step by step"
     return Evidence("recorder", says, f"recorder {clock(event.time)}", event.rank, clock(event.time))
 
 
@@ -196,7 +198,7 @@ def _larger(flight: Flight, event: Event) -> str | None:
     ]
     if not passed or size <= LARGER * max(passed):
         return None
-    return f"the batch has {size:.0f} elements; the largest that passed before had {max(passed):.0f}"
+    return f"this batch has {size:.0f} elements; the largest before it had {max(passed):.0f}"
 
 
 def number(event: Event, name: str) -> float | None:

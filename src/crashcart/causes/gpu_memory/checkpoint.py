@@ -38,7 +38,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for memory in deaths(case):
         doing = {"load": "loading", "save": "saving"}.get(phase(case, memory) or "")
         if doing:
-            says = f"the device ran out of memory while {doing} a checkpoint"
+            says = f"the GPU ran out of memory while {doing} a checkpoint"
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
@@ -46,9 +46,9 @@ def in_code(case: Case) -> Iterator[Sign]:
     """A checkpoint that every rank loads to where it was saved from."""
     count = ranks(case)
     for fact in _loads(case):
-        says = "torch.load without map_location: a checkpoint that was saved from cuda:0 goes there from every rank"
+        says = "torch.load without map_location: every rank loads a checkpoint saved from cuda:0 back onto cuda:0"
         if count and count > 1:
-            yield Sign("strong", f"{says}, {count} copies of it with the optimizer's state", (fact.evidence,))
+            yield Sign("strong", f"{says}: {count} copies, including optimizer state", (fact.evidence,))
         else:
             yield Sign("weak", says, (fact.evidence,), fatal=False)
 
@@ -66,23 +66,23 @@ def fix(case: Case) -> Iterator[Fix]:
     """Load to the host, where the code does not; then the other ways."""
     edits = edits_of(_loads(case), "edits")
     if edits:
-        why = "load_state_dict copies to the right card; nothing else is held there"
-        yield Fix("Load to the host first", "exact", why, edits=edits)
+        why = "load_state_dict copies the weights to the right GPU; no second copy stays there"
+        yield Fix("Load checkpoints to the CPU first", "exact", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Load to the host first, gather to the host on save",
+        "Load checkpoints to the CPU first, and gather to the CPU when saving",
         "by-hand",
         'torch.load(path, map_location="cpu"), then load_state_dict, then `del` the dictionary; for FSDP save sharded or '
         "with StateDictOptions(full_state_dict=True, cpu_offload=True)",
     ),
 )
 experiment = Experiment(
-    title="Resume once with map_location='cpu' and watch every card's memory during the load",
-    start_from="the checkpoint that it died on",
+    title="Resume with map_location='cpu' and watch the memory of every GPU during the load",
+    start_from="the checkpoint it failed on",
     stop_after="the first optimizer step after the load",
-    confirms="memory on cuda:0 no longer holds one copy for each rank, and the step passes",
-    refutes="memory at the load is the same and it still dies there",
+    confirms="cuda:0 no longer holds one copy per rank, and the step passes",
+    refutes="memory during the load is the same and it fails in the same place",
 )

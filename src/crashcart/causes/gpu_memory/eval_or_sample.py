@@ -1,18 +1,18 @@
-"""Training fits into device memory; evaluating, sampling or logging images does not.
+"""Training fits into GPU memory, but evaluating, sampling or logging images does not.
 
 What happens: every few hundred steps the program evaluates, generates samples or logs images. That phase uses another
 batch size, longer outputs, a second copy of a model (EMA, a whole pipeline), or keeps all logits of the evaluation set
-on the device, beside the training state that stays in memory.
+on the device, while the training state stays in memory.
 
-Why: nobody measures this phase, since it first comes long after the start. Without gradients no activations are kept,
-so a larger batch alone need not be too much: ask what stays in memory when the phase begins, and what it adds.
+Why: this phase first runs long after the start, so nobody measures its memory. Without gradients no activations are kept,
+so a larger batch alone may still fit: check what stays in memory when the phase begins, and what it adds.
 
 How it shows: an out-of-memory error with ``evaluate``, ``validation``, ``sample``, ``log_images`` or ``generate`` on
-the stack, or right after a line that announces the phase, though training steps passed before. A recording knows the phase
-from inside the process, and what the allocator held at most in each.
+the stack, or right after a line that announces the phase, after training steps that passed. A recording has the phase
+from inside the process, and the peak memory of each phase.
 
-What to do: smaller evaluation and sampling batch, fewer images, move results to the host as they come
-(``eval_accumulation_steps``), ``torch.no_grad()``, free the training-only parts first.
+What to do: use a smaller evaluation and sampling batch and fewer images, move results to the CPU as they are produced
+(``eval_accumulation_steps``), use ``torch.no_grad()``, and free what only training needs first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from crashcart.causes._joined import edits_of
 from crashcart.causes.gpu_memory._numbers import alive, deaths, phase
 from crashcart.causes.gpu_memory._recorded import signs
+from crashcart.flight import during
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "Evaluation or sampling does not fit into GPU memory, though training does"
+title = "Evaluation or sampling runs out of GPU memory, although training fits"
 piece = "safe_eval_batch"
 alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 
@@ -40,10 +41,10 @@ def in_log(case: Case) -> Iterator[Sign]:
     for memory in deaths(case):
         doing = phase(case, memory)
         if doing in {"evaluate", "sample"}:
-            says = f"the device ran out of memory in the phase '{doing}'"
+            says = f"the GPU ran out of memory {during(doing)}"
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif doing is None and not memory.functions:
-            says = "no stack and no step tells which phase it was"
+            says = "neither a stack nor a step line shows which phase it was"
             yield Sign("weak", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
 
 
@@ -61,7 +62,7 @@ def in_config(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """An evaluation that builds graphs as training does."""
     for fact in case.all("code.eval_with_graph"):
-        told = f"{fact.value['function']} evaluates without no_grad: each batch keeps its activations as in training, when it is "
+        told = f"{fact.value['function']} evaluates without no_grad, so each batch keeps its activations as in training. If it is "
         told += "larger than the training batch, or its outputs are kept, memory runs out"
         yield Sign("strong", told, (fact.evidence,))
 
@@ -75,21 +76,23 @@ def fix(case: Case) -> Iterator[Fix]:
     """No graph in an evaluation, where the code builds one; then a smaller batch."""
     edits = edits_of(case.all("code.eval_with_graph"), "edits")
     if edits:
-        yield Fix("Evaluate without building graphs", "exact", "the same numbers; no activations are kept", edits=edits)
+        yield Fix(
+            "Evaluate under torch.no_grad()", "exact", "the results are the same, and no activations are kept", edits=edits
+        )
     yield from fixes
 
 
 fixes = (
     Fix(
-        "A smaller batch for evaluation and sampling",
+        "Use a smaller batch for evaluation and sampling",
         "same-recipe",
-        "the weights see the same training; only the phase that died gets smaller",
+        "training is unchanged; only the phase that failed uses less memory",
         settings={"eval.batch_size": "quarter", "sample.batch_size": "quarter"},
     ),
 )
 experiment = Experiment(
-    title="Resume with the phase switched off, and once more with its batch cut to a quarter",
+    title="Resume once with this phase switched off, and once with a quarter of its batch",
     change={"sample.period": -1, "eval.period": -1},
-    confirms="without the phase it passes the step of death and the next step where the same work meets; with it, it dies",
-    refutes="it dies without the phase too, or a control run with the old settings passes",
+    confirms="without the phase it passes the failing step and the next step with the same work; with the phase it fails",
+    refutes="it also fails without the phase, or a control run with the old settings passes",
 )

@@ -1,15 +1,15 @@
-"""PyTorch holds enough free memory, but not in one piece.
+"""PyTorch has enough free memory, but not in one block.
 
-What happens: the allocator has reserved much more than is in use, and still finds no block for the next tensor.
+What happens: the allocator has reserved much more than is in use, but has no free block large enough for the next tensor.
 
 Why: sizes that change from step to step (dynamic shapes, variable sequence lengths, evaluation between training steps)
-leave holes in the segments.
+leave gaps in the segments.
 
-How it shows: ``reserved but unallocated`` (or reserved minus allocated) is larger than what was asked for and a good
-part of the card. The sentence "If reserved but unallocated memory is large try setting ..." is printed almost always:
-weigh the numbers. A recording has them from the allocator itself.
+How it shows: ``reserved but unallocated`` (or reserved minus allocated) is larger than the failed request and a large
+part of the GPU's memory. The sentence "If reserved but unallocated memory is large try setting ..." is printed almost
+always, so look at the numbers. A recording has them from the allocator itself.
 
-What to do: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``, sizes padded to few lengths, the largest batch first.
+What to do: set ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``, pad to a few fixed lengths, run the largest batch first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "GPU memory is fragmented: enough is reserved, but not in one piece"
+title = "GPU memory is fragmented: enough is free, but not in one block"
 alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 SHARE = 0.12
 
@@ -37,7 +37,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         idle = idle_in_pool(memory)
         if idle is None or memory.tried is None:
             continue
-        says = f"{gib(max(0, idle))} lie idle in PyTorch's pool while {gib(memory.tried)} were asked for"
+        says = f"{gib(max(0, idle))} are reserved by PyTorch but unused, and {gib(memory.tried)} did not fit"
         card = capacity(memory)
         if card and 1.3 * memory.tried < idle < card and idle > SHARE * card:
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
@@ -52,15 +52,15 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Let the allocator grow its segments",
+        "Use expandable segments in PyTorch's allocator",
         "exact",
-        "expandable segments avoid the holes; the training stays the same to the bit",
+        "expandable segments avoid the gaps; results stay bit-identical",
         environment={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
     ),
 )
 experiment = Experiment(
-    title="Run past the step of death with expandable segments, beside a control without",
+    title="Run past the failing step with expandable segments, and once without as a control",
     change={"environment": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}},
     confirms="only the run with expandable segments passes, and reserved minus allocated stays small in it",
-    refutes="both die with nearly the same allocated bytes: then the step is simply too large",
+    refutes="both fail with nearly the same allocated bytes: then the step is simply too large",
 )

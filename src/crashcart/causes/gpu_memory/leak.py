@@ -1,4 +1,4 @@
-"""Device memory grows from step to step until the card is full.
+"""GPU memory grows with every step until it is full.
 
 What happens: the same batch size that worked for thousands of steps no longer fits.
 
@@ -8,8 +8,8 @@ outputs or losses, a cache on the device, ``retain_graph=True``, hooks that stor
 How it shows: the memory column of the log rises steadily; the error comes late, in an ordinary training step, with most
 of the card allocated by this process. A recording has what was allocated each second.
 
-What to do: ``.detach()`` or ``.item()`` whatever is kept over steps; look at the memory snapshot of two steps and
-compare.
+What to do: call ``.detach()`` or ``.item()`` on whatever is kept across steps; compare the memory snapshots of two
+steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "GPU memory leaks: it grows step by step"
+title = "GPU memory leak: usage grows with every step"
 alike = ("gpu-memory/train-step", "gpu-memory/outlier-batch")
 GROWTH = 1.15
 EVEN = 1.5
@@ -56,13 +56,13 @@ def in_log(case: Case) -> Iterator[Sign]:
         (first, low), (last, high) = series[0], series[-1]
         seen = (evidence(first), evidence(last))
         if death is not None and _rises([value for _, value in series]):
-            says = f"{name} rose from {low:g} to {high:g} before the device was full"
+            says = f"{name} rose from {low:g} to {high:g} before the GPU was full"
             yield Sign("decisive", says, (*seen, evidence(death.line)), order=death.line.order)
         elif death is None and _even([value for _, value in series]):
-            says = f"{name} rises by the same amount each time it is printed, from {low:g} to {high:g}"
+            says = f"{name} rises by the same amount in every line, from {low:g} to {high:g}"
             yield Sign("strong", says, seen, fatal=False, order=first.order)
         elif death is None and len(series) >= MANY and _never_falls([value for _, value in series]):
-            says = f"{name} never falls and ends higher than it began, {low:g} to {high:g}"
+            says = f"{name} never falls: it goes from {low:g} to {high:g}"
             yield Sign("weak", says, seen, fatal=False, order=first.order)
 
 
@@ -103,7 +103,7 @@ def _never_falls(values: list[float]) -> bool:
 def in_code(case: Case) -> Iterator[Sign]:
     """A loss that is kept over the steps with its graph."""
     for fact in case.all("code.graph_kept"):
-        told = f"{fact.value['holder']} keeps {fact.value['kept']} of every step with its graph: memory grows while it runs"
+        told = f"{fact.value['holder']} keeps {fact.value['kept']} of every step, including its graph, so memory grows"
         yield Sign("strong", told, (fact.evidence,))
 
 
@@ -116,19 +116,24 @@ def fix(case: Case) -> Iterator[Fix]:
     """Cut off what the code keeps; else say how."""
     edits = edits_of(case.all("code.graph_kept"), "edits")
     if edits:
-        yield Fix("Keep the value without its graph", "exact", "the same number, and no step stays in memory", edits=edits)
+        yield Fix(
+            "Store the value without its graph",
+            "exact",
+            "the value is the same, and the graph of each step can be freed",
+            edits=edits,
+        )
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Detach what is kept over steps",
+        "Detach what is kept across steps",
         "exact",
         "`losses.append(loss.item())` instead of `losses.append(loss)`; clear lists of outputs at the end of each phase",
     ),
 )
 experiment = Experiment(
-    title="Train 200 steps on one repeated batch and read torch.cuda.memory_allocated() each 20 steps",
+    title="Train 200 steps on one repeated batch and print torch.cuda.memory_allocated() every 20 steps",
     start_from="the beginning",
     stop_after="200 steps",
     confirms="allocated memory rises by about the same amount each time",

@@ -1,16 +1,16 @@
-"""The memory of the card is held by another process.
+"""Another process is using the GPU's memory.
 
-What happens: the run asks for little and holds little, yet the card is full.
+What happens: the run uses little memory, but the GPU is full.
 
 Why: an earlier run that was not quite killed (orphaned loader workers, a hung rank, a notebook kernel), another user,
 or all ranks of the job sitting on the same card because ``CUDA_VISIBLE_DEVICES`` or ``torch.cuda.set_device`` is
 missing.
 
-How it shows: the numbers tell, not the words: capacity minus free minus what this process holds is large. Newer
+How it shows: in the numbers of the message: capacity minus free minus what this process holds is large. Newer
 messages name the other processes (``Process 123 has 70 GiB memory in use``). A recording has what others held, from NVML.
 
-What to do: ``nvidia-smi`` shows who holds it; end stale processes of your own, or take another card; check that each
-rank sets its device.
+What to do: ``nvidia-smi`` shows the processes; stop your own stale ones, or use another GPU; check that each rank
+sets its device.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "Another process holds the GPU's memory"
+title = "Another process is using the GPU's memory"
 alike = ("gpu-memory/train-step",)
 SHARE = 0.3
 FULL = 0.9
@@ -46,12 +46,12 @@ phrases = (
     weak("| nvidia-smi ", says="a table of cards was printed", fatal=False, any_level=True),
     strong(
         "busy or unavailable",
-        says="another process has the card to itself (exclusive mode), or holds all of it",
+        says="another process has exclusive use of the GPU, or holds all of its memory",
         pattern=r"CUDA-capable device\(?s?\)? (?:is/are|are|is) busy or unavailable",
     ),
     decisive(
         "is less than desired gpu memory utilization",
-        says="the card was partly taken before this process began",
+        says="part of the GPU's memory was in use before this process started",
     ),
 )
 
@@ -64,7 +64,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         held = held_by_others(memory)
         if held is None or memory.capacity is None:
             continue
-        says = f"{gib(max(0, held))} of {gib(memory.capacity)} on the card belong to other processes"
+        says = f"other processes hold {gib(max(0, held))} of the GPU's {gib(memory.capacity)}"
         if held > max(SHARE * memory.capacity, 1.5 * GIB):
             yield Sign("decisive", says, (evidence(memory.line),), not alive(case, memory), memory.line.order)
         elif held < 0.05 * memory.capacity:
@@ -82,7 +82,7 @@ def _tables(case: Case) -> Iterator[Sign]:
         start = next((place for place, text in enumerate(below) if "Processes:" in text), None)
         if start is None or any(compiled(OWNER).search(text) for text in below[start:]):
             continue
-        says = f"{used[1]} of {used[2]} MiB are taken on a card that does nothing, and no process is listed"
+        says = f"{used[1]} of {used[2]} MiB are in use on an idle GPU, and no process is listed"
         yield Sign("strong", says, (evidence(line),), fatal=False, order=line.order)
         return
 
@@ -99,11 +99,11 @@ def _full_before(case: Case) -> Iterator[Sign]:
     ]
     steps = any(one.step is not None and one.line.order < dead.line.order for one in case.log.metrics)
     if not steps and compiled(CONTEXT).search(dead.line.text) and FIRST.intersection(dead.functions[-3:]):
-        says = "the very first allocation failed, in the construction of a module: somebody else holds the card"
+        says = "the very first allocation failed, while a module was built: another process holds the GPU"
         yield Sign("decisive", says, (evidence(dead.line),), order=dead.line.order)
     full = next((line for line, used, total in cards if used > FULL * total), None)
     if full is not None and not steps and any(used < EMPTY * total for _, used, total in cards):
-        says = "the card was full before the start, while another was empty"
+        says = "the GPU was full before the start, while another one was empty"
         yield Sign("decisive", says, (evidence(full), evidence(dead.line)), order=dead.line.order)
 
 
@@ -113,10 +113,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
         card = fact.value
         if card["total"] and card["used"] > max(SHARE * card["total"], 1.5 * GIB) and not card["mig"]:
             seen = [one for one in case.all("machine.card_processes") if one.value["index"] == card["index"]]
-            says = (
-                f"{gib(card['used'])} of {gib(card['total'])} on GPU {card['index']} are taken: a job that needs them dies"
-            )
-            says += " if that is so when it starts"
+            says = f"{gib(card['used'])} of {gib(card['total'])} on GPU {card['index']} are in use: a job that needs them will fail"
+            says += " if they are still in use when it starts"
             yield Sign("strong", says, (fact.evidence, *(one.evidence for one in seen)))
 
 
@@ -133,24 +131,24 @@ def fix(case: Case) -> Iterator[Fix]:
         names = ",".join(str(card["index"]) for card in empty[:wanted])
         why = "these are empty now; the training is the same"
         yield Fix(
-            f"Take {'card' if wanted == 1 else 'cards'} {names}", "exact", why, environment={"CUDA_VISIBLE_DEVICES": names}
+            f"Use {'GPU' if wanted == 1 else 'GPUs'} {names}", "exact", why, environment={"CUDA_VISIBLE_DEVICES": names}
         )
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Find and end the process that holds the card",
+        "Find and stop the process that holds the GPU",
         "by-hand",
-        "`nvidia-smi` and `fuser -v /dev/nvidia*` list the holders; end stale processes of your own, or choose a free "
-        "card with "
+        "`nvidia-smi` and `fuser -v /dev/nvidia*` list the processes; stop your own stale ones, or choose a free "
+        "GPU with "
         "CUDA_VISIBLE_DEVICES",
     ),
 )
 experiment = Experiment(
-    title="Start the same command on a card that nvidia-smi shows as empty",
+    title="Run the same command on a GPU that nvidia-smi shows as empty",
     start_from="the beginning",
     stop_after="20 steps",
     confirms="it runs there with the same settings",
-    refutes="it dies there too: then the run itself is too large",
+    refutes="it fails there too: then the run itself is too large",
 )

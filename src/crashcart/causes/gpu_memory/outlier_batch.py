@@ -1,7 +1,7 @@
-"""One batch is far larger than the rest.
+"""One batch is much larger than the others and does not fit into GPU memory.
 
-What happens: the run trains for hours and dies of device memory at a random step; started again, it dies at another
-one.
+What happens: the run trains for hours, then runs out of GPU memory at a random step; when restarted, it fails at
+another step.
 
 Why: dynamic shapes. One very long sequence, an image with hundreds of boxes, a graph with a giant neighbourhood: the
 memory of a step is decided by its largest sample.
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Memory
 
-title = "One batch is far larger than the rest"
+title = "One batch is much larger than the others and does not fit into GPU memory"
 piece = "find_batch_size"
 alike = ("gpu-memory/train-step", "gpu-memory/leak")
 SHARE = 0.5
@@ -55,10 +55,10 @@ SKIPS = r"^(?!.*(?:corrupt|overflow)).*(?:skip|batch removed)"
 phrases = (
     decisive(
         "failing criterion:",
-        says="the scan before training found the batch that does not fit",
+        says="the scan before training found a batch that does not fit",
         pattern=r"Failing criterion: \w*(?:longest|largest|max|single|most)",
     ),
-    weak("would cause oom", "skipping batch", "batch removed", says="batches are tried for their size", fatal=False),
+    weak("would cause oom", "skipping batch", "batch removed", says="the program tries out batch sizes", fatal=False),
 )
 
 
@@ -72,23 +72,23 @@ def in_log(case: Case) -> Iterator[Sign]:
     for memory in survived(case):
         near = case.log.around(memory.line, after=2)
         if any(compiled(SKIPS).search(line.text) for line in near):
-            says = "single batches do not fit and are skipped, the others pass"
+            says = "some batches do not fit and are skipped; the others pass"
             yield Sign("strong", says, (evidence(memory.line),), fatal=False, order=memory.line.order)
 
 
 def _reasons(case: Case, memory: Memory) -> Iterator[tuple[str, str]]:
     near = [line.text for line in case.log.around(memory.line, before=4)[:-1] if not line.text.lstrip().startswith("File")]
     if any(compiled(BY_CONTENT).search(text) for text in (*memory.functions[-4:], *near)):
-        yield "decisive", "the work that asked for memory grows with the content of a sample (boxes, pairs, lengths)"
+        yield "decisive", "the failing operation needs memory in proportion to a sample's content (boxes, pairs, lengths)"
     steps = steps_before(case, memory)
     known = "decisive" if sizes_vary(case, memory) else "strong"
     if steps >= MANY_STEPS:
-        yield known, f"{steps} steps fitted into the card before this one"
+        yield known, f"{steps} steps fitted into GPU memory before this one"
     elif epochs_before(case, memory) >= MANY_EPOCHS:
-        yield known, f"{epochs_before(case, memory)} epochs fitted into the card before this step"
+        yield known, f"{epochs_before(case, memory)} epochs fitted into GPU memory before this step"
     card = capacity(memory)
     if steps and memory.tried and card and memory.tried > SHARE * card:
-        yield known, f"one request asked for {gib(memory.tried)} on a card of {gib(card)}, after steps that fitted"
+        yield known, f"one request asked for {gib(memory.tried)} on a GPU with {gib(card)}, after steps that fitted"
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -98,9 +98,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Cap the size of a sample, or batch by size",
+        "Limit the size of a sample, or batch by size",
         "changes-training",
-        "samples above the cap are cut or left out; report how many",
+        "truncate or leave out samples above the limit, and report how many",
         settings={"train.sequence_length": "half"},
     ),
 )
@@ -108,6 +108,6 @@ experiment = Experiment(
     title="Run one pass over the data that only records the shape of each batch, then train on the largest one",
     start_from="the beginning",
     stop_after="one step on the largest batch",
-    confirms="the largest batch alone dies at once, batches below it pass",
-    refutes="the largest batch passes: then something grows (leak) or the card was shared",
+    confirms="the largest batch fails at once, and smaller ones pass",
+    refutes="the largest batch passes: then memory leaks, or the GPU was shared",
 )

@@ -41,15 +41,15 @@ def from_outside(details: dict[str, Any], who: str, long: str, waiting: str) -> 
         pid = f" (pid {details['pid']})" if details.get("pid") else ""
         return (
             "outside/stopped",
-            f"{name}{pid} has been stopped {by} for {long}: it does nothing until it may go on{rest}",
+            f"{name}{pid} has been stopped {by} for {long} and does nothing until it is continued{rest}",
             "decisive",
         )
     if details.get("prompt"):
         line = f" ({details['line']})" if details.get("line") else ""
-        return "hang/lock-or-io", f"{who} has waited {long} for its user to type something{where}{line}{rest}", "decisive"
+        return "hang/lock-or-io", f"{who} has waited {long} for keyboard input{where}{line}{rest}", "decisive"
     if details.get("meets"):
         whom = ", ".join(map(str, [*details.get("missing", ())][:4]))
-        absent = f"rank {whom}, not among these processes" if whom else "others that do not come"
+        absent = f"rank {whom}, which is not among these processes" if whom else "other ranks that are missing"
         name = "the launcher" if not details.get("ranks") else "every rank here" if details["ranks"] > 1 else who
         return "distributed/rendezvous", f"{name} has waited {long} at the start of the job for {absent}", "strong"
     if details.get("stacks") is False:
@@ -63,11 +63,11 @@ def _without_stack(details: dict[str, Any], who: str, long: str, rest: str) -> t
     if workers and (not file or compiled(LOADER_PIPE).search(file)):  # what a poll waits for may not always be looked at
         return "hang/dataloader", f"{who} has waited {long} for its loader, and {workers[0]}{rest}", "strong"
     if details.get("tracker"):
-        return "tracker/blocked", f"{who} has waited {long} for its tracker's own process: it {words}{rest}", "strong"
+        return "tracker/blocked", f"{who} has waited {long} for its tracker's process: it {words}{rest}", "strong"
     if details.get("call") == "nanosleep" and rest:
-        return "distributed/slow-rank", f"{who} sleeps{rest} for {long}", "strong"
+        return "distributed/slow-rank", f"{who} has been sleeping{rest} for {long}", "strong"
     if details.get("state") == "D" or details.get("call") == "flock" or compiled(REMOTE).search(file):
         return "hang/lock-or-io", f"{who} has waited {long} for a file or its lock: it {words}{rest}", "decisive"
     if not details.get("words") or (details.get("call") in {"futex", ""} and not rest):
         return None  # a lock, a thread, a collective of another kind: only a stack can tell
-    return "hang/lock-or-io", f"{who} has stood still for {long}: it {words}{rest}", "strong"
+    return "hang/lock-or-io", f"{who} has made no progress for {long}: it {words}{rest}", "strong"

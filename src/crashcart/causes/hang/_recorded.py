@@ -52,10 +52,10 @@ FILE_WAITS = r"lock|nfs|rpc_|io_schedule|wait_on_page|folio_wait|fuse|ceph|lustr
 
 
 TIME_OUT = Fix(
-    "Give this wait a time-out, and say what to do when it is over",
+    "Give this wait a timeout, and handle it",
     "by-hand",
-    "`settimeout()` on a socket, `timeout=` of a request, a join or a `get`: a wait without a limit turns a server that does not "
-    "answer into a hang",
+    "use `settimeout()` on a socket, or `timeout=` for a request, a join or a `get`: without a timeout, a server that does not "
+    "answer causes a hang",
 )
 
 
@@ -147,7 +147,7 @@ class _Told:
             where = (
                 f"in {frame.function} of the tracker ({_short(frame)})" if frame is not None else "in a call of the tracker"
             )
-            return self._found("tracker/blocked", f"{self._who} has stood {where} for {self._long}", "decisive", odd)
+            return self._found("tracker/blocked", f"{self._who} has been stuck {where} for {self._long}", "decisive", odd)
         dead = self._dead_partner(odd, others)
         if dead is not None:
             return dead
@@ -160,13 +160,13 @@ class _Told:
 
     def _at_exit(self, odd: Stood, others: list[Stood], frame: Frame | None) -> Stall:
         if others:
-            says = f"{self._who} has left its loop and is ending, while {_wait(others)} in a collective"
+            says = f"{self._who} has left its training loop and is exiting, while {_wait(others)} in a collective"
             return self._found("distributed/desync", says, "decisive", odd, *others[:1])
         place = f"in {frame.function}" if frame is not None else "in its exit handlers"
-        says = f"{self._who} has ended its program and has stood {place} for {self._long}"
+        says = f"{self._who} has finished its program and has been stuck {place} for {self._long}"
         held = [one for _, frames in threads_of(odd.text) if frames != odd.frames and (one := own_frame(frames)) is not None]
         if held and frame is not None and frame.function == "_shutdown":
-            says += "; threads that still run: " + ", ".join(f"{one.file}:{one.line} in {one.function}" for one in held[:3])
+            says += "; threads still running: " + ", ".join(f"{one.file}:{one.line} in {one.function}" for one in held[:3])
         return self._found("hang/exit", says, "decisive", odd)
 
     def _at_loader(self, odd: Stood) -> Stall:
@@ -176,12 +176,12 @@ class _Told:
         locked = [(one, place) for one, place in own if _frame(one.frames[:4], LOCKS, r".")]
         if locked or _file_wait(self.details):
             where = f"worker {locked[0][0].pid} at {_short(locked[0][1])}" if locked else self._call
-            says = f"{self._who} waits for a batch, and what prepares it waits for a file or its lock: {where}"
+            says = f"{self._who} waits for a batch, and the worker that prepares it waits for a file or its lock: {where}"
             return self._found("hang/lock-or-io", says, "decisive", odd, *(one for one, _ in locked[:1]))
         if own:
             one, place = own[0]
             says = (
-                f"{self._who} has waited {self._long} for its loader, whose worker {one.pid} stands at {_short(place)} "
+                f"{self._who} has waited {self._long} for its loader, whose worker {one.pid} is stuck at {_short(place)} "
                 f"in {place.function}"
             )
             return self._found("hang/dataloader", says, "decisive", odd, one)
@@ -226,12 +226,12 @@ class _Told:
         elif threads:
             dead = threads[0]
             shown, place = dead.evidence, own_place(of_event(dead))
-            who = f"its thread {dead.details.get('thread')} had died of {dead.details.get('type')}"
+            who = f"its thread {dead.details.get('thread')} had died with {dead.details.get('type')}"
             who += f" at {place}" if place else ""
         elif self.written is not None and not at_loader:
             shown, place = evidence(self.written.line), own_place(of_raised(self.written))
-            who = f"a thread of it had ended by {self.written.kind}" + (f" at {place}" if place else "")
-            who += f", which is only told in {self.written.line.file}"
+            who = f"one of its threads had died with {self.written.kind}" + (f" at {place}" if place else "")
+            who += f", which is only reported in {self.written.line.file}"
         else:
             return None
         says = f"{self._who} has waited {self._long} at {self._where}; {who}"
@@ -271,7 +271,7 @@ class _Told:
         if self.details.get("works"):
             return None
         who = f", and {_wait(others)} for it in a collective" if others else ""
-        waits = OUTSIDE if call in PEER_CALLS else "something that does not come"
+        waits = OUTSIDE if call in PEER_CALLS else "something that never comes"
         says = f"{self._who} has waited {self._long} for {waits} at {self._where}{line}{who}"
         own = own_frame(odd.frames)
         if call not in PEER_CALLS or own is None or not (self._is_called_tracker(own) or self.in_tracker):
@@ -307,9 +307,9 @@ class _Told:
             told = "; ".join(
                 f"rank {one.rank} in {_collective(one)} at {_short(places[one.rank])}" for one in self.waiting[:4]
             )
-            says = f"all ranks wait in a collective, but not in the same one, for {self._long}: {told}"
+            says = f"all ranks have waited {self._long} in collectives, but not in the same one: {told}"
             return self._found("distributed/desync", says, "decisive", *self.waiting[:2])
-        says = f"all ranks wait in the same place for {self._long}, but {self._who} has done fewer steps"
+        says = f"all ranks have waited {self._long} in the same place, but {self._who} has done fewer steps"
         return self._found("distributed/desync", says, "strong", *self.waiting[:2])
 
     @property
@@ -352,7 +352,7 @@ class _Told:
         if self.details.get("phase") != "unknown":
             told.append(f"phase {self.details.get('phase')}")
         if self.details.get("where"):
-            told.append(f"{self._who} stands at {self._where}")
+            told.append(f"{self._who} is at {self._where}")
         if self.details.get("line"):
             told.append(str(self.details["line"]))
         if self.details.get("call"):
@@ -416,8 +416,8 @@ def _ended_in_words(ends: list[Event]) -> str:
     """`its child process 7 had ended by SIGKILL`; of several how many."""
     how = ends[0].details.get("signal") or f"exit code {ends[0].details.get('code')}"
     if len(ends) == 1:
-        return f"its child process {ends[0].details.get('pid')} had ended by {how}"
-    return f"{len(ends)} of its child processes had ended, the first by {how}"
+        return f"its child process {ends[0].details.get('pid')} had ended with {how}"
+    return f"{len(ends)} of its child processes had ended, the first with {how}"
 
 
 def _wait(stood: list[Stood]) -> str:

@@ -1,4 +1,4 @@
-"""The data loader stands still: a worker is locked up and the next batch never comes.
+"""The data loader hangs: a worker is stuck and the next batch never comes.
 
 What happens: no more steps, GPU at 0 %, no error. The main process waits in ``_try_get_data``, the workers wait for a
 lock.
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from crashcart.log import Frame, Raised
     from crashcart.model import Strength
 
-title = "The data loader stands still"
+title = "The data loader hangs"
 alike = ("hang/lock-or-io", "outside/user")
 phrases = (
-    decisive("dataloader timed out after", says="the loader's own time-out ran out"),
+    decisive("dataloader timed out after", says="the loader's timeout expired"),
     weak("_try_get_data", "data_queue.get()", "worker_result_queue", "in do_one_step", "_pin_memory_loop",
          "_shutdown_workers", "done_event.set", "multiprocessingdataloaderiter.__del__", "_dataloaderiter.__del__",
-         "_worker_loop (", says="the loader's queues are on a stack", fatal=False),
+         "_worker_loop (", says="a stack shows the loader's queues", fatal=False),
     weak("<defunct>", "zombie process", "frame 0x", "py-bt", "pthread_cond_", "futex_wait",
-         says="someone looked at processes that stood still", fatal=False),
+         says="someone inspected hanging processes", fatal=False),
     weak("parallelism has already been used", "might cause the dataloader", "may lead to deadlocks in the child",
-         "might get a freeze", says="a warning about forks and threads, mostly harmless", fatal=False),
+         "might get a freeze", says="a warning about forks and threads, usually harmless", fatal=False),
 )  # fmt: skip
 FILE = r"dataloader|data_utils|_utils[/\\]pin_memory|prefetch|data_loader"
 WAITS = (
@@ -68,7 +68,7 @@ stacks = (
     Stack(
         r"utils/data/dataloader\.py:(?:_try_get_data|_get_data|_next_data|_shutdown_workers)$|multiprocessing/(?:queues|connection)\.py:"
         r"(?:get|poll|_poll|recv_bytes|_recv\w*|wait)$|selectors\.py:select$|/queue\.py:get$|:_worker_loop$|:_pin_memory_loop$",
-        "the traceback stands where batches of the workers are waited for",
+        "the traceback ends where batches from the workers are awaited",
     ),
 )
 
@@ -84,8 +84,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         frame = _waiting(case, raised)
         if frame is not None:
             busy = moved_before(case, raised)
-            says = f"the program stood in {frame.function}, waiting for a batch or a worker" + (
-                ", though steps ran just before" if busy else ""
+            says = f"the program was stuck in {frame.function}, waiting for a batch or a worker" + (
+                ", although steps ran just before" if busy else ""
             )
             strength: Strength = "weak" if raised.cut and case.log.deaths else "strong" if busy or raised.cut else "decisive"
             yield Sign(strength, says, (evidence(raised.line),), order=raised.line.order)
@@ -128,10 +128,10 @@ def _worker(case: Case, raised: Raised) -> Iterator[Sign]:
     if frame is None or not interrupted(case, raised):
         return
     if dumped(case, raised):
-        says = f"a worker stood in {raised.frames[-1].function}, called by {frame.function}"
+        says = f"a worker was stuck in {raised.frames[-1].function}, called by {frame.function}"
         yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     else:
-        says = f"a worker was at work in {frame.function} when it was interrupted"
+        says = f"a worker was working in {frame.function} when it was interrupted"
         yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
 
 
@@ -172,21 +172,21 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Keep threads out of forked workers",
+        "Use no threads in forked workers",
         "exact",
-        "OpenCV: cv2.setNumThreads(0) in the worker; OpenMP, tokenizers and BLAS by environment",
+        "OpenCV: cv2.setNumThreads(0) in the worker; OpenMP, tokenizers and BLAS by environment variables",
         environment={"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "OPENBLAS_NUM_THREADS": "1"},
     ),
     Fix(
-        "Start workers without fork",
+        "Start workers with spawn or forkserver",
         "same-recipe",
-        "spawn inherits no locks; the data set must be picklable",
+        "these inherit no locks; the dataset must be picklable",
         settings={"loader.context": "spawn"},
     ),
 )
 experiment = Experiment(
-    title="Run past the place with num_workers=0, and once more with the old number and timeout=120 on the loader",
+    title="Run past this point with num_workers=0, and once more with the old number and timeout=120 on the loader",
     change={"loader.workers": 0},
-    confirms="without workers it passes; with them the loader times out",
-    refutes="it stands still without workers too: then py-spy dump shows where",
+    confirms="it passes without workers, and the loader times out with them",
+    refutes="it also hangs without workers: then py-spy dump shows where",
 )

@@ -1,4 +1,4 @@
-"""A thread or a child process died, and the program waits for it for ever.
+"""A thread or child process died, and the program waits for it forever.
 
 What happens: training stands still, often at its end or at a save. No rank is missing and no file is locked: the main thread waits in
 ``queue.join()``, ``queue.get()``, ``Event.wait()``, ``future.result()``, ``pool.join()`` or a pipe.
@@ -49,7 +49,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         return
     for raised in standing(case):
         if raised.frames and compiled(WAITS).search(raised.frames[-1].function) and raised.line.order > dead.line.order:
-            says = f"a thread had died of {dead.kind}, and the program stood in {raised.frames[-1].function}()"
+            says = f"a thread had died with {dead.kind}, and the program was stuck in {raised.frames[-1].function}()"
             yield Sign("decisive", says, (evidence(dead.line), evidence(raised.line)), order=dead.line.order)
             return
 
@@ -74,11 +74,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         event = dead[0]
         place = own_place(of_event(event))
         said = words_of(event)
-        says = f"thread {event.details.get('thread')} died of {event.details.get('type')}" + (
+        says = f"thread {event.details.get('thread')} died with {event.details.get('type')}" + (
             f" at {place}" if place else ""
         )
         says += f" ({said})" if said else ""
-        yield Sign("strong", f"{says}; the program went on without it", (event.evidence,), fatal=False, order=order(case))
+        yield Sign("strong", f"{says}; the program continued without it", (event.evidence,), fatal=False, order=order(case))
 
 
 def fix(case: Case) -> Iterator[Fix]:
@@ -95,19 +95,19 @@ def fix(case: Case) -> Iterator[Fix]:
     else:
         place = said = ""
     if place:
-        yield Fix(f"Correct the error of the thread at {place}", "by-hand", f"it died there of {said}")
+        yield Fix(f"Fix the thread's error at {place}", "by-hand", f"the thread died there with {said}")
     yield Fix(
-        "Let the wait end when the other side is gone",
+        "Make the wait end if the thread or process is gone",
         "by-hand",
-        "call `task_done()` in a `finally`, pass the exception on through the queue or a future, and wait with a time-out "
-        "that looks at `is_alive()`",
+        "call `task_done()` in a `finally`, pass the exception on through the queue or a future, and wait with a timeout "
+        "that checks `is_alive()`",
     )
 
 
 experiment = Experiment(
-    title="Run what the thread does in the main thread, with the same input",
-    start_from="the newest whole checkpoint",
+    title="Run the thread's work in the main thread, with the same input",
+    start_from="the newest complete checkpoint",
     stop_after="the place where the thread died",
-    confirms="the same exception comes up, now at the place that calls it",
-    refutes="it passes: then the thread died of something that only threads share (a file, a device, a signal)",
+    confirms="the same exception is raised, now in the calling code",
+    refutes="it works: then the thread died because of something threads share (a file, a device, a signal)",
 )

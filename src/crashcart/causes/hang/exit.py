@@ -1,4 +1,4 @@
-"""The work is done, but the process never exits.
+"""Training is done, but the process does not exit.
 
 What happens: the last epoch is trained and saved, then nothing; the job holds its cards until somebody kills it.
 
@@ -11,7 +11,7 @@ How it shows: after Ctrl-C the stack is in ``threading._shutdown``, ``_python_ex
 rank in the phase 'exit', and the threads that are still there.
 
 What to do: close writers, loaders and pools yourself, barrier and ``destroy_process_group()`` on all ranks at the end of
-the program. Check first that the last checkpoint is whole: then the run itself is not lost.
+the program. First check that the last checkpoint is complete: then the run itself is not lost.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line, Raised
 
-title = "The work is done, but the process does not exit"
+title = "Training is done, but the process does not exit"
 alike = ("hang/lock-or-io", "tracker/blocked")
 LAST_WORD = r"^\W*(?:destroying|shutting down|cleaning up|closing|terminating) (?:the )?(?:process group|distributed|workers|dataloader)"
 
 phrases = (
     weak("in _python_exit", "in _exit_function", "in _shutdown", "_run_exitfuncs", "destroy_process_group",
          "exit barrier. waiting", "for other agents to finish", "destroying process group", "destroy process group",
-         "_finalize_join", says="the end of the process is on a stack", fatal=False),
+         "_finalize_join", says="a stack shows the process exiting", fatal=False),
 )  # fmt: skip
 AT_EXIT = (
     r"^(?:_shutdown|_python_exit|_exit_function|_run_exitfuncs|destroy_process_group|_exit_barrier|_run_finalizers|"
@@ -66,14 +66,14 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield from _child(case, raised, frame.function)
         elif frame is not None and not in_tracker(raised):
             first = not any(one.kind and one.line.order < raised.line.order for one in case.log.raised)
-            says = f"the program stood in {frame.function}" + (", after its work" if first else ", after another error")
+            says = f"the program was stuck in {frame.function}" + (", after its work" if first else ", after another error")
             yield Sign("decisive" if first else "weak", says, (evidence(raised.line),), order=raised.line.order)
         elif frame_in(raised, LAUNCHER, r".") and compiled(WAITS).search(raised.frames[-1].function):
             alone = len(case.log.raised) == 1
-            says = "only the launcher is seen, and it waits for a process that does not end"
+            says = "only the launcher is visible; it waits for a process that does not end"
             yield Sign("strong" if alone else "weak", says, (evidence(raised.line),), order=raised.line.order)
         elif _done_but_joining(case, raised):
-            says = "the work was done, and the program stood where it ends its loader's workers"
+            says = "the work was done, and the program was stuck while stopping its loader's workers"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     yield from _closing(case)
     yield from _good_byes(case)
@@ -86,7 +86,7 @@ def _last_word(case: Case) -> Iterator[Sign]:
     if last is not None and compiled(LAST_WORD).search(last.text):
         yield Sign(
             "weak",
-            "the last thing that was said is that the process group is taken down",
+            "the last message is about destroying the process group",
             (evidence(last),),
             order=last.order,
         )
@@ -98,7 +98,7 @@ def _child(case: Case, raised: Raised, function: str) -> Iterator[Sign]:
         one is not raised and one.frames and "_bootstrap" not in one.functions and not one.survivable
         for one in case.log.raised
     )
-    says = f"a child process stood in {function}, at its own end"
+    says = f"a child process was stuck in {function} while exiting"
     yield Sign("weak" if others else "strong", says, (evidence(raised.line),), order=raised.line.order)
 
 
@@ -123,12 +123,12 @@ def _good_byes(case: Case) -> Iterator[Sign]:
             leaving[rank] = line
     stuck = [rank for rank in leaving if rank not in left]
     if left and stuck:
-        says = f"rank(s) {', '.join(stuck)} never came back from destroying the process group"
+        says = f"rank(s) {', '.join(stuck)} never returned from destroy_process_group()"
         yield Sign("strong", says, (evidence(leaving[stuck[0]]),), order=leaving[stuck[0]].order)
     last = case.log.lines[-AT_END:]
     waits = next((line for line in last if "other agents" in line.lowered and compiled(BARRIER).search(line.text)), None)
     if waits is not None and not any("done waiting" in line.lowered for line in last):
-        says = "an agent waits for others to finish, and this is its last word"
+        says = "an agent waits for others to finish, and this is its last message"
         yield Sign("strong", says, (evidence(waits),), fatal=False, order=waits.order)
 
 
@@ -142,20 +142,18 @@ def _closing(case: Case) -> Iterator[Sign]:
             " ".join(frame.file for frame in raised.frames)
         )
         if stood and any(compiled(CLOSES).search(name) for name in raised.functions):
-            says = "a writer's thread was closed while the interpreter was going down"
+            says = "a writer's thread was closed while the interpreter was shutting down"
             yield Sign("strong", says, (evidence(raised.line),), fatal=False, order=raised.line.order)
 
 
 def in_code(case: Case) -> Iterator[Sign]:
     """A thread that never ends and that the interpreter waits for; a process group that is left standing."""
     for fact in case.all("code.endless_thread"):
-        told = (
-            f"the thread of {fact.value['target']}() never ends and is no daemon: when the work is done, the process stays"
-        )
+        told = f"the thread of {fact.value['target']}() never ends and is not a daemon, so the process never exits"
         yield Sign("strong", told, (fact.evidence,))
     if (ranks(case) or 1) > 1:
         for fact in case.all("code.group_left"):
-            told = "nothing calls destroy_process_group(): ranks that end at different times can hold each other up"
+            told = "nothing calls destroy_process_group(): ranks that end at different times can block each other"
             yield Sign("weak", told, (fact.evidence,), fatal=False)
 
 
@@ -171,24 +169,24 @@ def fix(case: Case) -> Iterator[Fix]:
     edits = edits_of(case.all("code.endless_thread"))
     if edits:
         yield Fix(
-            "Make the thread a daemon", "exact", "the interpreter does not wait for daemon threads at its end", edits=edits
+            "Make the thread a daemon", "exact", "the interpreter does not wait for daemon threads at exit", edits=edits
         )
     yield from fixes
 
 
 fixes = (
     Fix(
-        "End what was started",
+        "Close everything that was started",
         "by-hand",
-        "writer.close(), pool.shutdown(), del the loader's iterator, then dist.barrier() and "
+        "call writer.close() and pool.shutdown(), delete the loader's iterator, then call dist.barrier() and "
         "dist.destroy_process_group() on every "
         "rank; make helper threads daemons",
     ),
 )
 experiment = Experiment(
-    title="Run a few steps to the regular end, then `py-spy dump` each process that is still there after a minute",
-    start_from="the newest whole checkpoint",
+    title="Run a few steps to the normal end, then `py-spy dump` each process that is still there after a minute",
+    start_from="the newest complete checkpoint",
     stop_after="one minute after the last line",
-    confirms="the stack is in the interpreter's shutdown, and names the thread or process that it waits for",
+    confirms="the stack is in the interpreter's shutdown and shows the thread or process it waits for",
     refutes="the process is gone, or a rank is still in the training loop (then the ranks took different paths)",
 )

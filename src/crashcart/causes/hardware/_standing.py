@@ -24,23 +24,23 @@ def faults(case: Case) -> Iterator[Sign]:
         if "mismatch" not in fact.value["why"].lower():
             yield Sign(
                 "strong",
-                f"the NVIDIA driver is there and fails ({fact.value['why']}): CUDA will not start",
+                f"the NVIDIA driver is installed but fails ({fact.value['why']}): CUDA will not start",
                 (fact.evidence,),
             )
     for fact in case.all("machine.card_lost"):
-        yield Sign("strong", f"GPU {fact.value['index']} cannot be reached: jobs that take it die", (fact.evidence,))
+        yield Sign("strong", f"GPU {fact.value['index']} cannot be reached: jobs that use it will fail", (fact.evidence,))
     for fact in on_cards(case, "card_ecc"):
         errors, card = fact.value["ecc_uncorrected"], fact.value["index"]
         if errors and fact.value["ecc_mode"]:
-            says = f"GPU {card} had {errors} uncorrected memory errors since its driver was loaded: a job on it can die of the next"
+            says = f"GPU {card} had {errors} uncorrected memory errors since its driver was loaded: another one can kill a job on it"
             yield Sign("strong", says, (fact.evidence,))
     for fact in on_cards(case, "card_rows"):
         rows, card = fact.value["rows"], fact.value["index"]
         if rows["failed"]:
-            says = f"GPU {card} has no spare rows left for damaged memory: it is to be replaced"
+            says = f"GPU {card} has no spare rows left for damaged memory: replace it"
             yield Sign("strong", says, (fact.evidence,))
         elif rows["pending"]:
-            says = f"GPU {card} waits for a reset to put damaged memory out of use: until then a job can meet it"
+            says = f"GPU {card} needs a reset to disable damaged memory: until then a job can hit it"
             yield Sign("strong", says, (fact.evidence,))
     yield from _due(case)
     yield from _tested(case)
@@ -50,18 +50,18 @@ def faults(case: Case) -> Iterator[Sign]:
 def _due(case: Case) -> Iterator[Sign]:
     for fact in on_cards(case, "card_pages"):
         if fact.value["retired_pending"]:
-            says = f"GPU {fact.value['index']} waits for a reset to retire damaged pages: until then a job can meet them"
+            says = f"GPU {fact.value['index']} needs a reset to retire damaged pages: until then a job can hit them"
             yield Sign("strong", says, (fact.evidence,))
     for fact in on_cards(case, "card_recovery"):
         if fact.value["recovery"]:
-            says = f"the driver asks for an action on GPU {fact.value['index']} before it is used"
+            says = f"the driver recommends an action for GPU {fact.value['index']} before it is used"
             yield Sign("strong", says, (fact.evidence,))
 
 
 def _tested(case: Case) -> Iterator[Sign]:
     for fact in case.all("machine.allocation_test"):
         if fact.value["wrong"]:
-            says = f"GPU {fact.value['index']} gave back other bytes than were written: results on it cannot be trusted"
+            says = f"GPU {fact.value['index']} returned different bytes than were written: its results cannot be trusted"
             yield Sign("decisive", says, (fact.evidence,))
 
 
@@ -74,7 +74,7 @@ def _history(case: Case) -> Iterator[Sign]:
         fresh = age is not None and age < DAY
         says = f"the driver reported Xid {code} ({fact.value['name']}) on {fact.value['pci'] or 'a card'}"
         says += (
-            " within the last day: unless the card was reset since, a job on it can die"
+            " within the last day: unless the GPU was reset since, a job on it can fail"
             if fresh
             else " since the machine started"
         )
@@ -91,12 +91,10 @@ def links(case: Case) -> Iterator[Sign]:
         state, status = fact.value["fabric"]
         done = 3
         if state == done and status:
-            says = (
-                f"the NVSwitch fabric of GPU {fact.value['index']} was set up with an error: CUDA can refuse it (error 802)"
-            )
+            says = f"the NVSwitch fabric of GPU {fact.value['index']} reports a setup error: CUDA can fail (error 802)"
             yield Sign("strong", says, (fact.evidence,))
         elif state != done:
             yield Sign("weak", f"the NVSwitch fabric of GPU {fact.value['index']} is not set up", (fact.evidence,))
     for fact in case.all("machine.xid"):
         if fact.value["code"] in LINK:
-            yield Sign("weak", f"the driver reported Xid {fact.value['code']}, an error of a link", (fact.evidence,))
+            yield Sign("weak", f"the driver reported Xid {fact.value['code']}, a link error", (fact.evidence,))

@@ -33,19 +33,19 @@ title = "NVLink, NVSwitch or the fabric manager is not working"
 alike = ("hardware/gpu-fault", "distributed/network")
 phrases = (
     decisive("system not yet initialized", "cudaerrorsystemnotready", "cuda_error_system_not_ready",
-             says="CUDA says that the system is not ready: on NVSwitch machines the fabric manager sets it up",
+             says="CUDA reports that the system is not initialised; on NVSwitch machines the fabric manager does that",
              any_level=True),
     decisive("uncorrectable nvlink error", "nvlinkuncorrectable", "nvlink_uncorrectable",
-             says="a link between cards failed"),
+             says="a link between GPUs failed"),
     decisive("failed to bind nvlink sharp", "nvls.cc", says="multicast over NVSwitch failed", any_level=True,
              pattern=r"failed to bind nvlink|nvls\.cc:\d+.{0,20}(?:WARN|failure)", unless=r"out of memory"),
-    strong("fabric manager", "fabricmanager", says="the fabric manager has trouble", any_level=True,
+    strong("fabric manager", "fabricmanager", says="the fabric manager reports a problem", any_level=True,
            pattern=r"never|fail|error|not running|inactive|mismatch|not match|dead|timed? ?out",
            unless=r"NCCL_NVLS_ENABLE|usually caused|0 error|no error"),
-    strong("all links are inactive", "nvlink fatal", "nvswitch fatal", says="links between cards are down"),
-    strong("imex", says="the service for memory across nodes fails",
+    strong("all links are inactive", "nvlink fatal", "nvswitch fatal", says="links between GPUs are down"),
+    strong("imex", says="the IMEX service (memory across nodes) failed",
            pattern=r"nvidia-imex.{0,60}(?:fail|not running|error)"),
-    weak("sxid (pci", "sxid", says="a switch reported an error", fatal=False, pattern=r"\bSXid\b"),
+    weak("sxid (pci", "sxid", says="an NVSwitch reported an error", fatal=False, pattern=r"\bSXid\b"),
 )  # fmt: skip
 
 
@@ -53,11 +53,11 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Xids of links and SXids of switches that someone pasted."""
     for one in xids(case):
         if one.code in LINK and not compiled("nonfatal").search(one.line.text):
-            says = f"the driver reported Xid {one.code}, an error of a link"
+            says = f"the driver reported Xid {one.code}, a link error"
             yield Sign("decisive", says, (evidence(one.line),), order=one.line.order)
     for line in case.log.lines:
         if "sxid" in line.lowered and compiled(r"\bSXid\b.{0,60}(?<!Non-)(?<!Non)\bFatal").search(line.text):
-            yield Sign("decisive", "a switch reported a fatal error", (evidence(line),), order=line.order)
+            yield Sign("decisive", "an NVSwitch reported a fatal error", (evidence(line),), order=line.order)
             return
 
 
@@ -69,22 +69,22 @@ def in_machine(case: Case) -> Iterator[Sign]:
             continue
         said = str(event.details.get("says", ""))
         if event.kind == "xid" and event.details.get("code") in LINK and "nonfatal" not in said.lower():
-            says = f"the driver reported Xid {event.details['code']}, an error of a link"
+            says = f"the driver reported Xid {event.details['code']}, a link error"
             yield Sign("decisive" if event.ours else "strong", says, (event.evidence,))
         if event.kind == "sxid" and said.startswith("Fatal"):
-            yield Sign("decisive" if event.ours else "strong", "a switch reported a fatal error", (event.evidence,))
+            yield Sign("decisive" if event.ours else "strong", "an NVSwitch reported a fatal error", (event.evidence,))
 
 
 fixes = (
     Fix(
-        "Bring the fabric manager up",
+        "Start the fabric manager",
         "by-hand",
-        "the same version as the driver; then `nvidia-smi -q | grep -A 3 Fabric` says Completed",
+        "it must have the same version as the driver; `nvidia-smi -q | grep -A 3 Fabric` then says Completed",
     ),
     Fix(
-        "Without multicast over NVSwitch",
+        "Turn off NVSwitch multicast",
         "same-recipe",
-        "only a way round for NVLS errors: reductions take another path, slower and in another order",
+        "only a workaround for NVLS errors: reductions take another path, slower and in another order",
         environment={"NCCL_NVLS_ENABLE": "0"},
     ),
 )
@@ -93,5 +93,5 @@ experiment = Experiment(
     start_from="nothing: no training is needed",
     stop_after="one pass over all sizes",
     confirms="it fails as the training did, and passes after the service or the node was restarted",
-    refutes="it passes on the same node at once: then look at the environment of the job (container, visible devices)",
+    refutes="it passes on the same node: then look at the job's environment (container, visible devices)",
 )

@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Strength
 
-title = "The GPU itself failed"
+title = "The GPU or its driver failed"
 alike = ("code/bug", "hardware/fabric")
 _NONE = r":\s*0\b|\b0 uncorr|no uncorr|=\s*0\b|enabled|correctable_errors"
 phrases = (
     decisive("uncorrectable ecc error", "ecc_uncorrectable", "eccuncorrectable", "double bit ecc", "uncontained ecc",
              "contained ecc error", "multi-bit ecc", "uncorrectable hardware error", "errevent_athub",
-             says="memory of the accelerator is damaged", unless=_NONE, any_level=True),
+             says="the accelerator's memory is damaged", unless=_NONE, any_level=True),
     decisive("fallen off the bus", "gpu is lost", "gpu_is_lost", "device handle for gpu", "surprise down error",
-             says="the card is gone from the bus", any_level=True),
+             says="the GPU is no longer on the bus", any_level=True),
     decisive("hardware stack error", "device hardware exception", "cudaerrorhardwarestackerror", "nvml_error_reset_required",
-             "gpu requires reset", "gpu requires a reset", says="the card reports a fault of its own"),
+             "gpu requires reset", "gpu requires a reset", says="the GPU reports a hardware error"),
     strong("severity=uncorrected", "uncorrected (fatal) error received", "uncorrectable (fatal)",
            says="the PCIe link to a device failed"),
     strong("timeout waiting for rpc from gsp", "gsp rpc timeout", "gpu reset begin", "reason :gpu hang",
            "hw exception by gpu",
-           says="the card's own processor stopped answering", any_level=True),
-    strong("err!", says="nvidia-smi cannot read the card", pattern=r"\|.{0,200}\bERR!"),
-    strong("is unhealthy", "hbm uncorrectable", "hbm ecc", says="the accelerator is reported unhealthy",
+           says="the GPU's own processor stopped responding", any_level=True),
+    strong("err!", says="nvidia-smi cannot read the GPU", pattern=r"\|.{0,200}\bERR!"),
+    strong("is unhealthy", "hbm uncorrectable", "hbm ecc", says="the accelerator is reported as unhealthy",
            pattern=r"chip .{0,40}is unhealthy|HBM.{0,20}uncorrectable"),
     weak("nvrm: xid", "xid (pci", "xid error", says="the driver reported an Xid", fatal=False),
     weak("unspecified launch failure", "devices) is/are busy or unavailable",
-         says="a kernel failed for no reason that CUDA tells"),
-    weak("cuda error: unknown error", says="the driver gave no reason; a lost card looks like this"),
+         says="a GPU kernel failed and CUDA gives no reason"),
+    weak("cuda error: unknown error", says="the driver gave no reason; this is what a lost GPU looks like"),
 )  # fmt: skip
 _PROGRAMS = 3
 
@@ -66,11 +66,11 @@ def in_log(case: Case) -> Iterator[Sign]:
         if one.code in APPLICATION | LINK | NOTICES:
             continue
         strength: Strength = "decisive" if one.code in HARDWARE else "strong"
-        says = f"the driver reported Xid {one.code}, which is the card or its driver and not the program"
+        says = f"the driver reported Xid {one.code}, which comes from the GPU or its driver, not from the program"
         yield Sign(strength, says, (evidence(one.line),), order=one.line.order)
     repeated = _one_card_many_programs([one for one in told if one.code in APPLICATION])
     if repeated:
-        says = f"one card ({repeated[0].pci}) faulted under {len({one.pid for one in repeated})} different processes"
+        says = f"one GPU ({repeated[0].pci}) failed under {len({one.pid for one in repeated})} different processes"
         yield Sign("strong", says, tuple(evidence(one.line) for one in repeated[:3]), order=repeated[0].line.order)
 
 
@@ -92,9 +92,9 @@ def in_machine(case: Case) -> Iterator[Sign]:
         fault = event.details.get("fault")
         says = f"the driver reported Xid {code} ({event.details.get('name', 'unknown')})"
         if fault == "application" or code in APPLICATION:
-            yield Sign("weak", f"{says}: mostly the program's own fault", (event.evidence,), fatal=False)
+            yield Sign("weak", f"{says}: usually caused by the program", (event.evidence,), fatal=False)
         elif fault == "hardware" and event.ours:
-            yield Sign("decisive", f"{says}: no program can cause it", (event.evidence,))
+            yield Sign("decisive", f"{says}: a program cannot cause this", (event.evidence,))
         else:
             yield Sign("strong", says, (event.evidence,))
 
@@ -107,29 +107,29 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     for event in case.flight.of_kind("xid", "ecc-uncorrected"):
         code, card = event.details.get("number"), event.details.get("card")
         if event.kind == "ecc-uncorrected":
-            says = f"the driver reported an uncorrectable memory error of card {card}"
+            says = f"the driver reported an uncorrectable memory error on GPU {card}"
             yield Sign("strong", says, (event.evidence,), fatal, at)
         elif code in APPLICATION:
-            says = f"the driver reported Xid {code} on card {card}: mostly the program's own fault"
+            says = f"the driver reported Xid {code} on GPU {card}: usually caused by the program"
             yield Sign("weak", says, (event.evidence,), fatal=False, order=at)
         elif code not in LINK | NOTICES:
             sure = code in HARDWARE
-            says = f"the driver reported Xid {code} on card {card}" + (": no program can cause it" if sure else "")
+            says = f"the driver reported Xid {code} on GPU {card}" + (": a program cannot cause this" if sure else "")
             yield Sign("decisive" if sure else "strong", says, (event.evidence,), fatal, at)
 
 
 fixes = (
     Fix(
-        "Take the card out of service and resume elsewhere",
+        "Take the GPU out of service and resume on another one",
         "by-hand",
-        "drain the node or leave the card out with CUDA_VISIBLE_DEVICES; nvidia-smi -r or a reboot; replace it if "
-        "it comes back",
+        "drain the node or exclude the GPU with CUDA_VISIBLE_DEVICES; try nvidia-smi -r or a reboot; replace the card if "
+        "the error comes back",
     ),
 )
 experiment = Experiment(
-    title="Run the same job on other cards, and a memory test (dcgmi diag -r 3 or gpu-burn) on the suspect",
+    title="Run the same job on other GPUs, and a memory test (dcgmi diag -r 3 or gpu-burn) on this one",
     start_from="the newest whole checkpoint",
-    stop_after="twice the time after which it died",
-    confirms="the test fails or the Xid returns on the suspect under another program, and the job passes elsewhere",
-    refutes="the job dies on other cards in the same way: then the program is at fault",
+    stop_after="twice the time it ran before it failed",
+    confirms="the test fails, or the Xid returns on this GPU with another program, and the job works elsewhere",
+    refutes="the job fails on other GPUs in the same way: then the program is the problem",
 )

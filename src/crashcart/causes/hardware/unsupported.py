@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "This device does not support what the program asks for"
+title = "This device does not support what the program needs"
 alike = ("hardware/driver-mismatch", "code/compile")
 phrases = (
     decisive("no kernel image is available", "nobinaryforgpu", "error_invalid_isa", "cudaerrornokernelimage",
-             "unable to find code object for all", says="there is no compiled code for this card's architecture"),
+             "unable to find code object for all", says="there is no compiled code for this GPU's architecture"),
     decisive("support bf16", "support bfloat16", "bfloat16 is only supported", "bf16 is only supported",
              "bf16 is not supported",
              "bfloat16 is not supported", "requires ampere", "only supports ampere", "ampere+ gpu",
-             says="the card is of a generation without this number format or kernel",
+             says="this GPU generation does not have this number format or kernel",
              pattern=r"n[o']t support|only support|requires Ampere|Ampere\+|not supported"),
-    decisive("compute capabilit", says="the card's compute capability is too low",
+    decisive("compute capabilit", says="the GPU's compute capability is too low",
              pattern=r"(?:requires?|only (?:supported|available|works)|needs?|must have|at least|"
                      r"minimum).{0,80}compute capabilit|"
                      r"compute capabilit\w+.{0,40}(?:or higher|or newer|required|below|>=|not supported|too low|at least)",
@@ -46,18 +46,18 @@ phrases = (
     decisive("requires .target sm_", "not supported on .target", "not defined for option 'gpu-name'",
              "invalid value for --gpu-architecture",
              "unsupported gpu architecture", "not supported in this architecture",
-             says="the compiler cannot build this for the card's architecture"),
+             says="the compiler cannot build this for the GPU's architecture"),
     decisive("mps tensor to float64", "implemented for the mps device", "not supported on mps",
              "mps framework doesn't support",
              "mps backend doesn't support", "mps does not support", says="Apple's MPS lacks this operator or number format",
              unless=r"fall(?:ing)? back"),
-    decisive("flashattention", "flash attention", "flash_attn", says="FlashAttention does not run on this card",
+    decisive("flashattention", "flash attention", "flash_attn", says="FlashAttention does not run on this GPU",
              pattern=r"only supports? (?:\w+ ){0,3}GPUs|requires (?:A100|H100|Ampere|Hopper|sm)|not supported on "
                      r"(?:this|your) (?:GPU|device|card)|only runs? on"),
     decisive("not supported on your", "not supported on this", "not supported by your", "not supported by this", "unsupported gpu",
              "gpu is not supported", "does not support this gpu", "your gpu does not support", "your device does not support",
              "is not supported on sm", "not supported on hip", "unsupported compute capability", "unsupported device arch",
-             says="the program says that this card lacks what it needs",
+             says="the program reports that this GPU lacks something it needs",
              pattern=r"not supported (?:on|by) (?:your|this|the current) (?:\w+ ){0,2}(?:GPU|device|card|hardware|arch\w*|platform|accelerator)|"
                      r"unsupported (?:GPU|compute capability|device arch)|GPU is not supported|support this GPU|"
                      r"your (?:GPU|device) does not support|not supported on (?:sm_?\d|hip)",
@@ -65,11 +65,11 @@ phrases = (
     strong("not implemented for '", says="the CPU has no kernel for this number format",
            pattern=r"not implemented for '(?:Half|BFloat16|Float8\w*)'"),
     strong("invalid device function", "device kernel image is invalid", "hiperrorinvalidimage", "tensilelibrary",
-           "named symbol not found", says="the compiled code does not fit the card"),
+           "named symbol not found", says="the compiled code does not match the GPU"),
     strong("is not compatible with the current pytorch", "because it is too old",
-         says="torch warned that it has no code for this card",
+         says="torch warned that it has no code for this GPU",
          fatal=False, any_level=True),
-    weak("illegal instruction", says="the processor lacks an instruction"),
+    weak("illegal instruction", says="the CPU lacks an instruction"),
     weak("aicpu exception", "aicore exception", says="a kernel of the accelerator failed"),
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """A process that died of an instruction its processor does not have."""
     for death in case.log.deaths:
         if death.signal == "SIGILL":
-            says = "a process died of an illegal instruction: the program was built for another processor"
+            says = "a process died with an illegal instruction: the program was built for another CPU"
             yield Sign("strong", says, (evidence(death.line),), order=death.line.order)
             return
 
@@ -112,12 +112,12 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "A build for this architecture",
+        "Install a build for this architecture",
         "exact",
-        "a newer (or older) torch wheel whose torch.cuda.get_arch_list() holds the card's sm_XX; rebuild extensions for it",
+        "use a newer (or older) torch wheel whose torch.cuda.get_arch_list() contains the GPU's sm_XX; rebuild extensions for it",
     ),
     Fix(
-        "fp16 instead of bf16 on older cards",
+        "Use fp16 instead of bf16 on older GPUs",
         "changes-training",
         "needs loss scaling, and can overflow where bf16 does not",
         settings={"train.bf16": False, "train.fp16": True},
@@ -127,6 +127,6 @@ experiment = Experiment(
     title="Print torch.cuda.get_device_capability() and torch.cuda.get_arch_list(), then run one such operation alone",
     start_from="nothing: no training is needed",
     stop_after="one operation on the device",
-    confirms="the architecture is not in the list, or the one operation fails here and passes on a newer card",
-    refutes="the single operation passes: then an extension built elsewhere is the one without code for this card",
+    confirms="the architecture is not in the list, or the operation fails here and works on a newer GPU",
+    refutes="the operation works: then an extension built elsewhere lacks code for this GPU",
 )

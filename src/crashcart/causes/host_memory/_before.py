@@ -54,7 +54,7 @@ def prefetched(case: Case, room: Fact | None, what: str, *, shared: bool) -> Ite
     if least > OVER * room.value and largest.sample.firm and largest.loader.fact.value["sure"]:
         yield Sign("decisive", told, places)
     elif least > NEAR * room.value:
-        yield Sign("strong", f"{told}: it is too much when all workers are ahead of the training", places)
+        yield Sign("strong", f"{told}: too much if all workers prefetch as far as they can", places)
     elif most > OVER * room.value and largest.sample.firm:
         more = f", and up to {gib(most)} when 8-bit values become 32-bit floats or slices reach to the end"
         yield Sign("strong" if least > FAR * room.value else "weak", f"{told}{more}", places)
@@ -71,11 +71,11 @@ def loaded(case: Case) -> Iterator[Sign]:
         copies = here * (1 + sum(one.workers or 0 for one in loaders(case))) if spawned else here
         least, most = size[0] * copies, size[1] * copies
         each = f"{gib(size[0])} x {copies} processes = " if copies > 1 else ""
-        told = f"the data set {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
+        told = f"the dataset {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
         if least > SPLIT * room.value:
             yield Sign("decisive", told, (fact.evidence, room.evidence))
         elif least > NEAR * room.value or (most > OVER * room.value and least > NEAR / 2 * room.value):
-            yield Sign("strong", f"{told}: it is too much with what else the job holds", (fact.evidence, room.evidence))
+            yield Sign("strong", f"{told}: too much together with the rest of the job", (fact.evidence, room.evidence))
 
 
 def _growing(case: Case, name: str) -> list[Fact]:
@@ -89,7 +89,7 @@ def caches(case: Case) -> Iterator[Sign]:
     for fact in _growing(case, "code.sample_cache"):
         own = [one for one in loaders(case) if one.fact.value["data"] in {fact.value["class"], ""}]
         size = next((found for one in own if (found := sample(case, one)) is not None), None)
-        name = f"the data set's {fact.value['class']}.{fact.value['attribute']} keeps every sample that was read and lets none go"
+        name = f"the dataset's {fact.value['class']}.{fact.value['attribute']} keeps every sample it has read and never frees one"
         stay = any(one.persistent and one.workers for one in own)
         copies = here * max([one.workers or 1 for one in own], default=1) if stay else here
         kept = f"each of {copies} processes holds" if copies > 1 else "it holds"
@@ -103,7 +103,7 @@ def caches(case: Case) -> Iterator[Sign]:
         if least > SPLIT * room.value and size.firm:
             yield Sign("decisive", total, places)
         elif most > NEAR * room.value:
-            yield Sign("strong", f"{total}; it runs out when the samples take {gib(most)} over all processes", places)
+            yield Sign("strong", f"{total}; memory runs out when the samples take {gib(most)} over all processes", places)
         else:
             yield Sign("weak", total, places, fatal=False)
 
@@ -114,11 +114,11 @@ def grown(case: Case) -> Iterator[Sign]:
         every = loaders(case)
         told, stay = case.facts.get("loader.persistent"), [one for one in every if one.persistent and one.workers]
         lasting = bool(stay) or (told is not None and told.value is True) or any(one.workers == 0 for one in every)
-        told_so = f"{fact.value['holder']} in {fact.value['class']} gets longer with every sample and nothing takes any out"
+        told_so = f"{fact.value['holder']} in {fact.value['class']} grows with every sample and is never emptied"
         until = (
-            "it grows through all epochs, until memory runs out when the run is long enough"
+            "it grows through all epochs; if the run is long enough, memory runs out"
             if lasting
-            else "each worker holds what it has seen until it ends, and memory runs out when that is more than there is"
+            else "each worker keeps what it has read until it ends; memory runs out when that is more than is available"
         )
         yield Sign("strong", f"{told_so}: {until}", (fact.evidence, *(item for one in stay[:1] for item in one.evidence)))
 
@@ -136,11 +136,13 @@ def indexes(case: Case) -> Iterator[Sign]:
         processes = here * sum((one.workers or 0) + 1 for one in every)
         one = steps * (_OBJECT + _EACH * fact.value["parts"])
         told = (
-            f"an index of about {steps:,.0f} objects, {gib(one)}, that every worker gets a copy of as it reads it: "
+            f"an index of about {steps:,.0f} objects, {gib(one)}, that is copied into every worker as it is read: "
             f"{gib(one * processes)} in {processes} processes, and the job may use {gib(room.value)}"
         )
         if one * processes > NEAR * room.value:
-            yield Sign("strong", f"{told}; it runs out when all have read all of it", (fact.evidence, room.evidence))
+            yield Sign(
+                "strong", f"{told}; memory runs out when all of them have read all of it", (fact.evidence, room.evidence)
+            )
         elif one * processes > 1 << 30:
             yield Sign("weak", told, (fact.evidence, room.evidence), fatal=False)
 
@@ -163,13 +165,13 @@ def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:
     edits = _edits(sums, *best)
     if edits:
         words = f"{best[0]} worker{'s' * (best[0] > 1)} with {best[1]} batch{'es' * (best[1] > 1)} ahead each"
-        why = "the training sees the same batches; only how many wait in memory changes"
+        why = "the training sees the same batches; only the number waiting in memory changes"
         yield Fix(f"{words}: {gib(needed(*best))}", "same-recipe", why, edits=tuple(edits))
     if needed(*best) > NEAR * room.value and one.batch:
         batch = one.edit("batch", max(1, to_int(one.batch * ROOM * room.value / needed(*best), 1)))
-        why = "even one batch ahead is too much; accumulate over more of them to keep the batch of a step"
+        why = "even one prefetched batch is too much; accumulate over more batches to keep the global batch"
         if batch is not None:
-            yield Fix(f"A batch of {batch.text}", "changes-training", why, edits=(*edits, batch))
+            yield Fix(f"Use a batch size of {batch.text}", "changes-training", why, edits=(*edits, batch))
 
 
 def _halves(workers: int) -> list[int]:

@@ -79,7 +79,7 @@ def kills(case: Case) -> Iterator[End]:
         return
     line, by = found[0]
     who = "a shell" if by == "shell" else "the launcher" if by == "launcher" else "another process"
-    yield End(line, f"{who} saw a process end by SIGKILL, and nothing before it explains the signal")
+    yield End(line, f"{who} reports a process killed by SIGKILL, and nothing before it explains why")
 
 
 def not_for_memory(case: Case) -> bool:
@@ -132,16 +132,16 @@ def refused(case: Case) -> Iterator[End]:
         if raised is not None and raised.survivable:
             continue
         if compiled(_REFUSED).search(line.text) and not over(case, line):
-            yield End(line, "an allocation in host memory was refused", raised)
+            yield End(line, "a host memory allocation failed", raised)
         elif compiled(_BAD_ALLOC).search(line.text) and not compiled(_ON_DEVICE).search(line.text) and not over(case, line):
-            yield End(line, "C++ code could not get host memory (std::bad_alloc)", raised)
+            yield End(line, "C++ code ran out of host memory (std::bad_alloc)", raised)
 
 
 def limits(case: Case) -> Iterator[End]:
     """Lines in which a scheduler or a control group names the memory limit as the reason."""
     for line in case.log.index.saying(("oom", "memory", "memlimit")):
         if compiled(_LIMIT).search(line.text) and not over(case, line):
-            yield End(line, "the job went over its memory limit")
+            yield End(line, "the job exceeded its memory limit")
 
 
 def ends(case: Case) -> Iterator[End]:

@@ -45,8 +45,8 @@ class FailedSave:
         """What lies there now must not be loaded; the one before may."""
         if self.size is None:
             return ""
-        last = f"; the last that was written to its end is {self.whole}" if self.whole else ""
-        return f"; what lies there ({gib(self.size)}) is not whole{last}"
+        last = f"; the last complete one is {self.whole}" if self.whole else ""
+        return f"; the file there ({gib(self.size)}) is incomplete{last}"
 
 
 def failed_save(case: Case, death: Death) -> FailedSave | None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact, Strength
 
-title = "The disk or the quota is full"
+title = "The disk or quota is full"
 # The same words about shared memory, semaphores and file watches are not about the disk.
 _NOT_DISK = r"/dev/shm|</torch_|posix_fallocate|\bshm|semlock|inotify|joblib|file watch|shared memory|MDB_MAP_FULL"
 _SPACE = (
@@ -52,23 +52,23 @@ _HOME = 5 << 30
 _NO_ROOM = {"No space left on device", "Disk quota exceeded"}
 _VOLATILE = {"tmpfs", "ramfs"}
 phrases = (
-    weak(*_SPACE, says="something found no space left", unless=_NOT_DISK),
+    weak(*_SPACE, says="a write failed: no space left", unless=_NOT_DISK),
     decisive("disk quota exceeded", "errno 122]", "超出磁盘限额", "os error 122", "quota exceeded",
-             says="the quota is used up",
+             says="the disk quota is used up",
              unless=r"rate|request|api|gpu|429|project quota|drive\.google|download|gdown|too many"),
     decisive("not enough space on the disk", "winerror 112", "database or disk is full", "not enough free disk space",
              "not enough disk space", "low on resource: ephemeral-storage", "ephemeral local storage usage exceeds",
-             says="the disk has no room", unless=r"^\s*#"),
+             says="the disk is full", unless=r"^\s*#"),
     strong("pytorchstreamwriter failed writing",
-           says="torch's writer could not write, which mostly means a full disk or quota"),
-    strong("unexpected pos", says="torch's writer got out of place, which mostly means a full disk or quota",
+           says="torch could not write a checkpoint, which usually means a full disk or quota"),
+    strong("unexpected pos", says="torch's writer lost its position in the file, which usually means a full disk or quota",
            pattern=r"inline_container.{0,60}unexpected pos"),
-    weak("cannot be opened", says="a file could not be opened for writing; a full disk or quota is one reason",
+    weak("cannot be opened", says="a file could not be opened for writing; a full disk or quota is one possible reason",
          pattern=r"RuntimeError: File \S+ cannot be opened"),
-    strong("errno 27]", "errno = 27", "os error 27", says="a file may not grow any further: a limit on the size of files (ulimit -f), "
-           "or on what the file system can hold"),
-    strong("requested and", says="numpy wrote less than it wanted", pattern=r"\d requested and \d{1,20} written"),
-    strong("no usable temporary directory", says="no temporary folder can be written"),
+    strong("errno 27]", "errno = 27", "os error 27", says="a file cannot grow any further: a limit on the file size (ulimit -f), "
+           "or a limit of the file system"),
+    strong("requested and", says="numpy could not write all of its data", pattern=r"\d requested and \d{1,20} written"),
+    strong("no usable temporary directory", says="no temporary folder is writable"),
 )  # fmt: skip
 
 
@@ -84,11 +84,11 @@ def in_log(case: Case) -> Iterator[Sign]:
             continue
         if line.order in survived:
             if case.log.finished is None and not any(one.line.order > line.order for one in case.log.metrics):
-                says = "a message found no space left on the device, and no step followed"
+                says = "a message reports no space left on the device, and no step followed"
                 yield Sign("strong", says, (evidence(line),), order=line.order)
             continue
         strength: Strength = "decisive" if shared is None or line.order < shared else "weak"
-        yield Sign(strength, "a write found no space left on the device", (evidence(line),), order=line.order)
+        yield Sign(strength, "a write failed: no space left on the device", (evidence(line),), order=line.order)
         return
 
 
@@ -103,21 +103,19 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", says, (leader.evidence, limit.evidence), order=order(case))
         return
     if (failed := failed_save(case, leader)) is not None and failed.full:
-        says = f"the file system {failed.mount} had {failed.room} left when {leader.how} while it wrote {failed.path}"
+        says = f"the file system {failed.mount} had {failed.room} left when {leader.how} while writing {failed.path}"
         shown = (leader.evidence, failed.event.evidence)
         yield Sign("decisive", f"{says}{failed.not_whole}", shown, order=order(case))
         return
     for column, what in (("disk_free", "the disk of the working folder"), ("quota_left", "the quota")):
         free = last_of(case, "host", column, leader.time)
         if free is not None and free < _FULL:
-            says = f"{gib(free)} were left on {what} when {leader.how}"
+            says = f"{gib(free)} were free on {what} when {leader.how}"
             seen = Evidence("recorder", says, f"recorder {at}", rank=leader.process.rank, time=at)
             yield Sign("decisive", says, (leader.evidence, seen), order=order(case))
             return
     if leader.says(Pattern(r"No space left|[Ee]rrno(?: = | )(?:28|122)\b|[Qq]uota exceeded|StorageFull")):
-        yield Sign(
-            "decisive", f"{leader.process.name} found no room for what it wrote", (leader.evidence,), order=order(case)
-        )
+        yield Sign("decisive", f"{leader.process.name} had no space for its write", (leader.evidence,), order=order(case))
 
 
 def in_machine(case: Case) -> Iterator[Sign]:
@@ -126,7 +124,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
         yield from _room(case, fact)
     for fact in case.all("disk.cache"):
         if fact.value["free"] < _HOME:
-            told = f"downloads go to {fact.value['path']}, where {gib(fact.value['free'])} are free (HF_HOME names another place)"
+            told = f"downloads go to {fact.value['path']}, which has {gib(fact.value['free'])} free (HF_HOME can name another folder)"
             yield Sign("weak", told, (fact.evidence,), fatal=False)
 
 
@@ -138,16 +136,16 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
     ]
     free, what = min(left)
     if value["refused"] in _NO_ROOM:
-        yield Sign("decisive", f"a few bytes could not be written into {value['path']}: {value['refused']}", places)
+        yield Sign("decisive", f"a test write to {value['path']} failed: {value['refused']}", places)
     elif value["inodes"] == 0:
-        yield Sign("decisive", f"the file system of {value['path']} has no room for another file (no inode is free)", places)
+        yield Sign("decisive", f"the file system of {value['path']} cannot hold another file (no free inodes)", places)
     elif value["checkpoint"] is not None:
         size, count = value["checkpoint"], _written(case, value["checkpoints"])
         one = f"{gib(free)} {what} for {value['path']}"
         if free < size:
             yield Sign(
                 "strong",
-                f"{one}, and the last checkpoint there has {gib(size)}: the next does not fit when it is as large",
+                f"{one}, and the last checkpoint there has {gib(size)}: another one of that size does not fit",
                 places,
             )
         elif count is not None and count * size > free:
@@ -157,13 +155,13 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
             ]
             yield Sign("strong", told, (*places, *kept))
     elif free < _FULL:
-        yield Sign("strong", f"{gib(free)} {what} for {value['path']}: a checkpoint of more does not fit", places)
+        yield Sign("strong", f"{gib(free)} {what} for {value['path']}: a larger checkpoint does not fit", places)
     else:
         yield from _estimated(case, free, f"{gib(free)} {what} for {value['path']}", places)
     if value["kind"] in _VOLATILE:
         yield Sign(
             "weak",
-            f"{value['path']} lies in memory ({value['kind']}): what is saved there is gone with the machine",
+            f"{value['path']} is in memory ({value['kind']}): checkpoints saved there are lost when the machine stops",
             places,
             fatal=False,
         )
@@ -178,7 +176,7 @@ def _estimated(case: Case, free: float, one: str, places: tuple[Evidence, ...]) 
         many = f"{count} checkpoints" if count > 1 else "a checkpoint"
         if count * size > free:
             told = f"{one}, and {many} of {gib(size)} or more would need {gib(count * size)} (an estimate: {sizes.words}"
-            yield Sign("strong", f"{told}), when {held} are saved, be it in 16 bits", (*places, *sizes.evidence))
+            yield Sign("strong", f"{told}), if {held} are saved, even in 16 bits", (*places, *sizes.evidence))
     elif name is not None and name.weights * weight > free:
         told = f"{one}, and {name.words} may need {gib(name.weights * weight)} or more for {held} (an estimate)"
         yield Sign("weak", told, (*places, *name.evidence), fatal=False)
@@ -198,23 +196,23 @@ def fix(case: Case) -> Iterator[Fix]:
     """Lift the limit that the launch script sets; else make room."""
     limit = case.facts.get("limit.file_size")
     if limit is not None and limit.span is not None:
-        why = f"{limit.evidence.quote} ends every write beyond {gib(limit.value)}"
-        yield Fix("Lift the limit on the size of files", "exact", why, edits=(Edit(limit.span, "unlimited"),))
+        why = f"{limit.evidence.quote} stops every write beyond {gib(limit.value)}"
+        yield Fix("Remove the file size limit", "exact", why, edits=(Edit(limit.span, "unlimited"),))
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Make room, then resume from the last whole checkpoint",
+        "Free disk space, then resume from the last complete checkpoint",
         "by-hand",
-        "the one that was being written is cut off: delete it",
+        "delete the checkpoint that was being written: it is incomplete",
     ),
-    Fix("Keep fewer checkpoints", "exact", "older ones are removed as new ones come", settings={"save.keep": 2}),
+    Fix("Keep fewer checkpoints", "exact", "older ones are deleted as new ones are written", settings={"save.keep": 2}),
 )
 experiment = Experiment(
     title="Write a file as large as one checkpoint into the same folder, as the same user (dd or fallocate)",
     start_from="nothing: no training is needed",
     stop_after="the file is written",
-    confirms="it fails with the same errno, and passes after room is made",
-    refutes="it passes: then look at /tmp, the cache folders and at write errors of the file system",
+    confirms="it fails with the same errno, and works after space is freed",
+    refutes="it works: then check /tmp, the cache folders and write errors of the file system",
 )

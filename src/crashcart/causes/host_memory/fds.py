@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
     from crashcart.model import Fact
 
-title = "Too many open files: the process is out of file descriptors"
+title = "Too many open files: the process ran out of file descriptors"
 _WATCHES = r"inotify|watchdog\.observers"
 phrases = (
     decisive("too many open files", "errno 24]", "errno = 24", "打开的文件过多", "打开文件过多", "开启太多文件",
              "zu viele offene dateien",
              "trop de fichiers ouverts", "demasiados archivos abiertos", "слишком много открытых файлов",
              "troppi file aperti",
-             "muitos arquivos abertos", "開いているファイルが多すぎ", says="the limit of open files is reached",
+             "muitos arquivos abertos", "開いているファイルが多すぎ", says="the process reached its limit of open files",
              unless=_WATCHES),
-    decisive("items of ancdata", says="a tensor of a worker came without its descriptor",
+    decisive("items of ancdata", says="a tensor from a worker arrived without its file descriptor",
              pattern=r"received (?:\d+|%d|\{\w*\}) items of ancdata"),
-    strong("unable to open shared memory object", says="a shared tensor could not be opened, mostly for want of descriptors",
+    strong("unable to open shared memory object", says="a shared tensor could not be opened, usually because no file descriptors are left",
            unless=r"no such file|file exists|permission|no space"),
-    weak("in recvfds", "rebuild_storage_fd", "in recv_handle", says="a descriptor was being received", fatal=False),
-    weak("pin memory thread exited", says="the pinning thread died, as it does without descriptors"),
+    weak("in recvfds", "rebuild_storage_fd", "in recv_handle", says="a file descriptor was being received", fatal=False),
+    weak("pin memory thread exited", says="the pin-memory thread died, as it does when no file descriptors are left"),
 )  # fmt: skip
 _RECORDED = Pattern(r"Too many open files|Errno 24\b|items of ancdata|unable to open shared memory object")
 _NEARLY, _FAR = 0.8, 0.5
@@ -65,7 +65,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             later = (one for one in case.log.raised if one.line.order > raised.line.order)
             after = any(one.kind and not one.survivable for one in later)
             if after or case.log.deaths or cut or _last(case, raised):
-                says = "a process ran out of descriptors while a tensor was handed over"
+                says = "a process ran out of file descriptors while receiving a tensor"
                 yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
                 return
 
@@ -81,10 +81,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if not told or not counts or not isinstance(limit, int) or limit <= 0:
         if told:
             yield Sign(
-                "decisive", f"{leader.process.name} was refused another descriptor", (leader.evidence,), order=order(case)
+                "decisive",
+                f"{leader.process.name} could not open another file descriptor",
+                (leader.evidence,),
+                order=order(case),
             )
         return
-    says = f"{leader.process.name} held {max(counts):.0f} open files where {limit} are allowed"
+    says = f"{leader.process.name} had {max(counts):.0f} open files; the limit is {limit}"
     at = clock(leader.time)
     seen = (leader.evidence, Evidence("recorder", says, f"recorder {at}", rank=leader.process.rank, time=at))
     yield Sign("decisive", says, seen, order=order(case))
@@ -103,11 +106,11 @@ def in_data(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.handle"):
         if fact.value["many"] and room is not None and len(held) == 1:
             count = held[0].value["kinds"]["hdf5"]
-            told = f"the data set {fact.value['class']} opens its files all at once, {count:,} lie in {held[0].value['path']}, and a process may have {room.value:,} open"
+            told = f"the dataset {fact.value['class']} opens all of its files at once; {held[0].value['path']} has {count:,}, and a process may have {room.value:,} open"
             if count > room.value:
                 yield Sign("decisive", told, (fact.evidence, held[0].evidence, room.evidence))
             elif count > _NEARLY * room.value:
-                yield Sign("strong", f"{told}: with libraries and workers that is too many", (fact.evidence, room.evidence))
+                yield Sign("strong", f"{told}: too many together with libraries and workers", (fact.evidence, room.evidence))
 
     yield from _gathered(case, room, held)
 
@@ -120,31 +123,27 @@ def _gathered(case: Case, room: Fact | None, held: list[Fact]) -> Iterator[Sign]
     own = [one for one in loaders(case) if one.workers is not None]
     lasting = any(not one.workers or one.persistent for one in own)
     for fact in case.all("code.handles_gathered"):
-        told = f"{fact.value['who']} keeps every file open that it has read, {count:,} lie in {held[0].value['path']}"
+        told = f"{fact.value['who']} keeps every file it has read open; {held[0].value['path']} has {count:,}"
         if room is None:
             if count > USUAL:
-                told += f", and a process may have {USUAL:,} open where nobody raised the limit"
-                yield Sign(
-                    "strong", f"{told}: when it is not raised there, that is too many", (fact.evidence, held[0].evidence)
-                )
+                told += f", and a process may have {USUAL:,} open by default"
+                yield Sign("strong", f"{told}: too many unless the limit is raised there", (fact.evidence, held[0].evidence))
             continue
         told += f", and a process may have {room.value:,} open"
         items = (fact.evidence, held[0].evidence, room.evidence)
         if count > room.value:
             sure = lasting and all(one.fact.value["sure"] for one in own)
-            yield Sign(
-                "decisive" if sure else "strong", told + ("" if sure else ", when a process comes to all of them"), items
-            )
+            yield Sign("decisive" if sure else "strong", told + ("" if sure else ", if a process reads all of them"), items)
         elif count > _NEARLY * room.value:
-            yield Sign("strong", f"{told}: with libraries and what workers send that is too many", items)
+            yield Sign("strong", f"{told}: too many together with libraries and what workers send", items)
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """The oldest closed where files gather; then the limit."""
     edits = edits_of(case.all("code.handles_gathered"))
     if edits:
-        why = "the samples are the same; a file that is needed again is opened again"
-        yield Fix("Keep a few files open, and close the oldest", "exact", why, edits=edits)
+        why = "the samples are the same; a file is reopened when it is needed again"
+        yield Fix("Keep only a few files open, and close the oldest", "exact", why, edits=edits)
     yield from by_hand
 
 
@@ -152,20 +151,20 @@ by_hand = (
     Fix(
         "Raise the limit of open files",
         "exact",
-        "`ulimit -n 65536` in the launch script before the command, or in the container",
+        "run `ulimit -n 65536` in the launch script before the command, or raise it for the container",
     ),
     Fix(
-        "Share tensors by file name",
+        "Share tensors by file name instead of by descriptor",
         "exact",
-        'torch.multiprocessing.set_sharing_strategy("file_system") at the start of the program: no descriptor per '
-        "tensor, but files "
-        "in /dev/shm stay behind when a process is killed",
+        'call torch.multiprocessing.set_sharing_strategy("file_system") at the start of the program: it needs no descriptor '
+        "per tensor, but files "
+        "stay in /dev/shm when a process is killed",
     ),
 )
 experiment = Experiment(
-    title="Count /proc/PID/fd of the main process and one worker every minute, with the limit as it is and raised",
+    title="Count the files in /proc/PID/fd of the main process and one worker every minute, once with the old and once with the raised limit",
     start_from="the beginning",
-    stop_after="past the batch where it died",
-    confirms="the count climbs to `ulimit -n` where it dies, and the run with the raised limit passes that point",
-    refutes="the count is far below the limit when it dies; if it climbs without end under any limit, something leaks them",
+    stop_after="past the batch where it failed",
+    confirms="the count reaches `ulimit -n` when it fails, and the run with the raised limit passes that point",
+    refutes="the count is far below the limit when it fails; if it grows without end under any limit, descriptors leak",
 )

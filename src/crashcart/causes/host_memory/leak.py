@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "Host memory leaks: it grows until the process is killed"
+title = "Host memory leak: usage grows until the process is killed"
 piece = "chunk_index"
 alike = ("host-memory/oom-kill",)
 _TRACED = r"(\S{1,200}\.\w{1,60}:\d{1,20}): size=([\d.]{1,24}) ([KMGT]?i?B)(?: \(\+[^)]{0,200}\))?, count=(\d{1,20})"
@@ -49,7 +49,7 @@ _HOST = (
 phrases = (
     weak("svmem(", "ru_maxrss", "memory_info", "process memory", "host memory",
          says="the program reports its memory", fatal=False),
-    weak(", count=", says="tracemalloc's list of the largest places", pattern=_TRACED, fatal=False),
+    weak(", count=", says="tracemalloc's list of the largest allocations", pattern=_TRACED, fatal=False),
 )  # fmt: skip
 _SERIES = (
     ("available", -1, r"\bavail(?:able)?(?:[_ ]mem\w*)?\W{1,4}([\d.]+)"),
@@ -74,7 +74,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     rising = _rising(case, end.line.order if end else None)
     if rising is not None:
         name, first, last, before, after = rising
-        says = f"{name} of the host went from {before:g} to {after:g}"
+        says = f"host {name} went from {before:g} to {after:g}"
         quotes = (evidence(first), evidence(last)) + ((evidence(end.line),) if end else ())
         if end is not None:
             yield Sign("decisive", f"{says}, then: {end.says}", quotes, order=first.order)
@@ -84,10 +84,10 @@ def in_log(case: Case) -> Iterator[Sign]:
             yield Sign("weak", says, quotes, fatal=False, order=first.order)
     elif (traced := _traced(case)) is not None:
         first, last = traced
-        says = "the same place of the program holds more memory each time tracemalloc looks"
+        says = "tracemalloc shows more memory at the same line of the program each time"
         yield Sign("strong", says, (evidence(first), evidence(last)), order=first.order)
     elif end is not None and (case.log.progress.step or 0) >= _LONG:
-        says = f"it ran for {case.log.progress.step} steps before host memory ended it"
+        says = f"it ran for {case.log.progress.step} steps before host memory ran out"
         yield Sign("weak", says, (evidence(end.line),), order=end.line.order)
 
 
@@ -161,7 +161,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     guard = guard_of(case)
     says = rose.quote
     if not by_memory:
-        who = f"{guard} of this job may have a limit for it" if guard else "the kernel killed nobody for memory"
+        who = f"{guard} of this job may limit its memory" if guard else "the kernel killed no process for memory"
         says += f", and then was killed by SIGKILL ({who})"
     yield Sign("decisive" if by_memory or guard else "strong", says, (rose, leader.evidence), order=order(case))
 
@@ -172,7 +172,7 @@ def in_code(case: Case) -> Iterator[Sign]:
     yield from caches(case)
     yield from indexes(case)
     for fact in case.all("code.graph_kept") if not case.before else ():
-        says = f"{fact.value['kept']} is kept in {fact.value['holder']} together with the graph that it came from"
+        says = f"{fact.value['holder']} keeps {fact.value['kept']} together with its graph"
         yield Sign("strong", says, (fact.evidence,), fatal=False)
 
 
@@ -180,35 +180,37 @@ def fix(case: Case) -> Iterator[Fix]:
     """A bound for the cache where there is one; else words."""
     grows = edits_of(case.all("code.grows"))
     if grows:
-        why = "the batches are the same; what is computed of all that was kept must be summed up as it comes instead"
-        yield Fix("Keep only the last few", "exact", why, edits=grows)
+        why = "the batches are the same; whatever was computed from the full list must be accumulated as it comes"
+        yield Fix("Keep only the most recent items", "exact", why, edits=grows)
     edits = edits_of(case.all("code.sample_cache"))
     if edits:
-        yield Fix("Let the cache hold a few samples only", "exact", "the oldest go; every sample is the same", edits=edits)
+        yield Fix(
+            "Limit the size of the cache", "exact", "the oldest samples are dropped; every sample is the same", edits=edits
+        )
     edits = edits_of(case.all("code.graph_kept")) if not case.before else ()
     if edits:
-        yield Fix("Keep the value without its graph", "exact", "the graph of a step is freed with the step", edits=edits)
+        yield Fix("Store the value without its graph", "exact", "the graph of each step is then freed", edits=edits)
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Keep the index out of Python objects",
+        "Store the index without Python objects",
         "exact",
-        "one numpy array, tensor or Arrow table instead of lists of strings and dictionaries: forked workers then "
+        "use one numpy array, tensor or Arrow table instead of lists of strings and dictionaries, so that forked workers "
         "share its pages",
     ),
     Fix(
-        "Fewer workers, so that it takes longer",
+        "Use fewer workers, so that memory lasts longer",
         "same-recipe",
-        "a stop-gap: each worker leaks",
+        "only a workaround: each worker leaks",
         settings={"loader.workers": "half"},
     ),
 )
 experiment = Experiment(
-    title="Iterate over the loader alone, without a model, and beside it train on one repeated batch; record memory of both",
+    title="In one run iterate over the loader without a model, in another train on one repeated batch; record memory in both",
     start_from="the beginning",
-    stop_after="as many batches as show the rise in the log, at least one epoch",
-    confirms="one of the two rises by about the same amount per epoch: that side leaks",
-    refutes="both are flat after the first epoch: it was a plateau, look at the peak",
+    stop_after="as many batches as it took in the log, at least one epoch",
+    confirms="one of the two grows by about the same amount per epoch: that one leaks",
+    refutes="both are flat after the first epoch: not a leak, look at the peak",
 )

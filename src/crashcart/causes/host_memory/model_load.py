@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Strength
 
-title = "Every rank loads the full weights into host memory at once"
+title = "Host memory ran out because every rank loads the full weights at once"
 alike = ("host-memory/oom-kill",)
 _LOADING = (
     r"load(?:ing|ed)? (?:\w{1,60} ){0,3}(?:checkpoint|weights?|state[_ ]?dicts?|shards|safetensors|pretrained|pipeline "
@@ -63,12 +63,12 @@ def in_log(case: Case) -> Iterator[Sign]:
     kinds: dict[int, str] = {}
     for end in [*ends(case), *_silent_launcher(case)]:
         if end.raised is not None and _FRAMES & set(end.raised.functions):
-            says = "host memory was refused inside the loading of weights"
+            says = "a host memory allocation failed while weights were loaded"
             yield Sign("decisive", says, (evidence(end.line),), order=end.line.order)
             return
         loading = _last_loading(case, end.line, kinds)
         if loading is not None and (end.raised is None or end.raised.phase in {None, "load", "start-up"}):
-            says = f"loading weights was the last thing said before: {end.says}"
+            says = f"loading weights was the last message before the end: {end.says}"
             strength: Strength = "decisive" if _limit_named(case) else "strong"
             yield Sign(strength, says, (evidence(loading), evidence(end.line)), order=min(loading.order, end.line.order))
             return
@@ -108,7 +108,7 @@ def _silent_launcher(case: Case) -> Iterator[End]:
         return
     for line in log.lines:
         if "killing subprocess" in line.lowered:
-            yield End(line, "the launcher stopped all ranks though none printed a traceback, as after a SIGKILL")
+            yield End(line, "the launcher stopped all ranks and none printed a traceback, as after a SIGKILL")
             return
 
 
@@ -118,17 +118,15 @@ def _limit_named(case: Case) -> bool:
 
 fixes = (
     Fix(
-        "Let one rank load, or load without a second copy",
+        "Load the weights on one rank only, or without a second copy",
         "exact",
-        "FSDP: cpu_ram_efficient_loading with sync_module_states; ZeRO-3: create the model under deepspeed.zero.Init; "
-        "otherwise low_cpu_mem_usage=True with torch_dtype='auto' and safetensors files",
+        "with FSDP use cpu_ram_efficient_loading and sync_module_states; with ZeRO-3 create the model under deepspeed.zero.Init; "
+        "otherwise use low_cpu_mem_usage=True with torch_dtype='auto' and safetensors files",
     ),
-    Fix(
-        "Start with fewer ranks on the node", "same-recipe", "host memory at loading is ranks times the size of the weights"
-    ),
+    Fix("Start fewer ranks on the node", "same-recipe", "loading needs ranks times the size of the weights in host memory"),
 )
 experiment = Experiment(
-    title="Load the model and stop, once with one rank and once with all, and record the peak of the control group's memory",
+    title="Load the model and stop, once with one rank and once with all; record the peak memory of the cgroup",
     start_from="the beginning",
     stop_after="the first optimizer step",
     confirms="the peak grows with the number of ranks by the size of the weights, and only the larger start is killed",

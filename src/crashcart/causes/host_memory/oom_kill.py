@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Evidence, Fact
 
-title = "Host memory ran out: the process was killed, or refused memory"
+title = "Host memory (RAM) ran out: the process was killed, or an allocation failed"
 alike = ("host-memory/leak", "outside/user")
 MANY_WORKERS = 32
 
@@ -59,15 +59,15 @@ phrases = (
         "ray-oom-prevention", "address the out of memory issue", "oom-kill event", "oom_kill event", "oom killed", "out-of-memory handler", "exceeded step memory limit",
         "exceeded job memory limit", "exceeded memory limit", "exceeded virtual memory limit", "term_memlimit",
         "exceeded h_vmem", "gone over memory limit", "over memory limit", "memory usage exceeded request_memory",
-        says="the scheduler says that the job went over its memory limit",
+        says="the scheduler reports that the job exceeded its memory limit",
         unless=r"\b0 oom|cuda|gpu",
     ),
-    decisive("out of memory", "out_of_me", says="the scheduler's state is out of memory",
+    decisive("out of memory", "out_of_me", says="the scheduler's job state is OUT_OF_MEMORY",
              pattern=r"tasks? [\d,\-]+: Out Of Memory|\bOUT_OF_ME(?:\+|MORY)\s+\d+:\d+|\bState\W+OUT_OF_MEMORY"),
-    decisive("job killed: ", says="PBS killed the job for its memory", pattern=r"job killed: p?v?mem\b.{0,60}exceeded"),
+    decisive("job killed: ", says="PBS killed the job because of its memory use", pattern=r"job killed: p?v?mem\b.{0,60}exceeded"),
     decisive("oomkilled", "exceeded the request memory", "low on resource: memory", "memory limit of the container",
-             says="the container was killed for its memory limit", unless=r"oomkilled\W{0,4}(?:false|0\b|no\b)"),
-    decisive("systemd-oomd", "earlyoom", "nohang[", "oomd[", says="a memory watchdog of the system killed a process", any_level=True,
+             says="the container was killed because it exceeded its memory limit", unless=r"oomkilled\W{0,4}(?:false|0\b|no\b)"),
+    decisive("systemd-oomd", "earlyoom", "nohang[", "oomd[", says="a system memory watchdog killed a process", any_level=True,
              pattern=r"systemd-oomd\W.{0,20}kill|oomd: Killed|(?:earlyoom|nohang)\[?.{0,20}(?:sending SIG|kill)"),
     decisive("using all available ram", "more memory than is available. it has restarted", "kernel died: out of memory",
              says="the notebook's machine ran out of host memory"),
@@ -80,17 +80,17 @@ phrases = (
              pattern=r"memory.{0,90}exceeds threshold.{0,40}kill",
              any_level=True),
     weak("killed process", "kill process", "invoked oom-killer", "oom-kill:constraint", "due to memory pressure",
-         "oom_reaper: reaped", says="the kernel killed some process for memory", fatal=False,
+         "oom_reaper: reaped", says="the kernel killed a process because memory ran out", fatal=False,
          pattern=r"out of memory|oom|anon-rss|memory pressure"),
     weak("can't allocate memory", "cannot allocate memory", "not enough memory: you tried", "std::bad_alloc", "memoryerror",
          "unable to allocate", "paging file is too small", "os error 1455", "buy new ram",
-         says="an allocation in host memory was refused", unless=r"cuda|device|thrust"),
+         says="a host memory allocation failed", unless=r"cuda|device|thrust"),
     weak("sigkill", "with code -9", "status 137", "exit code 137", "exit code: 9", "by signal: 9", "signal 9",
-         says="a process ended by SIGKILL", pattern=r"\bSIGKILL\b|-9\b|\b137\b|\b9\b", fatal=False),
-    weak("kernel died", "worker died or was killed", says="a helper vanished; memory is one usual reason"),
+         says="a process was killed by SIGKILL", pattern=r"\bSIGKILL\b|-9\b|\b137\b|\b9\b", fatal=False),
+    weak("kernel died", "worker died or was killed", says="a helper process vanished; memory is a common reason"),
     strong("excessive memory usage causing the operating system", "perhaps out of memory?", "kernel appears to have died",
-           "kernel crashed while executing code", says="a process vanished, and memory is the usual reason"),
-    weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one reason", pattern="DataLoader worker"),
+           "kernel crashed while executing code", says="a process vanished; memory is the usual reason"),
+    weak("exited unexpectedly", says="a loader worker vanished; the OOM killer is one possible reason", pattern="DataLoader worker"),
 )  # fmt: skip
 _FORKS = frozenset({"start", "_Popen", "_launch"})
 _VICTIM = r"Kill(?:ed)? process (\d{1,20}),? (?:UID \d{1,20}, )?\(([^)]{0,200})\)|task=([^,]{1,200}),pid=(\d{1,20})"
@@ -100,7 +100,7 @@ _OURS = r"python|^pt_|torch|train|accelerate|deepspeed|^ray|finetune|wandb|jupyt
 def in_log(case: Case) -> Iterator[Sign]:
     """A kill that nothing explains, a refused allocation, or a kernel's report pasted into the log."""
     for end in kills(case):
-        yield Sign("strong", f"{end.says}; the kernel log would settle it", (evidence(end.line),), order=end.line.order)
+        yield Sign("strong", f"{end.says}; the kernel log would show it", (evidence(end.line),), order=end.line.order)
     for end in refused(case):
         yield Sign("strong", end.says, (evidence(end.line),), order=end.line.order)
     for raised in case.log.raised:
@@ -110,11 +110,11 @@ def in_log(case: Case) -> Iterator[Sign]:
             and "multiprocessing" in raised.frames[-1].file
             and _FORKS & set(raised.functions[-3:])
         ):
-            says = "the stack ends where a process is forked, which fails for want of memory"
+            says = "the stack ends in a fork, which fails when memory runs out"
             yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
     for line in case.log.index.saying(("kill process", "killed process", "oom-kill:")):
         if _is_ours(line, case) and not over(case, line):
-            yield Sign("decisive", "the kernel's report of the kill stands in the log", (evidence(line),), order=line.order)
+            yield Sign("decisive", "the log contains the kernel's report of the kill", (evidence(line),), order=line.order)
             return
 
 
@@ -152,17 +152,21 @@ def in_machine(case: Case) -> Iterator[Sign]:
         victim = event.details.get("process", "a process")
         sure = event.ours is True and not is_leak
         why = f" ({event.why_ours})" if event.why_ours else ""
-        yield Sign("decisive" if sure else "strong", f"the kernel killed {victim} for memory{why}", (event.evidence,))
+        yield Sign(
+            "decisive" if sure else "strong", f"the kernel killed {victim} because memory ran out{why}", (event.evidence,)
+        )
     if kills and not possible and not denied:  # one of them says enough
         why = kills[-1].why_ours if kills[-1].ours is False else otherwise
-        says = f"the kernel's victim was not this run ({why or 'time or process differ'})"
+        says = f"the process killed by the kernel was not part of this run ({why or 'time or process differ'})"
         yield Sign("against", says, (kills[-1].evidence,))
     if (
         case.exit is not None
         and case.exit.signal == "SIGKILL"
         and not (_errors(case) or case.log.collectives or not_for_memory(case))
     ):
-        yield Sign("strong", "the command ended by SIGKILL; the kernel log would settle who sent it", (case.exit.evidence,))
+        yield Sign(
+            "strong", "the command was killed by SIGKILL; the kernel log would show who sent it", (case.exit.evidence,)
+        )
 
 
 def _ended_otherwise(case: Case, leader: Death | None) -> str:
@@ -172,7 +176,7 @@ def _ended_otherwise(case: Case, leader: Death | None) -> str:
         by_kill = any(death.signal == "SIGKILL" for death in case.log.deaths)
         return f"it raised {ended[0].kind}" if ended and not by_kill and not case.log.memory else ""
     if finished(case) or hung(case):
-        return "it hung" if hung(case) else "it reached its end"
+        return "it hung" if hung(case) else "it finished"
     if leader is None or leader.signal == "SIGKILL" or not (leader.raised or leader.signal or leader.code):
         return ""
     return leader.how
@@ -190,7 +194,7 @@ def in_config(case: Case) -> Iterator[Sign]:
     workers, ranks = case.number("loader.workers"), case.number("launch.processes") or 1
     if case.log.lines or not workers or workers * ranks < MANY_WORKERS:
         return
-    says = f"{workers:g} workers for each of {ranks:g} ranks: at least {workers * ranks:g} loader processes, as many for each further loader"
+    says = f"{workers:g} workers for each of {ranks:g} ranks: at least {workers * ranks:g} loader processes, and as many again for each further loader"
     facts = [case.facts[name].evidence for name in ("loader.workers", "launch.processes") if name in case.facts]
     yield Sign("weak", says, tuple(facts))
 
@@ -215,11 +219,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         room = _allowed(case)
         why = f"; the launch script allows each process {gib(room.value)} ({room.spelling})" if room is not None else ""
         places = (leader.evidence, *((room.evidence,) if room is not None else ()))
-        says = f"{leader.process.name} was refused host memory{why}"
+        says = f"a host memory allocation of {leader.process.name} failed{why}"
         yield Sign("decisive" if sure else "strong", says, places, order=order(case))
     counted = no_kill(case, leader)
     if counted is not None and not_for_memory(case):
-        says = "memory was not short, and the kernel killed nobody for it"
+        says = "memory was not short, and the kernel killed no process for it"
         yield Sign("against", says, (counted.evidence, leader.evidence), order=order(case))
 
 
@@ -243,7 +247,7 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     if note is not None:
         if note.value["of_memory"]:
             who = "it" if death.signal else "its worker"
-            says = f"{death.how}, and who killed {who} wrote that it was for its memory"
+            says = f"{death.how}, and whoever killed {who} wrote that its memory use was the reason"
             yield Sign(
                 "strong" if leaked(case, death) else "decisive",
                 says,
@@ -256,16 +260,16 @@ def _killed(case: Case, death: Death, *, fatal: bool) -> Iterator[Sign]:
     seen = (death.evidence, *((lacking,) if lacking else ()))
     at = order(case)
     if own is not None and own.moved:
-        says = f"{death.how}, and the kernel counted a kill for lack of memory in the job's control group"
+        says = f"{death.how}, and the kernel counted an OOM kill in the job's cgroup"
         yield Sign("strong" if leaked(case, death) else "decisive", says, (*seen, own.evidence), fatal, at)
     elif own is None and host is not None and host.moved:
-        says = f"{death.how}, and the kernel counted a kill for lack of memory on the machine"
+        says = f"{death.how}, and the kernel counted an OOM kill on the machine"
         yield Sign("decisive" if lacking else "strong", says, (*seen, host.evidence), fatal, at)
     elif (grew := killed_by_guard(case, death)) is not None:
-        says = f"{death.how} when its memory had grown, and {guard_of(case)} of this job may limit that"
+        says = f"{death.how} after its memory had grown, and {guard_of(case)} of this job may limit that"
         yield Sign("strong", says, (*seen, grew, *_started(case)), fatal, at)
     elif lacking:
-        says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel's count"
+        says = f"{death.how} when memory was short; a watchdog (systemd-oomd, earlyoom, a scheduler) kills without the kernel counting it"
         yield Sign("strong", says, seen, fatal, at)
 
 
@@ -275,33 +279,33 @@ def _started(case: Case) -> list[Evidence]:
 
 
 SMALLER = Fix(
-    "A smaller batch for evaluation and sampling",
+    "Use a smaller batch for evaluation and sampling",
     "same-recipe",
-    "it died in that phase; the weights see the same training",
+    "it failed in that phase; training is unchanged",
     settings={"eval.batch_size": "quarter", "sample.batch_size": "quarter"},
 )
 WORKERS = Fix(
-    "Half the loader workers and less prefetch",
+    "Use half the loader workers and less prefetch",
     "same-recipe",
-    "each worker holds its own copies and prefetched batches; the training sees the same data in another random order",
+    "each worker holds its own copies and prefetched batches; training sees the same data in a different random order",
     settings={"loader.workers": "half", "loader.prefetch": 2},
 )
-PINNED = Fix("Without pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False})
+PINNED = Fix("Turn off pinned memory", "exact", "pinned buffers cannot be swapped or shared", settings={"loader.pin": False})
 ON_USE = Fix(
-    "Read each file when it is asked for",
+    "Read each file only when it is needed",
     "by-hand",
-    "keep the paths in __init__ and read in __getitem__; each item is read again every time, which is slower; the samples are the same",
+    "store the paths in __init__ and read in __getitem__; this is slower, because each item is read again every time, but the samples are the same",
 )
 EACH = Fix(
-    "Let each process hold less",
+    "Reduce the memory of each process",
     "by-hand",
-    "the guard counts each process for itself, so fewer workers do not help: read arrays memory-mapped (`mmap_mode='r'`), convert the "
-    "single sample and not the whole table, keep no copy of it in each worker; or raise the guard's limit",
+    "the limit applies to each process, so fewer workers do not help: memory-map arrays (`mmap_mode='r'`), convert single "
+    "samples and not the whole table, keep no copy in each worker; or raise the limit",
 )
 MORE = Fix(
     "Ask for more host memory",
     "exact",
-    "Slurm: --mem; Kubernetes: resources.limits.memory; the limit of the job counts, not the node's memory",
+    "Slurm: --mem; Kubernetes: resources.limits.memory; what counts is the job's limit, not the node's memory",
 )
 
 
@@ -320,9 +324,9 @@ def fix(case: Case) -> Iterator[Fix]:
         yield EACH
     room = _allowed(case) if leader is not None and leader.says(REFUSED) else None
     if room is not None and room.span is not None:
-        why = f"{room.evidence.quote} refuses what a process asks for beyond {gib(room.value)}; where the machine has twice that"
+        why = f"{room.evidence.quote} limits each process to {gib(room.value)}; do this if the machine has twice that"
         yield Fix(
-            "Double the limit that the launch script sets", "exact", why, edits=(Edit(room.span, str(room.value // 512)),)
+            "Double the memory limit in the launch script", "exact", why, edits=(Edit(room.span, str(room.value // 512)),)
         )
     if _phase(case) in {"evaluate", "sample"}:
         yield SMALLER
@@ -340,11 +344,10 @@ def _phase(case: Case) -> str | None:
 
 
 experiment = Experiment(
-    title="Run the same command with half the workers beside an unchanged control and record memory.current of the "
-    "control group",
+    title="Run the same command with half the workers, and once unchanged as a control; record memory.current of the cgroup",
     change={"loader.workers": "half"},
     start_from="the beginning",
-    stop_after="twice the time after which it died",
+    stop_after="twice the time it ran before it was killed",
     confirms="the control's memory reaches the limit and it is killed; the changed run levels off below it",
-    refutes="memory stays far below the limit in both, or memory.events shows no oom_kill though it was killed",
+    refutes="memory stays far below the limit in both, or memory.events shows no oom_kill although it was killed",
 )

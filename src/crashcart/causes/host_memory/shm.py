@@ -40,17 +40,17 @@ phrases = (
     decisive("killed by signal: bus", "bus error encountered in", "workers are out of shared memory",
              "insufficient shared memory", says="a loader worker died of a bus error in shared memory"),
     decisive("unable to write to file </torch_", "unable to allocate shared memory(shm)", "unable to mmap",
-             "unable to resize file", says="torch could not put a tensor into shared memory",
+             "unable to resize file", says="torch could not place a tensor in shared memory",
              pattern=r"</torch_|filename not specified|shared memory\(shm\)|to the right size"),
     decisive("posix_fallocate failed", "failed to extend /dev/shm", "shared memory segment /dev/shm", "/dev/shm/nccl",
-             says="NCCL could not get its shared memory", any_level=True,
+             says="NCCL could not allocate shared memory", any_level=True,
              pattern=r"fail|error|no space|unable|could not", unless=r"NCCL INFO"),
     decisive("/dev/shm", says="/dev/shm is full", any_level=True,
              pattern=r"/dev/shm.{0,80}(?:no space left|errno 28|\(28\))|(?:no space left|errno 28|\(28\)).{0,80}/dev/shm"),
     strong("torch_shm_manager", says="torch's shared memory helper failed", pattern=r"error|unable|fail|not start"),
-    weak("errno 28] no space left", says="joblib fell back to serial mode for want of shared memory", pattern="joblib",
+    weak("errno 28] no space left", says="joblib fell back to serial mode because shared memory is too small", pattern="joblib",
          fatal=False, any_level=True),
-    weak("unable to open shared memory object", says="a shared memory file was gone", pattern=r"no such file|No space"),
+    weak("unable to open shared memory object", says="a shared memory file had disappeared", pattern=r"no such file|No space"),
     weak("bus error", "总线错误", "bus-zugriffsfehler", says="a process died of a bus error"),
     weak("exited unexpectedly", says="a loader worker vanished", pattern="DataLoader worker|worker"),
 )  # fmt: skip
@@ -68,18 +68,18 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Errno 28 at a semaphore, a bus error without another explanation, a worker that vanished without a word."""
     for raised in case.log.raised:
         if at_semaphore(raised):
-            says = "a semaphore could not be created: those lie in /dev/shm, whatever the message says of a device"
+            says = "a semaphore could not be created; semaphores live in /dev/shm, although the message says 'device'"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
     mapped = any(compiled(_MAPPED).search(line.text) for line in case.log.lines[-60:])
     for death in case.log.deaths:
         if death.signal == "SIGBUS":
-            says = "a process died of SIGBUS, as when shared memory is full"
+            says = "a process died with SIGBUS, which happens when shared memory is full"
             yield Sign("weak" if mapped else "strong", says, (evidence(death.line),), order=death.line.order)
             break
     else:
         for line in case.log.lines:
             if compiled(_BUS_ERROR).search(line.text):
-                says = "a shell saw a process die of a bus error, as when shared memory is full"
+                says = "the shell reports a bus error, which happens when shared memory is full"
                 yield Sign("weak" if mapped else "strong", says, (evidence(line),), order=line.order)
                 break
     yield from _vanished(case)
@@ -97,7 +97,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     used, free = (last_of(case, "host", f"shm_{what}", fitting.time) if fitting else None for what in ("used", "free"))
     if fitting is not None and used is not None and free is not None and free < _FULL * (used + free):
         at = clock(fitting.time)
-        says = f"{gib(used)} of /dev/shm were used and {gib(free)} free"
+        says = f"{gib(used)} of /dev/shm were used and {gib(free)} were free"
         seen = Evidence("recorder", says, f"recorder {at}", rank=fitting.process.rank, time=at)
         yield Sign("decisive", f"{says} when {fitting.how}", (seen, fitting.evidence), order=order(case))
     worker = next((one for one in ends if one.process.role == "loader worker"), None)
@@ -113,7 +113,7 @@ def _vanished(case: Case) -> Iterator[Sign]:
     for line in case.log.index.saying(("exited unexpectedly",)):
         if "dataloader worker" in line.lowered:
             if alone and not killed and "with exit code" not in line.lowered:  # a bus error leaves none
-                says = "a loader worker vanished without a word: shared memory first, the OOM killer second"
+                says = "a loader worker exited without an error message; full shared memory is the most common reason, the OOM killer the next"
                 yield Sign("strong", says, (evidence(line),), order=line.order)
             return
 
@@ -142,20 +142,20 @@ by_hand = (
     Fix(
         "Give the container more shared memory",
         "exact",
-        "docker run --ipc=host or --shm-size=16g; Kubernetes: an emptyDir of medium Memory mounted at /dev/shm",
+        "use docker run --ipc=host or --shm-size=16g; in Kubernetes mount an emptyDir of medium Memory at /dev/shm",
     ),
     Fix(
-        "Fewer prefetched batches in shared memory",
+        "Prefetch fewer batches into shared memory",
         "same-recipe",
-        "workers times prefetch factor times batch must fit into /dev/shm",
+        "workers x prefetch factor x batch size must fit into /dev/shm",
         settings={"loader.workers": "half", "loader.prefetch": 2},
     ),
 )
 experiment = Experiment(
-    title="Watch `df /dev/shm` while the first batches load, once as it is and once with num_workers=0",
+    title="Watch `df /dev/shm` while the first batches load, once unchanged and once with num_workers=0",
     change={"loader.workers": 0},
     start_from="the beginning",
-    stop_after="past the batch where it died",
+    stop_after="past the batch where it failed",
     confirms="/dev/shm reaches 100 % right before the error with workers, and the run without workers passes",
-    refutes="/dev/shm stays far from full and it still dies: a damaged memory-mapped file or a full disk behind it",
+    refutes="/dev/shm stays far from full and it still fails: look for a damaged memory-mapped file or a full disk",
 )

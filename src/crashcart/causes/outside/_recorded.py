@@ -22,8 +22,8 @@ _SCHEDULERS = {
     "tini": "the container's init", "dumb-init": "the container's init", "systemd": "systemd", "timeout": "the timeout command",
 }  # fmt: skip
 _MEANINGS = {
-    "DUE TO TIME LIMIT": "its time was up", "DUE TO PREEMPTION": "it was preempted", "DUE TO JOB REQUEUE": "it was requeued",
-    "NODE FAIL": "a node failed", "DUE TO JOB NOT RUNNING": "it was no longer known",
+    "DUE TO TIME LIMIT": "its time limit was reached", "DUE TO PREEMPTION": "it was preempted", "DUE TO JOB REQUEUE": "it was requeued",
+    "NODE FAIL": "a node failed", "DUE TO JOB NOT RUNNING": "the job was no longer known",
 }  # fmt: skip
 _EARLY, _OVERDUE = 60.0, 600.0  # seconds around the end that Slurm named; it looks about once a minute
 
@@ -33,11 +33,9 @@ def sent_by(signal: str, event: Event) -> str:
     if event.kind != "signal":
         who = f"rank {event.rank}" if event.rank is not None else "the launcher"
         by_whom = (
-            "Ctrl-C on a terminal, or kill"
-            if signal == "SIGINT"
-            else "from a person or a script, not for the job as a whole"
+            "Ctrl-C on a terminal, or kill" if signal == "SIGINT" else "from a person or a script, and not to the whole job"
         )
-        return f"{signal} reached {who} before anything had failed: {by_whom}"
+        return f"{signal} reached {who} before anything else failed: {by_whom}"
     sender, name = event.details.get("sender"), str(event.details.get("name") or "")
     known = next((full for short, full in _SCHEDULERS.items() if name.startswith(short)), None)
     if not sender:
@@ -45,8 +43,8 @@ def sent_by(signal: str, event: Event) -> str:
     elif name:
         whom = f"{known} ({name}, pid {sender})" if known else f"the process {name} (pid {sender})"
     else:
-        whom = f"process {sender}, which had ended when it was looked for"
-    return f"{signal} was sent to the job by {whom} before anything had failed"
+        whom = f"process {sender}, which was already gone when crashcart looked for it"
+    return f"{signal} was sent to the job by {whom} before anything else failed"
 
 
 def at_its_limit(flight: Flight, event: Event) -> str:
@@ -55,7 +53,7 @@ def at_its_limit(flight: Flight, event: Event) -> str:
     end = to_float(environment.get("SLURM_JOB_END_TIME")) if isinstance(environment, dict) else None
     if end is None or not -_EARLY < event.time - end < _OVERDUE:
         return ""
-    return f", at the end of the time that it had asked Slurm for ({clock(end)})"
+    return f", at the end of its Slurm time limit ({clock(end)})"
 
 
 def scheduler_said(flight: Flight) -> Iterator[tuple[str, Evidence]]:
@@ -78,5 +76,5 @@ def started_by_script(case: Case) -> Iterator[Sign]:
     for fact in case.all("launch.kills")[:1]:
         yield Sign("weak", "the launch script sends signals here", (fact.evidence,), fatal=False)
     for fact in case.all("launch.service")[:1]:
-        says = f"{fact.value}, which the launch script starts here, may have sent the signal"
+        says = f"the launch script starts {fact.value} here, which may have sent the signal"
         yield Sign("weak", says, (fact.evidence,), fatal=False)

@@ -1,4 +1,4 @@
-"""A hook of crashcart itself is suspected.
+"""A hook of crashcart itself may have caused the crash.
 
 What happens: a process of the job dies while one of crashcart's own functions runs in it: in a hook, or right after a fork.
 
@@ -30,8 +30,8 @@ title = "A hook of crashcart was running when the process died"
 _HOOKS = "crashcart/inside/"
 _FATAL = "a fatal signal"
 _HEAD = "current thread "
-_SUSPECTED = "crashcart itself is suspected: "
-_WITHOUT = "To go on without its hooks: crashcart run --no-inject, or CRASHCART=off in the environment"
+_SUSPECTED = "crashcart itself may be the reason: "
+_WITHOUT = "To run without its hooks: crashcart run --no-inject, or CRASHCART=off in the environment"
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -47,7 +47,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
                 continue
             frame = _innermost(process.text)
             if frame is not None and _HOOKS in frame.file:
-                seen = f"process {process.pid} died of a fatal signal in {frame.function} ({frame.file}:{frame.line})"
+                seen = f"process {process.pid} died with a fatal signal in {frame.function} ({frame.file}:{frame.line})"
                 at = clock(dump.time)
                 where = Evidence("recorder", seen, f"recorder {at}, stacks/fatal-signal", rank=process.rank, time=at)
                 yield Sign("decisive", f"{_SUSPECTED}{seen}. {_WITHOUT}", (where,), order=order(case))
@@ -62,7 +62,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for head in case.log.index.saying((_HEAD,)):
         after = case.log.around(head, before=0, after=1)[1:]
         if after and "most recent call first" in head.lowered and f'file "<{_HOOKS}' in after[0].lowered:
-            says = f"{_SUSPECTED}a process died of a fatal signal in one of its hooks. {_WITHOUT}"
+            says = f"{_SUSPECTED}a process died with a fatal signal in one of its hooks. {_WITHOUT}"
             yield Sign("decisive", says, (evidence(after[0]),), order=head.order)
 
 
@@ -76,14 +76,14 @@ fixes = (
     Fix(
         "Record from outside only: crashcart run --no-inject",
         "exact",
-        "the hooks are left out; memory, processes, logs and the end are recorded as before",
+        "no hooks are loaded; memory, processes, logs and the end of the run are recorded as before",
     ),
-    Fix("Switch crashcart off", "exact", "the command runs as if crashcart was not there", environment={"CRASHCART": "off"}),
+    Fix("Switch crashcart off", "exact", "the command runs without crashcart", environment={"CRASHCART": "off"}),
 )
 experiment = Experiment(
     title="Start the same command with crashcart run --no-inject",
     start_from="the beginning",
-    stop_after="the step at which it died",
+    stop_after="the failing step",
     confirms="it passes",
-    refutes="it dies in the same way: then it was not crashcart",
+    refutes="it fails in the same way: then crashcart was not the reason",
 )

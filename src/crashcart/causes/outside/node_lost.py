@@ -1,4 +1,4 @@
-"""A node went away.
+"""A node stopped responding or went down.
 
 What happens: one machine stops answering: a crash, a power cut, a network cut, a reboot. Its log simply ends, often in
 the middle of a line; the others wait until a time-out.
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 _SILENT = 1.5  # seconds for which the others must have gone on: all that are killed together are not lost
 _TOGETHER = 0.5
 
-title = "A node went away"
+title = "A node stopped responding or went down"
 alike = ("outside/preempted", "host-memory/oom-kill")
 phrases = (
-    strong("no route to host", "connection timed out", says="the machine no longer answers", pattern=r"^ssh: connect to host"),
+    strong("no route to host", "connection timed out", says="the machine does not respond", pattern=r"^ssh: connect to host"),
     decisive("node_fail", "due to node failure", "node failure on", "due to node fail", "nodefail",
-             says="the scheduler says that the node failed",
+             says="the scheduler reports a node failure",
              pattern=r"NODE_?FAIL\b|due to node fail|node failure on \S", unless=r"--no-kill|requeue on"),
     decisive("too many heartbeats", "nodediederror", "node died unexpectedly", "its node has died", "node unexpected termination",
              "node it was running on", "was marked dead", "raylet crashed unexpectedly", "raylet failed", "node has been marked dead",
@@ -63,13 +63,13 @@ phrases = (
     decisive("kernel panic", "system is going down", "system will power off", "restarting system", "host instance terminated",
              says="the machine itself went down", any_level=True,
              pattern=r"kernel panic - |system is going down|system will power off|reboot: Restarting system|host instance terminated"),
-    strong("since they had no heartbeat", "detected dead node", says="the rendezvous dropped a node that no longer answered",
+    strong("since they had no heartbeat", "detected dead node", says="the rendezvous dropped a node that stopped responding",
            any_level=True),
     strong("communication connection failure", "taintmanagereviction", "imminent node shutdown", "host unreachable",
            "lost connection to node", "node is unreachable", "node unreachable", "node is down", "node down", "nodes are down",
            "not responding, setting down", "runtime disconnected", "instance has been terminated", "instance was terminated",
            "commlib error: got read error", "hydu_sock_", "assert (!closed) failed", "lost heartbeat from", "no heartbeat from",
-           says="a node no longer answered", any_level=True,
+           says="a node stopped responding", any_level=True,
            unless=r"errno|retry|retrying|reconnected|if (?:the|a) node"),
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         return
     for why, words in scheduler_said(flight):
         if why == "a node failed":
-            yield Sign("decisive", "Slurm says that a node failed", (words,), order=order(case))
+            yield Sign("decisive", "Slurm reports a node failure", (words,), order=order(case))
     if stopped_first(case) is not None:
         return
     heard = max((node.last for node in flight.nodes), default=0.0)
@@ -91,10 +91,8 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if not node.lost or failed or heard - node.last < _SILENT:
             continue
         ranks = f" (rank{'s' if len(node.ranks) > 1 else ''} {', '.join(map(str, node.ranks[:8]))})" if node.ranks else ""
-        says = (
-            f"node {node.name}{ranks} was not heard of since {clock(node.last)}, {took(heard - node.last)} before the others"
-        )
-        quote = f"no sample since {clock(node.last)}, and no word of how the job ended there"
+        says = f"node {node.name}{ranks} sent nothing after {clock(node.last)}, {took(heard - node.last)} before the others stopped"
+        quote = f"no sample since {clock(node.last)}, and no record of how the job ended there"
         rank = node.ranks[0] if len(node.ranks) == 1 else None
         seen = Evidence("recorder", quote, node.folder, rank, clock(node.last))
         yield Sign("decisive", says, (seen,), order=order(case))
@@ -104,7 +102,7 @@ fixes = (
     Fix(
         "Exclude the node and resume",
         "exact",
-        "Slurm: --exclude=NODE and --requeue; Kubernetes: cordon it; tell the operators",
+        "Slurm: --exclude=NODE and --requeue; Kubernetes: cordon it; inform the operators",
     ),
 )
 experiment = Experiment(
@@ -112,5 +110,5 @@ experiment = Experiment(
     start_from="nothing: no training is needed",
     stop_after="the answer",
     confirms="it rebooted, panicked or lost its network at the time the log ends",
-    refutes="it was up all the time: then a process died on it, look for a kill in its kernel log",
+    refutes="it was up all the time: then a process on it died; look for a kill in its kernel log",
 )

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "A scheduler ended the job: time limit, preemption or SIGTERM from outside"
+title = "The job was stopped by a scheduler: time limit, preemption or SIGTERM from outside"
 alike = ("outside/node-lost", "outside/user")
 phrases = (
     decisive("due to time limit", "host ec2", "spot instance interruption", "instance-terminated-no-capacity", "job deleted at request", "exceeded limit walltime", "job exceeded its walltime", "due to preemption", "due to job requeue", "this job is preempted",
@@ -51,7 +51,7 @@ phrases = (
              "hard wallclock time", "hard run time limit", "exceeded the maximum execution time", "longer than specified deadline",
              "deadlineexceeded: job", "maximum run time", "maximum runtime exceeded", "hit its timeout of", "out of requested",
              "job was evicted", "stopped: exceeded max", "reached its time limit", "exceeded its time limit", "time limit exceeded",
-             says="the scheduler says that it ended the job", any_level=True,
+             says="the scheduler reports that it ended the job", any_level=True,
              unless=r"out of requested(?! \d+ min)|request(?:ed|s)? (?:a )?maximum run ?time"),
     decisive("job killed: walltime", "job killed: ncpus", "exceeded limit", says="PBS ended the job at its wall time",
              pattern=r"(?:walltime|cput)\b.{0,60}exceeded limit"),
@@ -66,10 +66,10 @@ phrases = (
     decisive("termination is imminent", "spot interruption", "spot instance interruption", "instance-action",
              "spot termination",
              "preemption notice", "maxruntimeexceeded", "rebalance recommendation",
-             says="the machine was about to be taken back, or the job's time was up", any_level=True,
+             says="the machine was about to be reclaimed, or the job reached its time limit", any_level=True,
              unless=r"polling|watch(?:ing|er)|listen|handler|check(?:ing)? for|enabled|monitor"),
     decisive(" timeout  ", " preempted  ", "state=timeout", "state: timeout",
-             "state=preempted", says="the scheduler's state of the job says it",
+             "state=preempted", says="the scheduler's job state shows it",
              pattern=r"^\s{0,20}\d{1,20}(?:[_.]\w{1,60})?\s{1,20}.{0,200}\s(?:TIMEOUT|PREEMPTED)\s{1,20}\d{1,20}:\d{1,20}|\bState\W{1,20}(?:TIMEOUT|PREEMPTED)\b"),
     weak("death signal, shutting down", "got signal: 15", "received sigterm", "receiving sigterm", "sigtermexception",
          "auto-requeue signal", "preemption signal", "got termination signal", "caught sigterm", "sigterm received",
@@ -98,7 +98,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             continue
         if not failed_before(case, line):
             yield Sign(
-                "strong", "it was told to stop from outside before any rank failed", (evidence(line),), order=line.order
+                "strong", "it was asked to stop from outside before any rank failed", (evidence(line),), order=line.order
             )
         return
     yield from _cancelled(case)
@@ -106,7 +106,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     death = next(iter(case.log.deaths), None)
     if death is not None and death.signal == "SIGTERM" and not failed_before(case, death.line) and _all_terminated(case):
         yield Sign(
-            "strong", "the first process to end was ended by SIGTERM", (evidence(death.line),), order=death.line.order
+            "strong", "the first process to end was killed by SIGTERM", (evidence(death.line),), order=death.line.order
         )
 
 
@@ -130,7 +130,9 @@ def _shell(case: Case) -> Iterator[Sign]:
     """A shell that saw its command end by SIGTERM."""
     for line in case.log.lines[-_AT_END:]:
         if compiled(_SHELL).search(line.text) and not failed_before(case, line):
-            yield Sign("strong", "a shell saw the command end by SIGTERM", (evidence(line),), order=line.order)
+            yield Sign(
+                "strong", "a shell reports that the command was killed by SIGTERM", (evidence(line),), order=line.order
+            )
             return
 
 
@@ -146,7 +148,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     if terminated_alone(case) is not None:
         return
     if status is not None and status.signal == "SIGTERM" and not any(one.top for one in case.log.raised):
-        yield Sign("strong", "the command was ended by SIGTERM", (status.evidence,))
+        yield Sign("strong", "the command was killed by SIGTERM", (status.evidence,))
 
 
 def in_config(case: Case) -> Iterator[Sign]:
@@ -167,7 +169,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             yield Sign("decisive", says, (unranked(asked[1].evidence),), order=order(case))
         return
     if (over := timed_out_by(case)) is not None and not hung(case):
-        says = "the `timeout` command around the program ended it: its time was up"
+        says = "the `timeout` command around the program ended it when the time was up"
         yield Sign("decisive", says, (unranked(over.evidence),), order=order(case))
         return
     if case.flight is not None and hung(case):
@@ -175,21 +177,25 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("against", "it was stopped because it hung", (unranked(hang.evidence),), order=order(case))
     alone = terminated_alone(case)
     if alone is not None:
-        says = f"{alone.how}, but the job as a whole got no signal: a scheduler signals all of it"
+        says = f"{alone.how}, but the rest of the job got no signal; a scheduler signals all of it"
         yield Sign("against", says, (alone.evidence,), order=order(case))
     elif (ended := terminated_first(case)) is not None:
-        says = f"{ended.how}, before any other process had ended"
+        says = f"{ended.how} before any other process ended"
         yield Sign("strong", says, (ended.evidence,), order=order(case))
 
 
 fixes = (
     Fix(
-        "Save on the signal and resume by itself",
+        "Save on the signal and resume automatically",
         "by-hand",
-        "#SBATCH --signal=B:USR1@300 and --requeue; a handler that sets a flag, one save at the next step that all "
+        "use #SBATCH --signal=B:USR1@300 and --requeue; let a handler set a flag, and save at the next step that all "
         "ranks agree on",
     ),
-    Fix("Ask for more time", "exact", "--time, or fewer steps per job; the speed in the log tells how long the rest takes"),
+    Fix(
+        "Request more time",
+        "exact",
+        "raise --time, or run fewer steps per job; the speed in the log shows how long the rest takes",
+    ),
 )
 experiment = Experiment(
     title="Ask the scheduler: sacct -j JOB -o State,ExitCode,Elapsed,Timelimit, or kubectl describe pod",

@@ -1,4 +1,4 @@
-"""A process of the job is stopped: it does nothing until it is told to go on.
+"""A process of the job is stopped and does nothing until it is continued.
 
 What happens: one rank, or the whole job, stands still. It uses no CPU, answers no signal but SIGKILL and SIGCONT, and the other
 ranks wait for it in a collective until their time-out.
@@ -32,7 +32,7 @@ phrases = (
     decisive(
         "suspended (tty",
         "stopped",
-        says="the shell says that the job is stopped",
+        says="the shell reports that the job is stopped",
         any_level=True,
         pattern=r"suspended \(tty|^(?:\[\d+\])?[+-]  Stopped\s",
     ),
@@ -48,13 +48,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Let it go on",
+        "Continue the stopped processes",
         "exact",
-        "`kill -CONT PID` for each process that is stopped; `fg` in the shell that was left by Ctrl-Z",
+        "`kill -CONT PID` for each stopped process; `fg` in the shell where Ctrl-Z was pressed",
     ),
 )
 experiment = Experiment(
-    title="Look at the states of the job's processes (`ps -o pid,stat,cmd`), and continue what is stopped",
-    confirms="a process has the state T or t, and the job goes on after `kill -CONT PID`",
-    refutes="no process has it: then somebody waits for something else",
+    title="Look at the states of the job's processes (`ps -o pid,stat,cmd`), and continue the stopped ones",
+    confirms="a process has the state T or t, and the job continues after `kill -CONT PID`",
+    refutes="no process has it: then the job waits for something else",
 )

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crashcart.log import Raised
     from crashcart.model import Strength
 
-title = "The run was ended from outside (Ctrl-C, a closed terminal, kill)"
+title = "The run was stopped from outside (Ctrl-C, a closed terminal, kill)"
 breadth = 1
 alike = ("outside/preempted", "hang/dataloader")
 phrases = (
@@ -57,9 +57,9 @@ phrases = (
     decisive("received 2 death signal", "closing signal sigint", "via signal sigint", says="the launcher got SIGINT",
              any_level=True),
     decisive("interrupted by user", "canceled by user", "cancelled by user", "stopped by user", "aborted by user",
-             "interrupted by the user", says="the program says that a person stopped it", any_level=True),
+             "interrupted by the user", says="the program reports that a user stopped it", any_level=True),
     strong("client_loop: send disconnect", "packet_write_wait: connection to", "write failed: broken pipe",
-           "closed by remote host", says="the SSH session that held the run was cut", any_level=True,
+           "closed by remote host", says="the SSH session of the run was closed", any_level=True,
            pattern=r"client_loop: send disconnect|packet_write_wait: Connection to|^Write failed: Broken pipe|"
                    r"^Connection to \S+ closed by remote host"),
     weak("keyboardinterrupt", "keyboard interrupt", "keyboard interruption", says="someone pressed Ctrl-C", any_level=True),
@@ -84,7 +84,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.raised:
         if raised.kind == "KeyboardInterrupt" and not raised.worker and not failed_before(case, raised.line):
             stuck = _stuck(case)
-            says = "someone pressed Ctrl-C" + (" where the program waited: a hang ended by hand?" if stuck else "")
+            says = "someone pressed Ctrl-C" + (" while the program was waiting, perhaps because it hung" if stuck else "")
             yield Sign("weak" if stuck else "strong", says, (evidence(raised.line),), order=raised.line.order)
             break
     for line in case.log.lines:
@@ -95,11 +95,11 @@ def in_log(case: Case) -> Iterator[Sign]:
         if ("interrupt" in line.lowered or "hangup" in line.lowered or "cancelled by" in line.lowered) and (
             told.search(line.text) and not failed_before(case, line)
         ):
-            yield Sign("strong", "an interrupt or a hang-up reached a healthy run", (evidence(line),), order=line.order)
+            yield Sign("strong", "an interrupt or hang-up reached a healthy run", (evidence(line),), order=line.order)
             break
     for death in case.log.deaths:
         if death.signal in {"SIGINT", "SIGHUP"} and not failed_before(case, death.line) and not _stuck(case):
-            yield Sign("strong", f"a process ended by {death.signal}", (evidence(death.line),), order=death.line.order)
+            yield Sign("strong", f"a process was killed by {death.signal}", (evidence(death.line),), order=death.line.order)
             break
 
 
@@ -117,7 +117,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """An exit status of SIGINT or SIGHUP."""
     status = case.exit
     if status is not None and status.signal in {"SIGINT", "SIGHUP"} and not _stuck(case):
-        yield Sign("strong", f"the command was ended by {status.signal}", (status.evidence,))
+        yield Sign("strong", f"the command was killed by {status.signal}", (status.evidence,))
 
 
 def in_config(case: Case) -> Iterator[Sign]:
@@ -138,12 +138,12 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader is not None and leader.signal == "SIGKILL" and not (by_us(case, leader.time) or timed_out_by(case)):
         yield from _by_exclusion(case, leader)
     if (alone := terminated_alone(case)) is not None:
-        says = f"{alone.how}; the rest of the job got no signal: a person, a script or a memory guard ended this process"
+        says = f"{alone.how}; the rest of the job got no signal, so a person, a script or a memory guard ended this process"
         several = case.flight is not None and len(case.flight.ranks) > 1
         yield Sign("decisive", says, (alone.evidence if several else unranked(alone.evidence),), order=order(case))
     ends = deaths(case)
     if leader is None and ends and ends[0].signal in {"SIGHUP", "SIGINT"} and not (finished(case) or hung(case)):
-        says = f"{ends[0].how} before anything had failed"
+        says = f"{ends[0].how} before anything else failed"
         yield Sign("decisive", says, (unranked(ends[0].evidence),), order=order(case))
 
 
@@ -151,12 +151,12 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
     counted, launcher = no_kill(case, leader), whole(case)
     if counted is None or not ample(case, leader.time):
         return
-    who = "the whole job, its launcher too," if launcher is not None else leader.process.name
+    who = "the whole job, including its launcher," if launcher is not None else leader.process.name
     grew = grown(case, leader)
     though = ", though it had grown" if grew is not None else ""
     note = note_of_kill(case, leader)
-    wrote = "; who killed it wrote so" if note is not None else ""
-    says = f"{who} was killed by SIGKILL from outside: memory was not short{though} and nothing of the job had failed before{wrote}"
+    wrote = "; its killer wrote so" if note is not None else ""
+    says = f"{who} was killed by SIGKILL from outside: memory was not short{though}, and nothing in the job had failed before{wrote}"
     seen = leader.evidence if launcher is None else unranked(leader.evidence)
     sure: Strength = (
         "weak" if killed_by_guard(case, leader) is not None else "strong" if climbed(case, leader) else "decisive"
@@ -170,22 +170,22 @@ def _by_exclusion(case: Case, leader: Death) -> Iterator[Sign]:
 
 
 TERMINAL = Fix(
-    "Run it where no terminal can end it",
+    "Run it independently of a terminal",
     "exact",
-    "tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
+    "use tmux, screen, systemd-run --user, or a batch job; nohup is not enough for torchrun",
 )
 SENDER = Fix(
-    "Find who sends SIGKILL, and go on from the last whole checkpoint",
+    "Find who sends SIGKILL, and resume from the last complete checkpoint",
     "by-hand",
-    "it carries no sender and cannot be caught: look at the scheduler's and the container's events, at watchdogs for memory or idle "
-    "processors (systemd-oomd, earlyoom, a cluster's reaper), and ask who else may kill on this machine",
+    "SIGKILL has no recorded sender and cannot be caught: check the events of scheduler and container, and watchdogs for memory or idle "
+    "CPUs (systemd-oomd, earlyoom, a cluster's reaper), and ask who else may kill processes on this machine",
 )
 
 ENDED = Fix(
-    "Find what ends the process, and go on from the last whole checkpoint",
+    "Find what kills the process, and resume from the last complete checkpoint",
     "by-hand",
-    "look for `kill`, `pkill` or a time limit in the launch script and its helpers, and for guards of this machine (earlyoom, a "
-    "cluster's reaper of idle jobs); a handler for SIGTERM can save before the end",
+    "look for `kill`, `pkill` or a time limit in the launch script and its helpers, and for watchdogs on this machine (earlyoom, a "
+    "cluster's reaper of idle jobs); a SIGTERM handler can save before the end",
 )
 
 
@@ -211,18 +211,18 @@ def _signal(case: Case) -> str | None:
 
 experiment = Experiment(
     title="Start it in tmux, detach, close the terminal and look again after some minutes",
-    start_from="the newest whole checkpoint",
-    stop_after="the time after which it died",
-    confirms="it goes on after the terminal is closed",
+    start_from="the newest complete checkpoint",
+    stop_after="the time it ran before it was killed",
+    confirms="it continues after the terminal is closed",
     refutes="it receives the signal again in tmux: then something else on the machine sends it",
 )
 WATCH = Experiment(
-    title="Let the kernel write down who sends it (auditctl -a always,exit -F arch=b64 -S kill -F a1=9, or perf trace of "
+    title="Let the kernel record who sends it (auditctl -a always,exit -F arch=b64 -S kill -F a1=9, or perf trace of "
     "signal:signal_generate), and run again",
-    start_from="the newest whole checkpoint",
-    stop_after="the time after which it died",
+    start_from="the newest complete checkpoint",
+    stop_after="the time it ran before it was killed",
     confirms="the record names a process that sent signal 9 to the rank",
-    refutes="nobody sent it, and a counter of the kernel's kills for memory moved (host-memory/oom-kill)",
+    refutes="nobody sent it, and the kernel's OOM kill counter increased (host-memory/oom-kill)",
 )
 
 

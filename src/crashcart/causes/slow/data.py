@@ -72,11 +72,11 @@ phrases = (
     strong("highly input-bound", "step time is in dataloader", "high time cost on input data loading", "input pipeline is the bottleneck",
            "data loading is the bottleneck", "dataloader is the bottleneck", "bottleneck is data", "bottlenecked by data",
            "data loading bottleneck detected", "starved for data", "gpu starvation",
-           says="a profiler says that the step waits for its input", fatal=False, any_level=True,
+           says="a profiler reports that the step waits for its input", fatal=False, any_level=True,
            unless=r"\bif\b|may be|might be|could be|avoid"),
-    weak("% of step time", "% of the step time", "dataloader wait", "data loading time", says="the wait for data was timed", fatal=False, any_level=True,
+    weak("% of step time", "% of the step time", "dataloader wait", "data loading time", says="the log has the time spent waiting for data", fatal=False, any_level=True,
          pattern=PERCENT),
-    weak("batches of size", " batches in ", says="the making of batches was timed", fatal=False, any_level=True,
+    weak("batches of size", " batches in ", says="the log has the time needed to make batches", fatal=False, any_level=True,
          pattern=PREPARED),
     weak("enumerate(dataloader)", "train_dataloader_next", "mb_qsize: 0", says="a profile or a queue shows the loader",
          fatal=False, any_level=True),
@@ -98,10 +98,10 @@ def in_log(case: Case) -> Iterator[Sign]:
     total, waited = sum(time for _, time, _ in waits), sum(wait for _, _, wait in waits)
     if len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SHARE * total:
         worst = max(waits, key=lambda item: item[2])[0]
-        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
+        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines were spent waiting for data"
         yield Sign(grade(case, "strong"), says, (evidence(worst),), fatal=False, order=waits[0][0].order)
     elif len(waits) > 1 and waited > NOTICEABLE * len(waits) and waited > SOME * total:
-        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines are spent waiting for data"
+        says = f"{waited:.1f} s of {total:.1f} s in {len(waits)} step lines were spent waiting for data"
         yield Sign("weak", says, (evidence(waits[0][0]),), fatal=False, order=waits[0][0].order)
     for line in lines_with(case, "enumerate(dataloader)", "train_dataloader_next"):
         share = compiled(r"(?<![\d.])([\d.]{1,24}) ?%").search(line.text) or compiled(
@@ -133,7 +133,7 @@ def _averages(case: Case, waits: list[tuple[Line, float, float]]) -> Iterator[Si
             total = to_float((whole[2] if whole else net[1] if net else "0").rstrip("."), 0.0)
             found = line, total, max(0.0, to_float(wait[2].rstrip("."), 0.0) - (first or 0) / steps)
     if found and not waits[2:] and found[2] > NOTICEABLE and found[2] > SHARE * found[1]:
-        says = f"on average {found[2]:.2f} s of a step of {found[1]:.2f} s are spent waiting for data"
+        says = f"on average, {found[2]:.2f} s of each {found[1]:.2f} s step are spent waiting for data"
         yield Sign(grade(case, "strong"), says, (evidence(found[0]),), fatal=False, order=found[0].order)
 
 
@@ -174,7 +174,7 @@ def _fell_early(case: Case) -> Iterator[Sign]:
     if len(early) > 4 and early == found:
         best, last = max(early, key=lambda item: item[1]), early[-1]
         if best[0].order < last[0].order and last[1] * DROP < best[1]:
-            says = f"the speed fell from {best[1]:g} to {last[1]:g} in the first epoch: what was prefetched is used up"
+            says = f"the speed fell from {best[1]:g} to {last[1]:g} in the first epoch: the prefetched data is used up"
             yield Sign(grade(case, "strong"), says, (evidence(best[0]), evidence(last[0])), fatal=False, order=last[0].order)
 
 
@@ -182,21 +182,21 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     """The share of the training time in which a rank waited for its loader."""
     for one in waits(case)[:1]:
         if one.share > RECORDED_SOME and one.each > WORTH:
-            says = f"{one.process.name} waited for data in {min(1.0, one.share):.0%} of its time, {one.each:.2f} s for each batch"
+            says = f"{one.process.name} spent {min(1.0, one.share):.0%} of its time waiting for data, {one.each:.2f} s per batch"
             strength: Strength = "strong" if one.share > RECORDED else "weak"
             yield Sign(grade(case, strength), says, (one.evidence,), fatal=False, order=order(case))
 
 
 fixes = (
     Fix(
-        "More loader workers that stay alive",
+        "Use more loader workers, and keep them alive",
         "same-recipe",
-        "as many as the job has cores for each rank; persistent workers are not started anew each epoch",
+        "use as many as the job has cores per rank; persistent workers are not restarted every epoch",
         settings={"loader.workers": "double", "loader.persistent": True},
     ),
 )
 experiment = Experiment(
-    title="Time 200 steps on one batch kept on the device, and 200 batches of the loader without training",
+    title="Time 200 steps on one batch kept on the GPU, and 200 batches of the loader without training",
     start_from="the beginning",
     stop_after="200 steps each",
     confirms="steps on the kept batch are much faster than in training, and the loader alone is as slow as training",

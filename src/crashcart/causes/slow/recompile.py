@@ -1,4 +1,4 @@
-"""Graphs are compiled again and again.
+"""Graphs are recompiled over and over.
 
 What happens: steps take seconds instead of milliseconds, at random or on each one, and after some compilations the
 function falls back to eager for good.
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Event
     from crashcart.log import Line
 
-title = "Graphs are compiled again and again"
+title = "Graphs are recompiled over and over"
 alike = ("slow/data", "code/compile")
 LIMITS = (
     "hit config.cache_size_limit", "recompilation cache limit", "hit config.recompile_limit", "hit config.accumulated_cache_size_limit",
@@ -51,14 +51,14 @@ SETTLED = 20  # steps
 LONG_SECONDS = 60
 TOLD = r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+)s)?(?:(\d+)ms)?"
 
-phrases = (weak(*LIMITS, AGAIN, "metric: compiletime", says="a graph was compiled once more", fatal=False, any_level=True),
+phrases = (weak(*LIMITS, AGAIN, "metric: compiletime", says="a graph was recompiled", fatal=False, any_level=True),
            weak(*FINISHED, says="a program was compiled", fatal=False, any_level=True))  # fmt: skip
 
 
 def in_log(case: Case) -> Iterator[Sign]:
     """A limit that was hit, the same function compiled several times, or a counter of compilations that grows."""
     for line in lines_with(case, *LIMITS):
-        says = "torch gave up compiling a function again" if "config." in line.lowered else "each new size is compiled anew"
+        says = "torch stopped recompiling a function" if "config." in line.lowered else "every new size is compiled again"
         yield Sign(grade(case, "decisive"), says, (evidence(line),), fatal=False, order=line.order)
         break
     for name, lines in _again(case).items():
@@ -133,7 +133,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         before = max((_number(event, "count") for event in early), default=0)
         more = max((_number(event, "count") for event in late), default=0) - before
         if len(late) > 1 and more >= MANY:
-            says = f"{process.name} compiled {more} times again after its first {SETTLED} steps"
+            says = f"{process.name} recompiled {more} times after its first {SETTLED} steps"
             yield Sign(grade(case, "strong"), says, (late[0].evidence, late[-1].evidence), fatal=False, order=order(case))
             return
 
@@ -144,7 +144,7 @@ def _number(event: Event, name: str) -> int:
 
 fixes = (
     Fix(
-        "Keep sizes few, or say which ones change",
+        "Use only a few sizes, or mark the ones that change as dynamic",
         "by-hand",
         "pad to multiples of 64 or 128, drop_last=True, torch.compile(dynamic=True) or torch._dynamo.mark_dynamic for "
         "the size that "

@@ -58,9 +58,9 @@ SAID = (
 )
 
 phrases = (
-    weak(*SAID, says="a program or the kernel says that files come slowly", fatal=False, any_level=True),
+    weak(*SAID, says="a program or the kernel reports slow file access", fatal=False, any_level=True),
     weak("scanning", "caching images", "caching labels", says="files are scanned one by one", pattern=SCAN, fatal=False),
-    weak("writing took", "time_s/save_checkpoint", "saved checkpoint", "saving took", "save took", says="a save was timed",
+    weak("writing took", "time_s/save_checkpoint", "saved checkpoint", "saving took", "save took", says="the log has the time of a save",
          fatal=False, pattern=TOOK),
 )  # fmt: skip
 
@@ -70,7 +70,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for line in lines_with(case, *SAID):
         if any(later.order > line.order for later in lines_with(case, "server") if later.lowered.endswith(" ok")):
             break
-        yield Sign(grade(case, "strong"), "a program or the kernel says that files come slowly",
+        yield Sign(grade(case, "strong"), "a program or the kernel reports slow file access",
                    (evidence(line),), fatal=False,
                    order=line.order)  # fmt: skip
         break
@@ -102,7 +102,9 @@ def _cold(case: Case) -> Iterator[Sign]:
         line, wait, steps = waits[0]
         if wait * steps > SLOW_SAVE and wait > 1 and max(later for _, later, _ in waits[1:]) < wait / 10:
             minutes = wait * steps / 60
-            says = f"{minutes:.0f} minutes of waiting in the first {steps} steps, hardly any later: a cold file system"
+            says = (
+                f"{minutes:.0f} minutes of waiting in the first {steps} steps and hardly any later: a cold file system cache"
+            )
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(waits[1][0])), fatal=False, order=line.order)
 
 
@@ -111,7 +113,7 @@ def _nothing_but_saves(case: Case) -> Iterator[Sign]:
     if len(lines) == SAVES and all(
         compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines
     ):
-        says = "save follows upon save, and no step between"
+        says = "one save follows another without a step in between"
         yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), order=lines[0].order)
 
 
@@ -148,7 +150,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
         if event.kind in {"nfs", "hung-task"} and event.ours is not False:
             yield Sign(
                 grade(case, "strong"),
-                "the kernel saw the file system keep processes waiting",
+                "the kernel reports processes waiting for the file system",
                 (event.evidence,),
                 fatal=False,
             )
@@ -156,9 +158,9 @@ def in_machine(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Read from a local disk, in large files",
+        "Read large files from a local disk",
         "exact",
-        "copy the data set to local storage at the start of the job, or pack it into shards; save to local disk and copy "
+        "copy the dataset to local storage at the start of the job, or pack it into shards; save to local disk and copy "
         "afterwards",
     ),
 )

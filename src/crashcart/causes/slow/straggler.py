@@ -1,4 +1,4 @@
-"""One rank is steadily slower than the others, and all wait for it.
+"""One rank is consistently slower than the others, and all of them wait for it.
 
 What happens: the job runs at the pace of its slowest rank.
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "One rank is steadily slower than the others"
+title = "One rank is consistently slower than the others"
 alike = ("slow/data", "slow/throttled")
 APART = 1.05
 LONGER = 1.3
@@ -58,7 +58,7 @@ TIME = (
 phrases = (
     weak("straggler", "slowest ranks", "affected ranks", "worst performing", "mxrtt/rnk", "performance dropped",
          "elapsed time of nodes", "waiting for remainder of ranks", "slowest node", "time per rank", "time of each rank",
-         says="ranks are compared", unless=NO_NAME, fatal=False, any_level=True),
+         says="the log compares ranks", unless=NO_NAME, fatal=False, any_level=True),
 )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def _not_ready(case: Case) -> Iterator[Sign]:
         steps = [one.step for one in case.log.metrics if one.step is not None and one.line.order <= line.order]
         saving = any("saving" in one.lowered for one in case.log.around(line, before=2))
         if max(steps, default=0) > LATE and not saving:
-            says = "some ranks are ready and wait for the others in the middle of a run"
+            says = "some ranks wait for others in the middle of a run"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return
 
@@ -136,7 +136,7 @@ def _slowest(case: Case) -> Iterator[Sign]:
     once = len(rounds) == 1 and apart[0] > FAR
     if steady or once:
         line = rounds[0][worst[0]][0]
-        says = f"rank {worst[0]} takes the longest each time" if steady else "the times of the ranks lie far apart"
+        says = f"rank {worst[0]} is the slowest every time" if steady else "the times of the ranks differ a lot"
         yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
 
 
@@ -165,7 +165,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if len(found) > 1 and found[0].share > NOTICEABLE and found[0].each > WORTH:
         usual = median(one.share for one in found[1:])
         if usual < found[0].share / 2:
-            says = f"{found[0].process.name} waits for its data in {found[0].share:.0%} of the time, the others in {usual:.0%}: they wait for it"
+            says = f"{found[0].process.name} spends {found[0].share:.0%} of its time waiting for data, the others {usual:.0%}: they wait for it"
             yield Sign(grade(case, "strong"), says, (found[0].evidence, found[1].evidence), fatal=False, order=order(case))
     working = [one for one in cards(case) if one.clock > 0]
     if len(working) > 1:
@@ -178,13 +178,13 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Take the slow rank's node out, or balance the work",
+        "Exclude the slow rank's node, or balance the work",
         "by-hand",
-        "run the job without that node; if another rank is slow then, the work is uneven, not the machine",
+        "run the job without that node; if another rank is slow then, the work is uneven and the machine is fine",
     ),
 )
 experiment = Experiment(
-    title="The same job with the suspect's node exchanged, and compute time of each rank measured before the collective",
+    title="Run the same job with that node replaced, and measure each rank's compute time before the collective",
     stop_after="200 steps",
     confirms="with the other node the ranks are even and the step is faster",
     refutes="the same rank number is slow on the new node: then it is the work that this rank gets",

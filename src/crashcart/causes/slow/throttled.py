@@ -1,4 +1,4 @@
-"""The clocks are held down by heat, power or a neighbour.
+"""The clocks are throttled by heat, power or another tenant of the machine.
 
 What happens: steps of the same size take longer than before, steadily or after some time of full load.
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The accelerator's clocks are held down"
+title = "The GPU is throttled: its clocks are reduced"
 alike = ("slow/straggler", "slow/data")
 DROP = 2.5
 HALF = 1.8
@@ -55,7 +55,7 @@ HELD = 0x8 | 0x20 | 0x40 | 0x80  # hardware slowdown, thermal by software, therm
 phrases = (
     weak("sw power cap", "sw_power_cap", says="a power cap is active", fatal=False, any_level=True, pattern=CAPPED),
     weak("thermal slowdown", "power brake slowdown", "hw slowdown", "thermal violation", "power violation", "throttl",
-         "above threshold", "throttle_reasons", "event_reasons", "max operating temp", says="clocks are spoken of",
+         "above threshold", "throttle_reasons", "event_reasons", "max operating temp", says="the log mentions clocks",
          pattern=ACTIVE + "|" + MASK, unless=NO_CLOCK, fatal=False, any_level=True),
 )  # fmt: skip
 
@@ -66,7 +66,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         mask = compiled(MASK).search(line.text)
         held = mask is not None and to_int(mask[1] or mask[2], 0, base=16) & HELD
         if held or (compiled(ACTIVE).search(line.text) and not compiled(NO_CLOCK).search(line.text)):
-            yield Sign(grade(case, "strong"), "a reason that holds the clocks down is active",
+            yield Sign(grade(case, "strong"), "a throttle reason is active",
                        (evidence(line),), fatal=False,
                        order=line.order)  # fmt: skip
             break
@@ -87,7 +87,7 @@ def _columns(case: Case) -> Iterator[Sign]:
         elif places and "active" in line.lowered:
             cells = [cell.strip() for cell in line.lowered.split(",")]
             if any(place < len(cells) and cells[place] == "active" for place in places):
-                says = "a reason that holds the clocks down is active"
+                says = "a throttle reason is active"
                 yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
                 return
 
@@ -99,7 +99,7 @@ def _capped(case: Case) -> Iterator[Sign]:
         capped = compiled(CAPPED).search(line.text) or (mask is not None and to_int(mask[1] or mask[2], 0, base=16) & CAP)
         if capped:
             strength = grade(case, "weak" if case.log.metrics else "strong")
-            yield Sign(strength, "a power cap holds the clocks down", (evidence(line),), fatal=False, order=line.order)
+            yield Sign(strength, "a power cap reduces the clocks", (evidence(line),), fatal=False, order=line.order)
             return
 
 
@@ -112,7 +112,7 @@ def _low_clock(case: Case) -> Iterator[Sign]:
     ]
     busy = any(compiled(r"^\s*Gpu\s*:\s*(?:9\d|100) ?%").match(line.text) for line in lines_with(case, "gpu "))
     if busy and len(clocks) > 1 and clocks[0][1] * 2 < max(clock for _, clock in clocks):
-        says = f"the card is busy at {clocks[0][1]} MHz and could do {max(clock for _, clock in clocks)}"
+        says = f"the GPU is busy at {clocks[0][1]} MHz but supports {max(clock for _, clock in clocks)}"
         yield Sign(grade(case, "strong"), says, (evidence(clocks[0][0]),), fatal=False, order=clocks[0][0].order)
 
 
@@ -122,7 +122,7 @@ def _at_limit(case: Case) -> Iterator[Sign]:
         near = "\n".join(other.text for other in case.log.around(line, before=6, after=2))
         now = compiled(r"current temp\w*\s*:\s*(\d+)").search(near)
         if limit and now and to_int(now[1], 0) >= to_int(limit[1], 0) - NEAR_LIMIT:
-            says = f"the card is at {now[1]} C and its operating limit is {limit[1]} C"
+            says = f"the GPU is at {now[1]} C and its operating limit is {limit[1]} C"
             yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
 
 
@@ -136,7 +136,7 @@ def _fell(case: Case) -> Iterator[Sign]:
     ends = [speed for _, speed in late[-2:]]
     quick = ends[-1] > QUICK and "samples" not in late[-1][0].lowered and "speed" not in late[-1][0].lowered
     if not quick and ends[-1] * DROP < usual and ends[0] * HALF < usual:
-        says = f"the speed fell from {usual:.3g} to {ends[-1]:.3g} long after the start and stays there"
+        says = f"the speed fell from {usual:.3g} to {ends[-1]:.3g} long after the start and stayed there"
         yield Sign(
             grade(case, "strong"), says, (evidence(late[0][0]), evidence(late[-1][0])), fatal=False, order=late[-1][0].order
         )
@@ -146,7 +146,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """Before a run: what holds a card down already, though nobody has begun to work."""
     for fact in on_cards(case, "card_throttle"):
         if (fact.value["throttle"] or 0) & HELD:
-            says = f"the clock of GPU {fact.value['index']} is held down by heat or power now"
+            says = f"GPU {fact.value['index']} is throttled by heat or power now"
             yield Sign("weak", says, (fact.evidence,), fatal=False)
     for fact in on_cards(case, "card_heat"):
         limit = fact.value["slowdown_at"]
@@ -156,7 +156,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
     for fact in on_cards(case, "card_power"):
         limit, usual = fact.value["power_limit"], fact.value["power_usual"]
         if limit and usual and limit < LOW_POWER * usual:
-            says = f"GPU {fact.value['index']} may use {limit:.0f} W, and its default is {usual:.0f} W"
+            says = f"GPU {fact.value['index']} may use {limit:.0f} W; its default is {usual:.0f} W"
             yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
@@ -165,26 +165,26 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     found = cards(case)
     for one in found:
         if one.samples and one.held > HELD_SHARE * one.samples:
-            says = f"the clock of GPU {one.index} was held down by {one.reasons} in {one.held / one.samples:.0%} of its work"
+            says = f"GPU {one.index} was throttled by {one.reasons} in {one.held / one.samples:.0%} of its work"
             yield Sign(grade(case, "strong"), says, (one.evidence,), fatal=False, order=order(case))
     if sum(one.samples for one in found) >= MANY_SAMPLES and not any(one.held for one in found):
-        says = "no card was held down by heat or power while it worked"
+        says = "no GPU was throttled by heat or power while it worked"
         yield Sign("against", says, (found[0].evidence,), fatal=False, order=order(case))
 
 
 fixes = (
     Fix(
-        "Look at clocks, heat and power under load",
+        "Check clocks, temperature and power under load",
         "by-hand",
-        "`nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK`; clean the air path, raise the power limit to its "
-        "default, or take "
-        "the node out",
+        "run `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK`; clean the air path, raise the power limit to its "
+        "default, or exclude "
+        "the node",
     ),
 )
 experiment = Experiment(
-    title="The same 500 steps on this card and on a card of the same kind elsewhere, with clocks logged each second",
+    title="Run the same 500 steps on this GPU and on one of the same kind elsewhere, and log the clocks every second",
     start_from="the same checkpoint and batch on both",
     stop_after="500 steps",
-    confirms="clocks fall under load on this card only, and step time with them",
+    confirms="clocks fall under load on this GPU only, and steps get slower with them",
     refutes="clocks are the same on both: then look at data, recompilation or collectives",
 )

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Raised
     from crashcart.model import Fact, Strength
 
-title = "Blocked in the experiment tracker"
+title = "The program is blocked in the experiment tracker"
 piece = "nonblocking"
 alike = ("tracker/failed", "tracker/rows-lost")
 phrases = (
-    strong("uploading", says="an upload of the tracker has been going on for minutes", any_level=True,
+    strong("uploading", says="an upload by the tracker has been running for minutes", any_level=True,
            pattern=r"wandb: .{0,100}uploading .{0,100}\((?:[1-9]|\d\d)\.\d{1,20}m\)"),
-    strong("neptune server failed", "failed to reach neptune", "comet.com is unreachable", says="the tracker repeats a request that fails",
+    strong("neptune server failed", "failed to reach neptune", "comet.com is unreachable", says="the tracker keeps retrying a failing request",
            any_level=True, fatal=False, pattern=r"[Rr]etry|[Tt]imeout|unreachable"),
     weak("entering retry loop", "waiting for w&b process to finish", "mb uploaded", "graphql request initiated by",
          "waiting for the remaining", "api/2.0/mlflow", "mlflowretry", "jitteredretry", "retry attempt failed",
@@ -79,7 +79,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             # A traceback that only lost its last line was raised: that is no program that stands still.
             strength: Strength = "weak" if raised.cut else "decisive"
             yield Sign(
-                strength, "the program stood in the tracker's code", (evidence(raised.line),), order=raised.line.order
+                strength, "the program was stuck in the tracker's code", (evidence(raised.line),), order=raised.line.order
             )
     yield from _last_words(case)
 
@@ -130,31 +130,30 @@ def in_config(case: Case) -> Iterator[Sign]:
     ):
         yield Sign(
             "weak",
-            f"metrics go to {kind.value}, which can block where a step, an evaluation or the end waits for it",
+            f"metrics go to {kind.value}, which can block a step, an evaluation or the end of the run",
             (kind.evidence,),
         )
 
 
 WAITED = {
-    "server": "has no time-out, and waits as long as the server does not answer",
-    "upload": "waits until the server has everything, and goes on waiting when it does not answer",
-    "thread": "has no time-out, and waits for ever when the thread or the call behind it is stuck with the server",
-    "queue": "waits until the queue is empty, which it never is when the server does not answer",
-    "full": "waits until the queue has room, which it never has when the thread behind it waits for the server",
-    "process": "waits for a program that talks to the server, and has no time-out",
-    "poll": "asks again and again, and never ends when the answer does not come",
+    "server": "has no timeout and waits until the server answers",
+    "upload": "waits until the server has everything, forever if it does not answer",
+    "thread": "has no timeout and waits forever if its thread or call is stuck on the server",
+    "queue": "waits until the queue is empty, which never happens if the server does not answer",
+    "full": "waits until the queue has space, which never happens if its thread waits for the server",
+    "process": "waits for a program that talks to the server, and has no timeout",
+    "poll": "polls repeatedly and never ends if no answer comes",
 }
 
 UPLOAD = 60  # seconds that an upload gets where its outcome is used
 # What not waiting costs, by what was waited for.
 COSTS = {
-    "server": "a row that the server does not take within 10 s is lost",
-    "upload": "the tracker goes on with the upload beside the training, and finishes it when the run is closed",
-    "thread": "it waits 10 s at most, and what the thread has not done by then may be undone",
-    "poll": "it asks for 10 s at most, and goes on without the answer",
-    "full": "a row for which the queue has no room is lost",
-    "queue": "rows still in the queue when the program ends are lost if a daemon thread sends them: wait for it there, "
-    "with a time-out",
+    "server": "a row that the server does not accept within 10 s is lost",
+    "upload": "the tracker uploads in the background and finishes when the run is closed",
+    "thread": "it waits at most 10 s; what the thread has not done by then may be lost",
+    "poll": "it asks for at most 10 s and continues without the answer",
+    "full": "a row that does not fit into the queue is lost",
+    "queue": "rows still in the queue at the end are lost if a daemon thread sends them: wait for it there, with a timeout",
 }
 
 
@@ -163,11 +162,11 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.tracker_wait"):
         strength = _waits(case, fact)
         if strength is not None:
-            told = f"the training stands still at {fact.value['call']} when the tracker's server is away: it "
+            told = f"training hangs at {fact.value['call']} if the tracker's server is unreachable: it "
             yield Sign(strength, told + WAITED[fact.value["kind"]], (fact.evidence,), fatal=strength != "weak")
     if (ranks(case) or 1) > 1:
         for fact in case.all("code.tracker_by_all"):
-            told = f"{ranks(case)} ranks call {fact.value}(): as many runs, and as many connections to the server"
+            told = f"{ranks(case)} ranks call {fact.value}(), which makes as many runs and server connections"
             yield Sign("weak", told, (fact.evidence, *launched_with(case)), fatal=False)
 
 
@@ -200,7 +199,7 @@ def _slow_calls(case: Case) -> Iterator[Sign]:
         ]
         spent = sum(to_float(event.details["seconds"], 0.0) for event in calls)
         if calls and spent > SLOW_SHARE * max(1.0, calls[-1].time - process.born):
-            says = f"{process.name} spent {took(spent)} in {len(calls)} call(s) of the tracker"
+            says = f"{process.name} spent {took(spent)} in {len(calls)} tracker call(s)"
             yield Sign("weak", says, (calls[-1].evidence,), fatal=False, order=order(case))
             return
 
@@ -213,8 +212,8 @@ def fix(case: Case) -> Iterator[Fix]:
         kinds = dict.fromkeys(str(fact.value["kind"]) for fact in waits if fact.value["edits"])
         costs = [COSTS[kind] for kind in kinds]
         if any(f"timeout={UPLOAD}" in edit.text for edit in edits):
-            costs.append(f"where a version is asked for it is waited for {UPLOAD} s, and what needs it is left out then")
-        why = "the training goes on and is the same; " + "; ".join(costs)
+            costs.append(f"code that needs the version waits {UPLOAD} s for it and then skips what needs it")
+        why = "training continues unchanged; " + "; ".join(costs)
         yield Fix("Do not wait for the tracker between steps", "exact", why, edits=edits)
     found = stall(case)
     if found is not None and OUTSIDE in found.says:  # a tracker of the program's own
@@ -233,18 +232,17 @@ def _of_wandb(fact: Fact) -> bool:
 
 fixes = (
     Fix(
-        "Log offline, send later",
+        "Log offline and upload later",
         "exact",
-        "the training does not change; `wandb sync` the folder afterwards. Calls that need the server (restore, "
+        "training does not change; run `wandb sync` on the folder afterwards. Calls that need the server (restore, "
         "use_artifact, an artifact's wait) raise",
         environment={"WANDB_MODE": "offline"},
         settings={"tracker.mode": "offline"},
     ),
 )
 experiment = Experiment(
-    title="Run past the place with the tracker switched off, and once more with it on",
+    title="Run past this point with the tracker switched off, and once more with it on",
     change={"environment": {"WANDB_MODE": "disabled"}},
-    confirms="without the tracker the next epoch begins and the process exits; with it, it stands still in the "
-    "tracker's frames",
-    refutes="it stands still without the tracker too",
+    confirms="without the tracker the next epoch starts and the process exits; with it, it hangs in the tracker's frames",
+    refutes="it also hangs without the tracker",
 )

@@ -1,4 +1,4 @@
-"""The experiment tracker raised, and took the run with it.
+"""The experiment tracker raised an exception that ended the run.
 
 What happens: training was fine; a call that only logs failed, and nobody caught it.
 
@@ -23,6 +23,7 @@ from crashcart.causes._joined import edits_of
 from crashcart.causes.hang._recorded import TRACKERS as RECORDED
 from crashcart.causes.tracker._frames import HOSTS, in_tracker, sends_metrics, went_on
 from crashcart.deaths import finished, first, order
+from crashcart.flight import during
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
 
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact, Strength
 
-title = "The experiment tracker raised and ended the run"
+title = "The experiment tracker raised an exception that ended the run"
 piece = "nonblocking"
 alike = ("tracker/blocked", "tracker/rows-lost")
 phrases = (
     strong(
         "mlflow.utils.rest_utils", "/api/2.0/mlflow", "mlflow.exceptions.restexception", "api.wandb.ai/graphql",
-        says="the tracking server refused a request",
+        says="the tracking server rejected a request",
         pattern=r"failed with (?:code|error)|Error|exceptions", unless=r"retrying up to [1-9]",
     ),
     decisive(
@@ -52,14 +53,14 @@ phrases = (
     decisive("wandb.errors", "wandb.sdk", "commerror:", "wandb.apis",
              pattern=r"(?:^|[\s:\]])(?:wandb\.[\w.]+|)(?:CommError|UsageError|AuthenticationError|MailboxError|Error|"
              r"WandbException)\b: ?\S",
-             unless=r"File \"|import ", says="the tracker raised"),
+             unless=r"File \"|import ", says="the tracker raised an exception"),
     decisive("mlflowexception:", "restexception:", "mlflow.exceptions.", unless=r"import |async_logging",
-             says="the tracking server refused a call"),
-    decisive("clearml.backend", "swanlab.", "comet_ml.", "neptune.", "trackio.", "dvclive.", says="the tracker raised",
+             says="the tracking server rejected a call"),
+    decisive("clearml.backend", "swanlab.", "comet_ml.", "neptune.", "trackio.", "dvclive.", says="the tracker raised an exception",
              pattern=r"^(?:clearml|swanlab|comet_ml|neptune|trackio|dvclive)(?:\.\w+)+(?:Error|Exception|InvalidAPIKey)\b: \S"),
     decisive("neptune.exceptions", "neptune.new.exceptions", "cometrestapiexception", "comet_ml.exceptions",
              "clearml.errors",
-             unless=r"import ", says="the tracker raised"),
+             unless=r"import ", says="the tracker raised an exception"),
     weak("error while calling w&b api", "wandb: error", says="the tracker reports an error", fatal=False),
     weak("netstatthr", "intmsgthr", "chkstopthr", "event_file_writer", "already been logged",
          says="the tracker's threads are on a stack",
@@ -89,7 +90,7 @@ NETWORK = frozenset({
 stacks = (
     Stack(
         r"/(?:wandb|mlflow|comet_ml|neptune|clearml|swanlab|aim|trackio)/|torch/utils/tensorboard/|/tensorboardX?/",
-        "the traceback stands in an experiment tracker",
+        "the traceback ends in an experiment tracker",
     ),
 )
 
@@ -105,7 +106,7 @@ def in_log(case: Case) -> Iterator[Sign]:
             continue
         if raised.survivable:
             over = went_on(case, raised.line) or case.log.finished is not None
-            says = "a thread of the tracker died" + (", and training went on" if over else ", and no step followed")
+            says = "a thread of the tracker died" + (", and training continued" if over else ", and no step followed")
             strength: Strength = "weak" if over else "strong"
             yield Sign(strength, says, (evidence(raised.line),), fatal=not over, order=raised.line.order, survived=over)
         else:
@@ -131,7 +132,7 @@ def in_code(case: Case) -> Iterator[Sign]:
     if mode is None or str(mode.value).lower() not in {"offline", "dryrun"}:
         return
     for fact in _refused(case):
-        told = f"{fact.value['call']}() raises when wandb is offline: nothing is sent that it could wait for"
+        told = f"{fact.value['call']}() raises if wandb is offline: nothing is uploaded, so there is nothing to wait for"
         yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence, mode.evidence))
 
 
@@ -143,8 +144,8 @@ def fix(case: Case) -> Iterator[Fix]:
     """Without the wait, where the code shows one that is refused; then the general remedies."""
     edits = edits_of(_refused(case))
     if edits:
-        why = "the artifact is kept with the run and sent by `wandb sync`"
-        yield Fix("Do not wait for an upload that comes later", "exact", why, edits=edits)
+        why = "the artifact is stored with the run and uploaded by `wandb sync`"
+        yield Fix("Do not wait for an upload that happens later", "exact", why, edits=edits)
     if case.all("code.sends_metrics") and not case.before:  # a tracker of the program's own
         yield fixes[-1]
         return
@@ -163,7 +164,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         else ""
     )
     for fact in case.all("code.sends_metrics") if kind in WEB | NETWORK else ():
-        says = f"{kind} was raised where the program sends its metrics, and nothing caught it"
+        says = f"{kind} was raised where the program sends its metrics, and it was not caught"
         shown = leader.evidence if leader is not None else fact.evidence
         yield Sign("decisive", says, (shown, fact.evidence), order=order(case))
     for event in case.flight.of_kind("exception") if case.flight is not None else ():
@@ -175,24 +176,26 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if kind in {"KeyboardInterrupt", "ModuleNotFoundError", "ImportError"} or finished(case):
             continue
         main = event.details.get("thread") == "MainThread"
-        says = f"{kind} was raised in the tracker's code in the phase '{event.details.get('phase')}'"
+        says = f"{kind} was raised in the tracker's code {during(event.details.get('phase'))}"
         yield Sign("decisive" if main else "weak", says, (event.evidence,), fatal=main, order=order(case))
         return
 
 
 fixes = (
     Fix(
-        "Log offline, send later",
+        "Log offline and upload later",
         "exact",
-        "without the server nothing can fail there; sync the folder afterwards",
+        "without the server nothing can fail here; sync the folder afterwards",
         environment={"WANDB_MODE": "offline"},
         settings={"tracker.mode": "offline"},
     ),
-    Fix("Catch the tracker's errors", "by-hand", "wrap log calls so that an exception is printed once and training goes on"),
+    Fix(
+        "Catch the tracker's errors", "by-hand", "wrap log calls so that an exception is printed once and training continues"
+    ),
 )
 experiment = Experiment(
     title="Run the same command with the tracker disabled",
     change={"environment": {"WANDB_MODE": "disabled", "MLFLOW_TRACKING_URI": "file:./mlruns"}},
-    confirms="it passes the place where it died",
-    refutes="it dies there with another exception",
+    confirms="it gets past the point where it failed",
+    refutes="it fails there with another exception",
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The tracker dropped rows"
+title = "The experiment tracker dropped rows"
 piece = "nonblocking"
 lasting = True
 alike = ("tracker/failed",)
@@ -57,14 +57,14 @@ def in_log(case: Case) -> Iterator[Sign]:
             for raised in case.log.raised
         )
     )
-    says = f"{len(lost)} line(s) say that rows were thrown away"
+    says = f"{len(lost)} line(s) report dropped rows"
     items = tuple(evidence(line) for line in (lost[0], lost[-1])[: len(lost)])
     yield Sign("weak" if worse else "strong", says, items, fatal=False, order=lost[0].order)
 
 
 fixes = (
     Fix(
-        "One counter for all log calls",
+        "Use one step counter for all log calls",
         "exact",
         "leave `step` out and log the step as a metric (`define_metric('*', step_metric='global_step')`), or pass the "
         "same global "

@@ -1,4 +1,4 @@
-"""The evidence does not settle why the run ended.
+"""There is not enough evidence to say why the run ended.
 
 What happens: the log is lost, cut, or shows only that something ended: ``exitcode: 1`` with ``error_file: <N/A>``, a last
 progress bar, ``Aborted``. Several causes fit, none is shown.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The evidence does not settle it"
+title = "There is not enough evidence to say why the run ended"
 breadth = 2
 
 
@@ -34,17 +34,17 @@ def in_log(case: Case) -> Iterator[Sign]:
     for death in log.deaths[:2]:
         how = death.signal or f"exit code {death.exit_code}"
         yield Sign(
-            "weak", f"a process ended with {how}, without a word why", (evidence(death.line),), order=death.line.order
+            "weak", f"a process ended with {how}, and nothing says why", (evidence(death.line),), order=death.line.order
         )
     for raised in log.raised:
         if raised.stack_only and raised.frames:
             frame = raised.frames[-1]
-            says = f"a stack was printed: it stood in {frame.function} ({frame.file}:{frame.line})"
+            says = f"a stack was printed; it ends in {frame.function} ({frame.file}:{frame.line})"
             yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
             break
     if log.lines and not log.deaths:
         last = log.lines[-1]
-        yield Sign("weak", "the last line that was written", (evidence(last),), fatal=False, order=last.order)
+        yield Sign("weak", "the last line of the log", (evidence(last),), fatal=False, order=last.order)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -59,17 +59,17 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 fixes = (
     Fix(
-        "Collect what is missing",
+        "Collect more evidence",
         "by-hand",
-        "each rank's own output (`torchrun --log-dir logs --tee 3`), the exit status (`echo $?`), the kernel log "
+        "collect each rank's own output (`torchrun --log-dir logs --tee 3`), the exit status (`echo $?`), the kernel log "
         "(`dmesg -T | tail -100`, `journalctl -k`), `sacct -j JOB --format=State,ExitCode,MaxRSS,ReqMem`; then "
         "`crashcart why` on all of them together",
     ),
 )
 experiment = Experiment(
     title="Run the same command once more with each rank's output and the exit status kept",
-    start_from="the newest whole checkpoint before the death",
-    stop_after="the step of death, and as long again",
-    confirms="it dies again, and the first failing rank's own output names the cause",
-    refutes="it passes: then look for what was different outside the job (node, neighbour, file system)",
+    start_from="the newest complete checkpoint before the failure",
+    stop_after="the failing step, and as long again",
+    confirms="it fails again, and the output of the first failing rank shows the cause",
+    refutes="it passes: then look for differences outside the job (node, other jobs, file system)",
 )
