@@ -63,7 +63,7 @@ phrases = (
                      r"nothing to train"),
     strong("training_step` returned `none`", "training_step returned none", says="the training step returns no loss",
            fatal=False, any_level=True),
-    strong("using a target size (torch.size(", says="prediction and target differ in shape: each is compared with all of the others",
+    weak("using a target size (torch.size(", says="prediction and target differ in shape: each is compared with all of the others",
            fatal=False, any_level=True, pattern=r"different to the input size \(torch\.Size\("),
     weak("none of the inputs have requires_grad", "will be ignored in loss calculation", "before `optimizer.step()`",
          "could not find response key", says="a warning that fits a run without gradients", fatal=False, any_level=True),

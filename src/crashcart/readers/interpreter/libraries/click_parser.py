@@ -9,10 +9,10 @@ click knows no abbreviations, takes the word behind an option whatever it is, an
 
 from __future__ import annotations
 
-import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from crashcart.numbers import to_int
 from crashcart.readers.interpreter.libraries import models
 from crashcart.readers.interpreter.libraries.argparse_parser import (
     Argument,
@@ -503,9 +503,10 @@ def _from_config(parameter: Parameter, value: Value, spelling: str) -> Value:
     try:
         made = _converted(parameter, str(plain), spelling)
     except RefusedWordsError:
-        if not isinstance(plain, float) or not math.isfinite(plain):
+        whole = to_int(plain) if isinstance(plain, float) else None
+        if whole is None:
             raise
-        made = _converted(parameter, str(int(plain)), spelling)  # int(7.5) is no error
+        made = _converted(parameter, str(whole), spelling)  # int(7.5) is no error
     return made if isinstance(made, Value) else Constant(made, value.origins, direct=True)
 
 

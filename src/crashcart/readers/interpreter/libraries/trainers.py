@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.numbers import to_float, to_int
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.enumerations import refuse_other_members
 from crashcart.readers.interpreter.libraries.field_types import defaulted, fields_in
@@ -388,7 +389,10 @@ def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
 
 def _number(text: str) -> float:
     """``1`` is one batch, and ``1.0`` all of them."""
-    return int(text) if text.lstrip("+-").isdigit() else float(text)
+    number = to_int(text, to_float(text, finite=False))
+    if number is None:
+        raise ValueError(text)
+    return number
 
 
 def record_settings(interpreter: Interpreter, node: ast.AST, settings: dict[str, Value | None]) -> None:
