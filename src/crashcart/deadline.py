@@ -78,6 +78,7 @@ class _Running(_local):
     def __init__(self) -> None:
         self.limits: list[_Limit] = []
         self.children_seconds = 0.0
+        self.next_look = 0.0  # before this moment no limit can be reached: a thread has no more processor time than passes
         self.bytes_before = 0
         self.all_end: float | None = None  # of all parts together
         self.all_bytes = 0  # before the first of them
@@ -119,12 +120,13 @@ def _left_of(seconds: float) -> float:
 def check() -> None:
     """Raise ``OutOfTime`` where the time of the work around this call is up; loops over what comes from outside call it."""
     limits = _running.limits
-    if limits:
+    if limits and time.monotonic() >= _running.next_look:
         now = spent()
         for limit in limits:
             if now > limit.ends:
                 limit.ends = now + _GRACE_SECONDS  # the way out must not be interrupted again
                 raise OutOfTime(limit)
+        _running.next_look = time.monotonic() + min(limit.ends for limit in limits) - now
 
 
 def attempt(task: Callable[[], Result], seconds: float, otherwise: Result) -> tuple[Result, bool]:
@@ -134,6 +136,7 @@ def attempt(task: Callable[[], Result], seconds: float, otherwise: Result) -> tu
     before = len(limits)
     try:
         limits.append(limit)
+        _running.next_look = 0.0
         result = task()
         del limits[before:]
     except OutOfTime as late:
@@ -217,6 +220,7 @@ def ends_in_time(task: Callable[[], object], seconds: float) -> bool:
             os._exit(0)
     _, status, used = os.wait4(child, 0)
     _running.children_seconds += used.ru_utime + used.ru_stime
+    _running.next_look = 0.0
     return not os.WIFSIGNALED(status)
 
 

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import crashcart
+from crashcart.readers.job import shell
 from crashcart.readers.job.command import read_script
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
+
+    from crashcart.readers.job.evaluation import Evaluator
+    from crashcart.readers.job.syntax import Source
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,22 @@ def test_a_limit_behind_the_command_does_not_count(tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("python train.py\nulimit -v 4000\n")
     assert not [fact for fact in read_script(str(script)) if fact.name.startswith("limit.")]
+
+
+def test_a_script_of_many_programs_is_run_in_thought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import torch\nopt = torch.optim.SGD(m.parameters())\nfor b in d:\n    loss(b).backward()\n    opt.step()\n"
+    for number in range(6):
+        (tmp_path / f"t{number}.py").write_text(program)
+    lines = (f"python t{number % 6}.py --lr 0.{number}\n" for number in range(600))
+    (tmp_path / "train.sh").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    run: list[str] = []
+    evaluated = shell._evaluated
+
+    def counted(source: Source, known: Mapping[str, str]) -> Evaluator:
+        run.append(source.file)
+        return evaluated(source, known)
+
+    monkeypatch.setattr(shell, "_evaluated", counted)
+    assert crashcart.check(["train.sh"]).files_read > 2
+    assert run == ["train.sh"]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from crashcart.deadline import TookTooLongError
@@ -62,8 +63,13 @@ def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Sc
 
     ``1``, ``2`` among them are its arguments; ``#`` says how many there are, where that is known.
     """
+    return _lex(text, file, tuple((given or {}).items()))
+
+
+@lru_cache(maxsize=1)  # a script that starts many programs is asked for each of them
+def _lex(text: str, file: str, given: tuple[tuple[str, str], ...]) -> Script:
     source = Source(text, file)
-    evaluator = _evaluated(source, given or {})
+    evaluator = _evaluated(source, dict(given))
     unset = evaluator.expander.unset
     exported = {
         name: variable.values[0] if variable.values else elsewhere("", Span(file, 0, 0, 0), known=False)
