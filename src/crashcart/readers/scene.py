@@ -49,6 +49,7 @@ _OF_A_FINISHED_RUN = (
     "data.file_rows",
 )
 _DOUBTFUL = ("nonfinite", "no gradients")  # events for which the code of a run that ended well is read too
+_DOUBTFUL_WORDS = ("using a target size (torch.size(",)
 _MOST_SETTINGS = 4
 _MOST_FRAMES = 3
 _OF_THE_MACHINE = ("machine.", "disk.", "gpu.")
@@ -59,7 +60,10 @@ def is_wanted(case: Case) -> bool:
     """Whether something went wrong that the code may explain."""
     if case.flight is None:
         return any(raised.kind for raised in case.log.raised)
-    return not finished(case) or is_in_doubt(case.flight) or any(True for _ in case.flight.of_kind(*_DOUBTFUL))
+    if not finished(case) or is_in_doubt(case.flight):
+        return True
+    warned = bool(case.log.index.saying(_DOUBTFUL_WORDS))
+    return warned or any(True for _ in case.flight.of_kind(*_DOUBTFUL))
 
 
 def read_scene(case: Case, scripts: Sequence[str]) -> dict[str, Fact]:

@@ -30,7 +30,7 @@ from crashcart.doubts import FEW_NUMBERS, few_trained, unwarmed
 from crashcart.flight import clock
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
-from crashcart.numbers import to_int
+from crashcart.numbers import to_float, to_int
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,7 @@ NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:we
 SKIPPED = r"\bskipp(?:ing|ed) (?:this |the )?(?:batch|step|update|sample|iteration)\b"
 MANY_SKIPPED = 10
 FEWEST_AT_ZERO, SHARE_AT_ZERO = 20, 0.3
+HARDLY_ANY = 1e-3
 
 phrases = (
     decisive("trainable param", "trainable weights", "trainable%: 0", "no trainable", "nothing to train",
@@ -128,6 +129,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     yield from _frozen(case)
     yield from _few(case)
     yield from _unwarmed(case)
+    yield from _decayed(case)
     for process in case.flight.ranks if case.flight is not None else ():
         if case.flight is None or process.page.get("lr_highest") != 0:
             continue
@@ -163,6 +165,37 @@ def _unwarmed(case: Case) -> Iterator[Sign]:
     here = (Evidence("recorder", "the schedule was made here", place),) if place else ()
     items = (Evidence("recorder", quote, "recorder", process.rank), schedule.evidence, *here)
     yield Sign("decisive", says, items, order=order(case))
+
+
+def _decayed(case: Case) -> Iterator[Sign]:
+    """A schedule that had taken the rate to nearly nothing long before the end: it counts epochs, and was stepped with each batch."""
+    for schedule in case.flight.of_kind("schedule") if case.flight is not None else ():
+        stepped, steps = (to_int(schedule.details.get(name), 0) for name in ("stepped", "step"))
+        made = [
+            one
+            for one in _settings(case, schedule, "scheduler")
+            if one.details.get("place") == schedule.details.get("place")
+        ]
+        settings = dict(made[0].details.get("settings") or ()) if len(made) == 1 else {}
+        gamma, every = to_float(settings.get("gamma"), 1.0), to_int(settings.get("step_size", 1), 0)
+        if stepped < FEWEST_AT_ZERO or stepped < steps / SHOWN or not 0 < gamma < 1 or every < 1 or "milestones" in settings:
+            continue
+        gone = (to_int(math.log(HARDLY_ANY) / math.log(gamma), 0) + 1) * every
+        if gone * SHOWN <= stepped and _rate_is_gone(case, schedule):
+            place = str(schedule.details.get("place", "")).partition(" ")[0]
+            here = (Evidence("recorder", "the schedule was made here", place),) if place else ()
+            says = (
+                f"the {schedule.details.get('class')} was stepped {stepped} times in {steps} optimizer steps, and had the learning "
+                f"rate at a thousandth after {gone}: it counts epochs, and is stepped with each batch"
+            )
+            yield Sign("decisive", says, (schedule.evidence, *here), order=order(case))
+            return
+
+
+def _rate_is_gone(case: Case, event: Event) -> bool:
+    process = case.flight.processes.get(event.pid or 0) if case.flight is not None else None
+    page = process.page if process is not None else {}
+    return page.get("lr", math.nan) <= page.get("lr_made", math.nan) * HARDLY_ANY
 
 
 def _frozen(case: Case) -> Iterator[Sign]:
@@ -240,8 +273,13 @@ def _loss_that_stayed(case: Case) -> tuple[Metrics, Metrics] | None:
 
 def _optimizers(case: Case, event: Event) -> Iterator[Event]:
     """The settings of the optimizers that a process has made."""
+    return _settings(case, event, "optimizer")
+
+
+def _settings(case: Case, event: Event, source: str) -> Iterator[Event]:
+    """What a process told of the settings of its optimizers, or schedules."""
     for one in case.flight.of_kind("settings") if case.flight is not None else ():
-        if one.pid == event.pid and one.details.get("source") == "optimizer":
+        if one.pid == event.pid and one.details.get("source") == source:
             yield one
 
 
@@ -281,6 +319,12 @@ def fix(case: Case) -> Iterator[Fix]:
         setting, whole = parts[0].value["setting"], parts[0].value["whole"]
         why = "the empty part is the beginning of every name, so that all parameters were frozen"
         yield Fix(f"Write {setting.spelling or setting.name} without the empty part", "changes-training", why, settings={setting.name: whole})  # fmt: skip
+    if any(True for _ in _decayed(case)):
+        why = "move its `step()` behind the loop over the batches, or give `step_size` and `gamma` in steps"
+        yield Fix("Step the schedule once an epoch, as it counts", "by-hand", why)
+    if any(True for _ in _unwarmed(case)):
+        why = 'move its `step()` into the loop over the batches, after that of the optimizer; in Lightning `"interval": "step"`'
+        yield Fix("Step the schedule with each batch, as it counts", "by-hand", why)
     edits = edits_of(case.all("code.never_cleared"), "edits")
     if edits:
         yield Fix("Clear the gradients after each step", "changes-training", "each step then has its own", edits=edits)

@@ -4,7 +4,7 @@
 
     @torch.no_grad()        the function that makes it is decorated so
     loss.item()             a number, made into a tensor again
-    scores.detach()         or ``.data``
+    scores.detach()
 
 Where there are several such places nothing is offered: one of them may be meant.
 """
@@ -59,20 +59,17 @@ def look(scene: Scene) -> Iterator[Fact]:
 
 
 def _uncut(source: Source, node: ast.AST) -> ast.expr | None:
-    """What is left of an expression without that which cuts its graph."""
-    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, (ast.Name, ast.Call)):
-        return node.value
+    """What is left of an expression without that which cuts its graph; a number of something else than a loss is no part of it."""
     if not isinstance(node, ast.Call):
         return None
-    if (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"detach", "item"}
-        and not node.args
-        and name_of(node.func.value)
-    ):
-        return node.func.value
-    if source.called(node.func) in _NEW and node.args and isinstance(node.args[0], (ast.Name, ast.Call)):
+    own = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if own is not None and isinstance(node.func, ast.Attribute) and not node.args:
+        named = name_of(own)
+        is_cut = node.func.attr == "detach" or (node.func.attr == "item" and "loss" in named.lower())
+        return own if named and is_cut else None
+    if source.called(node.func) in _NEW and len(node.args) == 1 and "loss" in ast.unparse(node.args[0]).lower():
         inner = node.args[0]
-        is_number = isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "item"
-        return inner.func.value if is_number and isinstance(inner.func, ast.Attribute) else inner  # type: ignore[union-attr]
+        if isinstance(inner, (ast.Name, ast.Attribute)):
+            return inner
+        return _uncut(source, inner)
     return None
