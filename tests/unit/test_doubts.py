@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from history import START, History
@@ -207,3 +207,117 @@ def test_state_that_was_saved_and_is_left_behind_at_a_resume(step: int, saved_pa
     case.seen["code.resume"] = [Fact("code.resume", value, place, "code")]
     findings = [finding.cause for finding in examine(case).findings if finding.role == "cause"]
     assert findings == (["silent/resume-state-lost"] if blamed else [])
+
+
+def trained(steps: int, **page: float) -> History:
+    """A program that came to its end, with some numbers of its page."""
+    history = History()
+    history.process(5, 1, "program", "python train.py", born=1, steps=steps)
+    history.flight.processes[5].page.update(page)
+    history.gone(5, 40, code=0)
+    return history
+
+
+def told(history: History, kind: str, seconds: float = 10.0, **details: Any) -> History:
+    history.flight.events.append(Event(START + seconds, kind, details, 5))
+    return history
+
+
+def blamed(history: History) -> list[str]:
+    return [finding.cause for finding in examine(history.case()).findings if finding.role == "cause"]
+
+
+NAMES: dict[str, Any] = {
+    "missing_names": ["body.0.weight", "body.0.bias"],
+    "unexpected_names": ["module.body.0.weight", "module.body.0.bias"],
+}
+LOAD: dict[str, Any] = {"given": 2, "missing": 2, "unexpected": 2, "step": 0, "class": "Net", "place": "/job/t.py:6 main"}
+
+
+def test_a_load_that_took_nothing_is_told_with_its_line() -> None:
+    history = told(trained(50), "weights", taken=0, **LOAD, **NAMES)
+    (finding, *_) = examine(history.case()).findings
+    assert (finding.cause, finding.role, finding.signs[0].strength) == ("silent/partial-load", "cause", "decisive")
+    assert "/job/t.py:6" in [item.where for item in finding.signs[0].evidence]
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        [dict(LOAD, taken=0, step=40, **NAMES)],  # a copy of weights in the midst of a training
+        [dict(LOAD, taken=0, **NAMES), dict(LOAD, taken=2, missing=0, unexpected=0)],  # the second prefix fitted
+        [dict(LOAD, given=40, taken=38, missing_names=["head.weight"], unexpected_names=["fc.weight"])],  # a new head
+        [dict(LOAD, given=1, taken=1, missing=30, unexpected=0, missing_names=["a.b"], unexpected_names=[])],  # a part
+    ],
+)
+def test_loads_that_took_what_they_were_to_are_silent(loads: list[dict[str, Any]]) -> None:
+    history = trained(50)
+    for load in loads:
+        told(history, "weights", **load)
+    assert not blamed(history)
+
+
+LAMBDA: dict[str, Any] = {"class": "LambdaLR"}
+STEPS: dict[str, Any] = {"class": "StepLR"}
+RISING = {"lr_made": 0.3, "lr_top": 0.05, "lr": 0.05}
+
+
+def test_a_schedule_that_is_stepped_once_an_epoch_never_leaves_its_warm_up() -> None:
+    history = told(trained(120, **RISING), "schedule", stepped=6, step=120, place="/job/t.py:9 main", **LAMBDA)
+    assert blamed(history) == ["silent/not-learning"]
+
+
+@pytest.mark.parametrize(
+    ("page", "stepped"),
+    [
+        (RISING, 120),  # it is stepped with each batch, and the run is only short
+        (RISING, 1),  # a first epoch
+        ({**RISING, "lr": 0.01}, 6),  # it rose and fell
+        ({**RISING, "lr_top": 0.2, "lr": 0.2}, 6),  # most of the way
+        ({"lr_made": 1.0, "lr_top": 0.001, "lr": 0.0001}, 6),  # a constructor's rate that a schedule only scales
+    ],
+)
+def test_other_schedules_are_silent(page: dict[str, float], stepped: int) -> None:
+    history = told(trained(120, **page), "schedule", stepped=stepped, step=120, **LAMBDA)
+    assert not blamed(history)
+
+
+@pytest.mark.parametrize(("stepped", "rate", "blames"), [(600, 1e-9, True), (30, 1e-9, False), (600, 0.01, False)])
+def test_a_rate_that_is_gone_long_before_the_end_is_told(stepped: int, rate: float, blames: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    history = trained(600, lr_made=0.05, lr=rate)
+    settings = [["class", "StepLR"], ["step_size", 3], ["gamma", 0.3]]
+    told(history, "settings", source="scheduler", place="/job/t.py:5 main", settings=settings)
+    told(history, "schedule", stepped=stepped, step=600, place="/job/t.py:5 main", **STEPS)
+    assert bool(blamed(history)) == blames
+
+
+def without_best(message: str, kind: str = "FileNotFoundError", gave: int = 0) -> History:
+    """A program whose loader of the evaluation gave so many batches, and that died later."""
+    history = History(1)
+    history.process(5, 1, "program", "python train.py", born=1, steps=40)
+    told(history, "loader", number=0, role="training", batches=8, epochs=1, whole=True, place="/job/t.py:20 main")
+    told(history, "loader", number=1, role="evaluation", batches=gave, epochs=1, whole=True, place="/job/t.py:28 main")
+    history.raised(5, 30, kind, message)
+    history.gone(5, 31, code=1)
+    return history
+
+
+def test_an_evaluation_without_a_batch_leads_to_what_is_missing_later() -> None:
+    history = without_best("[Errno 2] No such file or directory: 'out/best.pth'")
+    case = history.case()
+    first = account_of(case).first
+    assert first is not None
+    assert first.says == "the loader of the evaluation gave no batch at /job/t.py:28"
+    assert examine(case).findings[0].cause == "silent/eval-empty"
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        without_best("[Errno 2] No such file or directory: 'out/best.pth'", gave=3),
+        without_best("[Errno 2] No such file or directory: 'data/part-7.csv'"),
+        without_best("CUDA error: an illegal memory access", "RuntimeError"),
+    ],
+)
+def test_other_deaths_do_not_come_of_an_evaluation_without_a_batch(history: History) -> None:
+    assert "silent/eval-empty" not in blamed(history)

@@ -16,7 +16,7 @@ from crashcart.readers.code.program import Program
 from crashcart.readers.code.source import Source
 from crashcart.readers.job.config import read_config_text
 from crashcart.readers.remedies import remedies_of
-from crashcart.readers.remedies._scene import Raise, Scene
+from crashcart.readers.remedies._scene import REMEDY, Raise, Scene
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,8 @@ def scene(files: dict[str, str], **seen: Any) -> Scene:
 
 def offered(files: dict[str, str], cause: str, **seen: Any) -> list[tuple[Fix, dict[str, str]]]:
     """The fixes for a cause, each with the files as they are after it."""
-    fixes = [fix for causes, fix in (fact.value for fact in remedies_of(scene(files, **seen))) if cause in causes]
+    found = [fact.value for fact in remedies_of(scene(files, **seen)) if fact.name == REMEDY]
+    fixes = [fix for causes, fix in found if cause in causes]
     return [(fix, apply(fix.edits)) for fix in fixes]
 
 
@@ -319,14 +320,101 @@ def test_a_line_that_torch_refuses_is_written_as_its_message_asks(line: str, wor
     assert [files["t.py"].split(":\n", 1)[1] for _, files in fixes] == [f"    {after}\n"]
 
 
-def test_the_state_of_the_round_before_goes_on_without_its_graph() -> None:
-    text = "import torch\n\ndef f(model, loader, h):\n    for x in loader:\n        y, h = model(x, h)\n        y.sum().backward()\n"
+@pytest.mark.parametrize(
+    ("text", "line", "cut"),
+    [
+        (
+            "import torch\n\ndef f(model, loader, h):\n    for x in loader:\n        y, h = model(x, h)\n        y.sum().backward()\n",
+            6,
+            "y.sum().backward()\n        h = tuple(part.detach() for part in h) if isinstance(h, tuple) else h.detach()",
+        ),
+        (
+            "class L:\n    def step(self, x):\n        y, self.carry = self.net(x, carry=self.carry)\n        y.sum().backward()\n",
+            4,
+            "y.sum().backward()\n        self.carry = tuple(",
+        ),
+    ],
+)
+def test_a_state_that_goes_on_is_cut_off_from_its_graph(text: str, line: int, cut: str) -> None:
     words = "Trying to backward through the graph a second time"
-    ((_, after),) = offered({"t.py": text}, "code/autograd", raises=[raised("RuntimeError", words, ("t.py", 6, "f"))])
-    assert (
-        "h = h.detach() if torch.is_tensor(h) else tuple(part.detach() for part in h)\n        y, h = model(x, h)"
-        in after["t.py"]
+    ((_, after),) = offered({"t.py": text}, "code/autograd", raises=[raised("RuntimeError", words, ("t.py", line, "f"))])
+    assert cut in after["t.py"]
+    compile(after["t.py"], "t.py", "exec")
+
+
+def test_two_states_that_go_on_stay() -> None:
+    text = (
+        "def f(a, b, loader):\n    for x in loader:\n        a = g(x, a)\n        b = g(x, b)\n        (a + b).backward()\n"
     )
+    words = "Trying to backward through the graph a second time"
+    assert not offered({"t.py": text}, "code/autograd", raises=[raised("RuntimeError", words, ("t.py", 5, "f"))])
+
+
+ALONE = (
+    "import torch\nimport torch.distributed as dist\n\ndef main(model, loader, stop):\n    for epoch in range(9):\n"
+    "        for x in loader:\n            model(x).sum().backward()\n        if stop.update(score(model)):\n            break\n    dist.barrier()\n"
+)
+
+
+def test_ranks_leave_a_loop_together() -> None:
+    stacks = [[Spot("t.py", 7, "main")], [Spot("t.py", 10, "main")]]
+    ((fix, after),) = offered({"t.py": ALONE}, "distributed/desync", stacks=stacks, ranks=2, is_on_gpu=False)
+    assert fix.safety == "changes-training"
+    assert (
+        "        leaving = torch.tensor(float(bool(stop.update(score(model)))))\n"
+        "        dist.all_reduce(leaving, op=dist.ReduceOp.MAX)\n        if leaving.item():\n" in after["t.py"]
+    )
+    ((_, after),) = offered({"t.py": ALONE}, "distributed/desync", stacks=stacks, ranks=2, is_on_gpu=True)
+    assert 'device="cuda")' in after["t.py"]
+
+
+@pytest.mark.parametrize(
+    "stacks",
+    [
+        [[Spot("t.py", 7, "main")], [Spot("t.py", 7, "main")]],  # both are in the loop
+        [[Spot("t.py", 10, "main")], [Spot("t.py", 10, "main")]],
+    ],
+)
+def test_a_loop_that_nobody_left_alone_stays(stacks: list[list[Spot]]) -> None:
+    assert not offered({"t.py": ALONE}, "distributed/desync", stacks=stacks, ranks=2, is_on_gpu=False)
+
+
+def test_a_test_that_a_rank_may_not_come_to_is_only_named() -> None:
+    text = ALONE.replace("        if stop", "        if epoch % 2:\n            continue\n        if stop")
+    stacks = [[Spot("t.py", 7, "main")], [Spot("t.py", 12, "main")]]
+    found = remedies_of(scene({"t.py": text}, stacks=stacks, ranks=2, is_on_gpu=False))
+    assert [(fact.name, fact.evidence.where) for fact in found] == [("code.loop_left_alone", "t.py:10")]
+
+
+def without_graph(text: str, line: int) -> list[str]:
+    words = "element 0 of tensors does not require grad and does not have a grad_fn"
+    fixes = offered({"t.py": text}, "code/autograd", raises=[raised("RuntimeError", words, ("t.py", line, "<module>"))])
+    return [after["t.py"] for _, after in fixes]
+
+
+CUT = "import torch\n\nclass Net(torch.nn.Module):\n    @torch.no_grad()\n    def forward(self, x):\n        return self.f(x)\n\nnet = Net()\nloss = net(x).mean()\nloss.backward()\n"
+
+
+def test_what_cuts_a_graph_is_taken_away_where_it_is_one_place() -> None:
+    (after,) = without_graph(CUT, 10)
+    assert "no_grad" not in after
+    (after,) = without_graph("import torch\nlosses = f(net(x))\nloss = torch.tensor(losses.item())\nloss.backward()\n", 4)
+    assert "loss = losses\n" in after
+    assert not without_graph(CUT.replace("net(x).mean()", "net(x).detach().mean()"), 10)  # one of two may be meant
+
+
+def test_a_metric_is_asked_for_by_the_name_under_which_it_is_logged() -> None:
+    text = "trainer = Trainer(callbacks=[EarlyStopping('val_loss', patience=2)])\ntrainer.fit(model)\n"
+    words = (
+        "Early stopping conditioned on metric `val_loss` which is not available. Pass in or modify your `EarlyStopping` callback "
+        "to use any of the following: `valid/loss`, `valid/acc`"
+    )
+    error = raised("RuntimeError", words, ("t.py", 2, "<module>"))
+    ((fix, after),) = offered({"t.py": text}, "silent/eval-empty", raises=[error])
+    assert "EarlyStopping('valid/loss', patience=2)" in after["t.py"]
+    assert fix.safety == "exact"
+    error = raised("RuntimeError", words.replace("`valid/acc`", "`test/loss`"), ("t.py", 2, "<module>"))
+    assert not offered({"t.py": text}, "silent/eval-empty", raises=[error])  # two that could be meant
 
 
 def test_weights_that_came_after_the_optimizer_are_given_to_it() -> None:

@@ -101,12 +101,9 @@ class Scene:
 
     @cached_property
     def optimizer_without_gradients(self) -> bool:
-        """Whether a recording saw an optimizer none of whose tensors had a gradient, though they may have one."""
+        """Whether a recording saw an optimizer none of whose tensors had a gradient, though some of them may have one."""
         events = self.case.flight.of_kind("no gradients") if self.case.flight is not None else ()
-        return any(
-            event.details.get("without") == event.details.get("tensors") and not event.details.get("frozen")
-            for event in events
-        )
+        return any(to_int(event.details.get("without"), 0) > 0 for event in events)
 
     @cached_property
     def is_on_gpu(self) -> bool:

@@ -45,7 +45,12 @@ def look(scene: Scene) -> Iterator[Fact]:
             why = f"`{name}` goes into the next step, and would take the graph of this one along, which the backward pass has freed"
             edits = [line_after(source, statement, cut)]
             yield from remedy(
-                _CAUSES, f"Cut {name} off from the graph of its step", "same-recipe", why, edits, source.evidence(statement)
+                _CAUSES,
+                f"Cut {name} off from the graph of its step",
+                "changes-training",
+                why,
+                edits,
+                source.evidence(statement),
             )
 
 

@@ -31,6 +31,7 @@ _CAUSES = ("distributed/desync", "distributed/peer-died")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SEVERAL = 2
 _DISTRIBUTED = "torch.distributed"
+_ALIASES = ("dist", "torch_ranks")  # `import torch.distributed` in a function would hide its `torch`
 Loop = ast.For | ast.AsyncFor | ast.While
 
 
@@ -90,8 +91,8 @@ def _together(scene: Scene, source: Source, test: ast.If, loop: Loop) -> Iterato
     if any(isinstance(node, (ast.Continue, ast.Return)) for each in before for node in ast.walk(each)):
         return
     known = next((name for name, module in source.names.items() if module == _DISTRIBUTED), "")
-    imports = missing_imports(source, "torch") + ([] if known else [f"import {_DISTRIBUTED}"])
-    name = known or _DISTRIBUTED
+    name = known or next((each for each in _ALIASES if each not in source.text), "torch_distributed_group")
+    imports = missing_imports(source, "torch") + ([] if known else [f"import {_DISTRIBUTED} as {name}"])
     device = ', device="cuda"' if scene.is_on_gpu else ""
     lines = (
         *imports,

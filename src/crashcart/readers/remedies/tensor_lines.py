@@ -4,7 +4,6 @@ x.numpy()                       Can't call numpy() on Tensor that requires grad:
 average.add_(...)               a leaf Variable that requires grad is being used in an in-place operation: under torch.no_grad()
 self.encode(x)                  mat1 and mat2 must have the same dtype, but got Double and Float: x.float()
 cross_entropy(output, target)   expected scalar type Long but found Int: target.long()
-output, state = model(x, state) Trying to backward through the graph a second time: the state of the round before without its graph
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.pattern import Pattern
-from crashcart.readers.code.edits import line_before, own_lines, replaced, wrapped
+from crashcart.readers.code.edits import own_lines, replaced, wrapped
 from crashcart.readers.code.source import FUNCTIONS
 from crashcart.readers.remedies._scene import remedy, statement_at
 
@@ -29,7 +28,6 @@ _WITH_GRAPH = "Can't call numpy() on Tensor that requires grad"
 _ON_DEVICE = "can't convert cuda"
 _NARROW = "Got unsupported ScalarType BFloat16"
 _LEAF = "a leaf Variable that requires grad"
-_AGAIN = "backward through the graph a second time"
 _INPLACE = "modified by an inplace operation"
 _DOUBLE = Pattern(
     r"got Double and Float|double != float|scalar type Float but found Double|type \((?:torch\.)?(?:DoubleTensor|double)\) and (?:bias|weight) type"
@@ -69,8 +67,6 @@ def look(scene: Scene) -> Iterator[Fact]:
                 edits,
                 source.evidence(statement),
             )
-        elif _AGAIN in raised.words:
-            yield from _without_last_graph(source, statement)
         elif _INPLACE in raised.words:
             yield from _not_in_place(scene)
         elif _DOUBLE.search(raised.words):
@@ -101,39 +97,6 @@ def _as_numpy(source: Source, statement: ast.stmt, more: str) -> Iterator[Fact]:
         edits,
         source.evidence(statement),
     )
-
-
-def _without_last_graph(source: Source, statement: ast.stmt) -> Iterator[Fact]:
-    """The state that a round hands to the next: assigned from a call that is given it."""
-    loop = source.around(statement, ast.For, ast.While)
-    if not isinstance(loop, (ast.For, ast.While)):
-        return
-    found: list[tuple[ast.Assign, str]] = []
-    for node in loop.body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call) or not own_lines(source, node):
-            continue
-        names = {each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-        given = {
-            each.id
-            for argument in (*node.value.args, *(keyword.value for keyword in node.value.keywords))
-            for each in ast.walk(argument)
-            if isinstance(each, ast.Name)
-        }
-        found += [(node, name) for name in names & given]
-    if len(found) != 1:
-        return
-    node, name = found[0]
-    one = f"{name} = {name}.detach() if torch.is_tensor({name}) else tuple(part.detach() for part in {name})"
-    if source.names.get("torch") == "torch":
-        why = "the values go on from round to round; the graph of the round before is freed, and is not derived again"
-        yield from remedy(
-            _CAUSES,
-            f"Hand {name} on without its graph",
-            "changes-training",
-            why,
-            [line_before(source, node, f"if {name} is not None:", f"    {one}")],
-            source.evidence(node),
-        )
 
 
 def _not_in_place(scene: Scene) -> Iterator[Fact]:
