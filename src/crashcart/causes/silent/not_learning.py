@@ -53,6 +53,7 @@ BEGUN = r"epoch\W{0,4}0*(?:[1-9]\d*)\b"
 NONE_USED = r"\b(?:0|no) (?:batches|steps|updates|samples|optimizer steps) (?:were )?(?:used|trained|processed|done|performed|applied)\b"
 SKIPPED = r"\bskipp(?:ing|ed) (?:this |the )?(?:batch|step|update|sample|iteration)\b"
 MANY_SKIPPED = 10
+BROADCAST = "using a target size (torch.size("
 FEWEST_AT_ZERO, SHARE_AT_ZERO = 20, 0.3
 HARDLY_ANY = 1e-3
 
@@ -64,8 +65,6 @@ phrases = (
                      r"nothing to train"),
     strong("training_step` returned `none`", "training_step returned none", says="the training step returns no loss",
            fatal=False, any_level=True),
-    weak("using a target size (torch.size(", says="prediction and target differ in shape: each is compared with all of the others",
-           fatal=False, any_level=True, pattern=r"different to the input size \(torch\.Size\("),
     weak("none of the inputs have requires_grad", "will be ignored in loss calculation", "before `optimizer.step()`",
          "could not find response key", says="a warning that fits a run without gradients", fatal=False, any_level=True),
 )  # fmt: skip
@@ -75,6 +74,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Gradients, rates or losses that are 0 for long, and losses that stay at chance."""
     case = of_stage(case)
     yield from _all_skipped(case)
+    yield from _broadcast(case)
     lines = [one for one in case.log.metrics if not hovers(one)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
     begun = (
@@ -93,6 +93,19 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(grade(case, "strong"), says, (evidence(ignored[0]),), fatal=False, order=ignored[0].order)
     for first, last, says in flat(case):
         yield Sign(grade(case, "strong"), says, (evidence(first), evidence(last)), fatal=False, order=first.order)
+
+
+def _broadcast(case: Case) -> Iterator[Sign]:
+    """Torch's warning that prediction and target differ in shape; some trainings learn all the same."""
+    stayed = _loss_that_stayed(case)
+    for line in lines_with(case, BROADCAST):
+        says = "prediction and target differ in shape: each is compared with all of the others"
+        if stayed is not None:
+            says += ", and the loss is no lower at the end than at the beginning"
+        places = (evidence(stayed[0].line), evidence(stayed[1].line)) if stayed is not None else ()
+        strength: Strength = "weak" if stayed is None else grade(case, "strong")
+        yield Sign(strength, says, (evidence(line), *places), fatal=False, order=line.order)
+        return
 
 
 def _all_skipped(case: Case) -> Iterator[Sign]:
