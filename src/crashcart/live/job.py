@@ -65,7 +65,7 @@ def find_job(pid: int) -> Job:
     python = any(is_python(one) for one in tree.processes)
     tree.close()
     if not python:
-        raise CommandError(f"process {pid} ({_named(pid)}) runs no Python, nor does anything that it started.")
+        raise CommandError(f"process {pid} ({_named(pid)}) does not run Python, and neither do its child processes.")
     return job
 
 
@@ -83,11 +83,11 @@ def _refuse(pid: int) -> None:
     parent = to_int(fields[_PARENT], 0)
     if fields[0] == "Z":
         raise CommandError(
-            f"process {pid} has ended and only waits for its parent {parent} ({_named(parent)}) to collect it; "
+            f"process {pid} has ended and is a zombie of its parent {parent} ({_named(parent)}); "
             f"try `crashcart why --pid {parent}`."
         )
     if to_int(fields[_FLAGS], 0) & _KERNEL_THREAD:
-        raise CommandError(f"process {pid} ({_named(pid)}) is a thread of the kernel, no program.")
+        raise CommandError(f"process {pid} ({_named(pid)}) is a kernel thread, not a program.")
     try:
         once(f"/proc/{pid}/environ", 1)
     except PermissionError:
@@ -195,9 +195,9 @@ def _forbidden(pid: int) -> str:
     except OSError:
         owner = -1
     if owner == os.geteuid():
-        return "is yours, but may not be looked at from here: it has other rights, or is outside this container."
+        return "is yours but cannot be inspected from here: it has other privileges, or is outside this container."
     try:
         name = pwd.getpwuid(owner).pw_name
     except (KeyError, OverflowError):
         name = f"user {owner}"
-    return f"belongs to {name}: only they and root may look at it."
+    return f"belongs to {name}: only they and root may inspect it."

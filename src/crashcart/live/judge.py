@@ -154,10 +154,14 @@ def _odd_by_kernel(ranks: Sequence[Pace], idle: Sequence[int]) -> Odd | None:
         return _named(absent[0], f"{others} for it in a collective")
     quiet = [one for one in absent if one.process.pid in idle]
     if len(quiet) == 1 and all(one.spins for one in absent if one is not quiet[0]):
-        return _named(quiet[0], "it does nothing, while the others wait busily for their device")
+        return _named(quiet[0], "it does nothing, while the others busy-wait for their GPU")
     calls = [one.last.wait.call.name for one in ranks]
     lonely = [one for one in quiet if calls.count(one.last.wait.call.name) == 1 and one.last.wait.call.name != "futex"]
-    return _named(lonely[0], "it waits for something else than the others") if len(lonely) == 1 and len(absent) > 1 else None
+    return (
+        _named(lonely[0], "it waits for something different from the others")
+        if len(lonely) == 1 and len(absent) > 1
+        else None
+    )
 
 
 def _named(pace: Pace, why: str) -> Odd:

@@ -30,7 +30,7 @@ def note_standstill(flight: Flight) -> None:
     stopped = [one.pid for one in flight.ranks if one.ended is None and process_state(one.pid) in "Tt"]
     if flight.alive and stopped and len(stopped) == len([one for one in flight.ranks if one.ended is None]):
         numbers = " ".join(map(str, stopped[:_MOST_TOLD]))
-        flight.says = f"The job is stopped (SIGSTOP or Ctrl-Z), and waits to be continued: kill -CONT {numbers}."
+        flight.says = f"The job is stopped (SIGSTOP or Ctrl-Z). To continue it: kill -CONT {numbers}."
         return
     told = [event.kind for event in flight.of_kind("hang", "goes-on")]
     if not flight.alive or not flight.stacks or not flight.samples or told[-1:] == ["hang"]:
@@ -48,7 +48,9 @@ def note_standstill(flight: Flight) -> None:
     if _works(flight, since, end):
         frame = place_of(mine)
         where = f" at {frame.file}:{frame.line} in {frame.function}" if frame is not None else ""
-        flight.says = f"No step, batch or checkpoint for {took(end - since)}, but the job works; rank {mine.rank} is{where}."
+        flight.says = (
+            f"No step, batch or checkpoint for {took(end - since)}, but the job is working; rank {mine.rank} is{where}."
+        )
         return
     process = flight.processes.get(mine.pid)
     details: dict[str, Any] = {

@@ -35,13 +35,13 @@ def moving(watch: Watch, verdict: Verdict) -> str:
     """The first line about a job in which nothing stands still for long."""
     ranks = [one for one in verdict.paces if one.process in watch.ranks] or list(verdict.paces)
     if verdict.prompt and len(ranks) == 1:
-        return f"The program waits for its user: it asks for input{_at(ranks[0])}."
+        return f"The program waits for keyboard input{_at(ranks[0])}."
     if not ranks:
-        return "The job ended, or changed, while it was looked at."
+        return "The job ended or changed while crashcart was looking at it."
     told = "; ".join(_does(one, watch) for one in sorted(ranks, key=lambda one: one.collective)[:_MOST])
     more = f"; and {len(ranks) - _MOST} more" if len(ranks) > _MOST else ""
     slow = "".join(f"; {one}" for one in list(crawls(watch))[:_MOST])
-    return f"The job moves: {told}{more}{slow}."
+    return f"The job is making progress: {told}{more}{slow}."
 
 
 def waiting_words(watch: Watch, verdict: Verdict) -> str:
@@ -50,7 +50,7 @@ def waiting_words(watch: Watch, verdict: Verdict) -> str:
     told = "; ".join(_stands(one, watch) for one in ranks[:_MOST])
     gone = missing(watch)
     lost = f"; rank {', '.join(map(str, gone[:_MOST]))} is not among these processes" if gone else ""
-    return f"nothing has moved for {took(verdict.seconds)}: {told}{lost}"
+    return f"no progress for {took(verdict.seconds)}: {told}{lost}"
 
 
 def missing(watch: Watch) -> list[int]:
@@ -80,7 +80,7 @@ def _does(one: Pace, watch: Watch) -> str:
         whom = "for the others " if len(watch.ranks) > 1 or missing(watch) else ""
         return f"{one.name} waits {whom}in a collective in {count} of {len(looks)} looks"
     name = _name(one)
-    does = f"uses {one.share:.0%} of a core" if one.share >= 0.005 else "uses hardly any processor time"  # noqa: PLR2004 - 1 %
+    does = f"uses {one.share:.0%} of a core" if one.share >= 0.005 else "uses almost no CPU time"  # noqa: PLR2004 - 1 %
     return f"{name} {does}{_at(one)}"
 
 

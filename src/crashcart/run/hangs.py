@@ -149,15 +149,15 @@ def odd_one_out(stacks: Sequence[Stack], counts: Mapping[int, tuple[float, ...]]
     places = [stack.place for stack in ranks]
     lonely = [stack for stack in ranks if places.count(stack.place) == 1]
     if len(absent) > 1 and (behind := _behind(absent, counts)):
-        return _odd(behind, "it has done the least, and is in no collective")
+        return _odd(behind, "it has done the fewest steps, and is not in a collective")
     if len(absent) > 1 and len(quiet) == 1:
-        return _odd(quiet[0], "it does nothing, while the others wait busily for their device")
+        return _odd(quiet[0], "it does nothing, while the others busy-wait for their GPU")
     if behind := _behind(ranks, counts):
-        return _odd(behind, "it has done the least")
+        return _odd(behind, "it has done the fewest steps")
     if len(ranks) > 2 and len(lonely) == 1:  # noqa: PLR2004 - of two neither is the majority
-        return _odd(lonely[0], "it waits in another place than the others")
+        return _odd(lonely[0], "it waits in a different place than the others")
     if len(set(places)) == 1 and len(absent) == len(ranks):
-        return _odd(ranks[0], f"all {len(ranks)} ranks stand there")._replace(rank=None)
+        return _odd(ranks[0], f"all {len(ranks)} ranks are there")._replace(rank=None)
     return None
 
 

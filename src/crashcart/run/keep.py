@@ -37,7 +37,7 @@ class Kept:
     def write(self, piece: bytes) -> None:
         """Append, whatever the disk says."""
         if self.lost:
-            mark = f"\n[crashcart: {self.lost} bytes of this log found no room on the disk]\n".encode()
+            mark = f"\n[crashcart: {self.lost} bytes of this log were lost: the disk is full]\n".encode()
             if self._put(mark):
                 self._hold(self._held + piece)
                 return

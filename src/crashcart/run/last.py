@@ -164,7 +164,7 @@ def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             os.kill(child, signal.SIGKILL)
         if job.status or job.ended_badly:
-            job.say("the answer was not ready in time. The whole answer: crashcart why")
+            job.say("the diagnosis was not ready in time. To see it: crashcart why")
     os.waitpid(child, 0)
     with contextlib.suppress(ValueError):
         data = json.loads(text or b"")
@@ -174,7 +174,7 @@ def _answer(job: Supervisor, folder: str) -> dict[str, Any]:
 
 def _sayer(job: Supervisor) -> Callable[[str, str, str], None]:
     """Tells the user of an error of ours; that the disk is full is told elsewhere."""
-    return lambda what, why, how: job.say(f"{what} could not be worked out: {why} ({how})") if how else None
+    return lambda what, why, how: job.say(f"{what} failed: {why} ({how})") if how else None
 
 
 def _read_until(pipe: int, job: Supervisor, seconds: float) -> bytes | None:
@@ -237,9 +237,9 @@ def _summary(job: Supervisor, code: int | None, name: str | None, answer: dict[s
     steps = max((page.whole("steps") or 0 for page in job.pages.ranks), default=0)
     if decided is not None:
         steps = decided["ending"]["optimizer_steps"] or 0
-    ended = "finished" if code == 0 else f"ended by {name}" if name else f"ended with exit code {code}"
+    ended = "finished" if code == 0 else f"killed by {name}" if name else f"exited with code {code}"
     if code == 0 and job.facts["state"] != "finished" and decided is not None:
-        ended = f"the command ended with exit code 0, but {_stage_words(decided)},"
+        ended = f"the command exited with code 0, but {_stage_words(decided)},"
     elif code != 0 and job.facts["state"] == "finished" and decided is not None:
         ended = f"{_stage_words(decided)}, but the command {ended}"
     job.say(
@@ -250,15 +250,15 @@ def _summary(job: Supervisor, code: int | None, name: str | None, answer: dict[s
         job.say(f"stages: {more}{'; '.join(map(_stage_words, stages[-_MOST_STAGES:]))}.")
     if _incomplete(job):
         job.say(
-            f"the recording is incomplete: {job.lost} bytes of the log and {job.writer.lost} records found no room on the disk."
+            f"the recording is incomplete, because the disk is full: {job.lost} bytes of the log and {job.writer.lost} records are missing."
         )
     if job.unread:
-        job.say(f"the reader of its {job.unread} had gone, as `head` does, and the job got to know, as it would without us.")
+        job.say(f"its {job.unread} was closed by its reader, as `head` does; the job was notified as usual.")
     elif verdict:
-        job.say(f"{verdict['says']} ({verdict['cause']}) The whole answer: crashcart why")
+        job.say(f"{verdict['says']} ({verdict['cause']}) For details: crashcart why")
 
 
 def _tell_left(job: Supervisor, left: list[dict[str, Any]]) -> None:
     for one in left:
         held = f" and holds {one['gpu'] / (1 << 30):.1f} GB of GPU memory" if one["gpu"] else ""
-        job.say(f"process {one['pid']} ({one['role']}) of the job is still there{held}: {str(one['command'])[:60]}")
+        job.say(f"process {one['pid']} ({one['role']}) of the job is still running{held}: {str(one['command'])[:60]}")

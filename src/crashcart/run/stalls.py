@@ -14,6 +14,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from crashcart.flight import during
 from crashcart.numbers import to_float
 from crashcart.readers.standing import at_prompt, call_of, source_line
 from crashcart.recording.tables import GPU
@@ -364,7 +365,7 @@ class Stalls:
         stacks = self.job.watchers.take_stacks("silence")
         call = call_of(python[0].pid)
         where = f"{call.name} {call.file}".strip() or "an unknown place"
-        why = "nothing was written, and no process of the job does anything"
+        why = "nothing was written, and no process of the job is doing anything"
         self.progress[python[0].pid] = Progress(self.movement.logged, self.floor)
         self._alarm(Odd(python[0].rank, python[0].pid, where, why), stacks, now, works=False)
         self._act()
@@ -395,13 +396,17 @@ class Stalls:
             "hang", **details, waiting=waiting[:_MOST_TOLD], channel=call_of(odd.pid).channel if odd else ""
         )
         split = apart(stacks) if odd is None else ""
-        nobody = f"the ranks wait in different collectives: {split}" if split else "all ranks wait, and no rank stands out"
+        nobody = (
+            f"the ranks wait in different collectives: {split}"
+            if split
+            else "all ranks wait, and none differs from the others"
+        )
         who = f"{_name(odd)} at {odd.where}; {odd.why}" if odd is not None else nobody
         if deadlock is not None and odd is not None:
             waits = "is stopped" if deadlock.kind == STOPPED else f"waits for {deadlock.words}"
             waits = "waits in a collective" if deadlock.words == "each other" and odd.rank is not None else waits
             who = f"{_subject(odd)} {waits} at {odd.where}; {odd.why}"
-        self.job.say(f"no progress for {seconds:.0f} s in the phase {phase}: {who}. Stacks are in the run folder.")
+        self.job.say(f"no progress for {seconds:.0f} s {during(phase)}: {who}. Stacks are in the run folder.")
         self.job.notifier.tell("hang", details)
 
     def _goes_on(self) -> None:

@@ -329,7 +329,7 @@ class Supervisor:
 
     def _before_kill(self) -> list[int]:
         self.watchers.take_stacks("before it is killed")
-        self.say(f"the job did not end within its grace period of {self.stopping.grace:g} s and is killed")
+        self.say(f"the job did not end within the grace period of {self.stopping.grace:g} s; killing it")
         return self._attached()
 
     def _attached(self) -> list[int]:
@@ -366,7 +366,7 @@ class Supervisor:
         return code if code >= 0 else 128 - code
 
     def _say_unwritten(self, what: str, why: str, how: str) -> None:
-        self.say(f"{what} could not be written down: {why}" + (f" ({how})" if how else ""))
+        self.say(f"{what} could not be recorded: {why}" + (f" ({how})" if how else ""))
 
     def _update(self, **facts: object) -> None:
         self.facts |= facts
@@ -375,7 +375,7 @@ class Supervisor:
 
     def _greet(self, added: list[str]) -> None:
         if self.folder is None:
-            self.say("no run folder could be made (" + "; ".join(self.refused) + "): nothing will be kept.")
+            self.say("could not create a run folder (" + "; ".join(self.refused) + "): nothing will be recorded.")
             return
         where = os.path.relpath(self.folder, working_folder())
         self.say(
@@ -420,6 +420,6 @@ def supervise(options: Options) -> int:
                 die_of(os.WTERMSIG(attempt.status))
             return code
         before.append(attempt.folder or "")
-        attempt.say(f"it hung and is started again (attempt {len(before) + 1})")
+        attempt.say(f"it hung; restarting it (attempt {len(before) + 1})")
         attempt.notifier.tell("resume", {"attempt": len(before) + 1, "before": attempt.folder})
         attempt.notifier.finish()

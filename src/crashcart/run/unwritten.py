@@ -27,7 +27,7 @@ def add_unwritten(live: str, process: str, logs: str, rank: int | None = None) -
     own = glob.glob(os.path.join(glob.escape(logs), f"rank{rank}.log")) + glob.glob(
         os.path.join(glob.escape(logs), f"rank{rank}-attempt*.log")
     )
-    head = f"[crashcart: printed by process {process.partition('-')[0]}, and not yet written when it ended]\n".encode()
+    head = f"[crashcart: printed by process {process.partition('-')[0]}, but not yet written when it ended]\n".encode()
     for path in [os.path.join(logs, "output.log"), *sorted(own, key=os.path.getmtime)[-1:]]:
         with contextlib.suppress(OSError), open(path, "r+b") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))

@@ -112,7 +112,11 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
         return ProcessWait(pid, SPINS, "its GPU")
     if kind == TRACKER:  # what its other threads do is not what it waits for
         waits = main.state == "S" and main.call in _DESCRIPTOR_WAITS | {"futex", "nanosleep"}
-        return ProcessWait(pid, TRACKER, words) if waits else ProcessWait(pid, OPEN, words, "it runs, or writes to a disk")
+        return (
+            ProcessWait(pid, TRACKER, words)
+            if waits
+            else ProcessWait(pid, OPEN, words, "it is running, or writing to a disk")
+        )
     others = [Stack(pid, 0, "rank 0", "", one, "") for one in _other_threads(stack)]
     in_collective = [waits_for_others(one) for one in others]
     communicates = kind == COLLECTIVE or any(in_collective)
@@ -162,12 +166,12 @@ def find_deadlock(
         return Deadlock(None, COLLECTIVE, "a rank that has ended", why, partner_died=True)
     if stuck:
         odd = next((wait for wait in stuck if wait.kind == TRACKER), stuck[0])
-        why = _TRACKER_WHY if odd.kind == TRACKER else "no thread or process of the job is left that could end this wait"
+        why = _TRACKER_WHY if odd.kind == TRACKER else "no thread or process of the job that could end this wait is left"
         same = len({(wait.kind, wait.words) for wait in of_ranks}) == 1 and others
         return Deadlock(None if same else odd.pid, odd.kind, odd.words, why)
     if any(wait.kind == SPINS for wait in of_ranks) or cards_work:
         return None  # they may wait for work that their cards still do
-    return Deadlock(None, COLLECTIVE, "each other", "all ranks wait in collectives, and nothing moves between them")
+    return Deadlock(None, COLLECTIVE, "each other", "all ranks wait in collectives, and no data moves between them")
 
 
 def may_go_on(wait: ProcessWait, floor: float) -> bool:
@@ -207,10 +211,10 @@ def in_tracker(frames: Sequence[Frame]) -> bool:
     return any(_TRACKER.search(frame.file) for frame in _above_own(frames))
 
 
-_WAKES = "a thread of it wakes by itself"
+_WAKES = "one of its threads wakes up by itself"
 _RUNS = "it runs"
 _ELSEWHERE = "it waits for ranks outside this machine"
-_TRACKER_WHY = "it waits for its tracker, which neither answers nor moves any data"
+_TRACKER_WHY = "it waits for its tracker, which does not respond or transfer data"
 
 
 def _partners(pid: int, thread: ThreadCall, ends: Ends) -> set[int]:

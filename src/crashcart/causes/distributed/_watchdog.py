@@ -67,7 +67,7 @@ def _stalled(case: Case, cause: str) -> Iterator[Sign]:
         return
     busy, _ = _before(case, stalls[0])
     blamed = "desync" if busy is None and len(stalls) > 1 else "slow-rank"
-    says = "some ranks never submitted the tensor that the others wait for"
+    says = "some ranks never submitted a tensor that the others wait for"
     sure = cause == blamed and (busy is not None or len(stalls) > 1)
     yield Sign("strong" if sure else "weak", says, (evidence(stalls[0]),), order=stalls[0].order)
 
@@ -113,7 +113,7 @@ def _compared(case: Case, reports: list[Collective]) -> Iterator[Said]:
     sequences = {one.sequence for one in reports if one.sequence is not None}
     if len(sequences) > 1 and _one_group(reports):
         numbers = ", ".join(map(str, sorted(sequences)[:4]))
-        yield Said("desync", "strong", f"ranks wait at different collectives (numbers {numbers})", lines)
+        yield Said("desync", "strong", f"ranks wait in different collectives (numbers {numbers})", lines)
         yield Said("slow-rank", "weak", "a collective timed out", lines)
         return
     yield from _same(case, reports, lines)
@@ -130,31 +130,31 @@ def _same(case: Case, reports: list[Collective], lines: tuple[Line, ...]) -> Ite
     alone = ranks == {0}
     early = one.sequence is not None and one.sequence <= FIRST
     if alone and (finished or busy is None) and (finished or not small):
-        yield Said("desync", "strong", f"{what}: rank 0 waits alone, the others never enter", lines)
+        yield Said("desync", "strong", f"{what}: rank 0 waits alone; the others never reached it", lines)
         yield Said("slow-rank", "weak", what, lines)
     elif busy is not None:
         strength: Strength = "decisive" if small else "strong"
         yield Said("slow-rank", strength, f"{what} while one rank was busy: {busy.text.strip()[:80]}", (one.line, busy))
         yield Said("desync", "weak", what, lines)
     elif skipped is not None:
-        yield Said("desync", "strong", f"{what} after a rank had skipped work the others did", (skipped, one.line))
+        yield Said("desync", "strong", f"{what} after one rank skipped work that the others did", (skipped, one.line))
         yield Said("slow-rank", "weak", what, lines)
     elif early and ((0 in ranks and len(ranks) > 1) or (not small and one.operation)):
-        yield Said("network", "strong", f"{what}: the ranks have met, and the first data does not arrive", lines)
+        yield Said("network", "strong", f"{what}: the ranks connected, but the first data never arrived", lines)
         yield Said("slow-rank", "weak", what, lines)
     elif one.timeout_seconds is not None and one.timeout_seconds < SHORT and not early:
         yield Said(
             "slow-rank",
             "strong",
-            f"{what} after only {one.timeout_seconds:g} s: a rank that is merely late is enough",
+            f"{what} after only {one.timeout_seconds:g} s: one slow rank is enough",
             lines,
         )
         yield Said("desync", "weak", what, lines)
     elif small or not one.operation:
-        yield Said("slow-rank", "strong", f"{what}: a barrier or a flag, somebody is late", lines)
+        yield Said("slow-rank", "strong", f"{what}: a barrier or a flag; one rank is late", lines)
         yield Said("desync", "weak", what, lines)
     else:
-        yield Said("desync", "strong", f"{what} in the midst of training: a rank does not take part", lines)
+        yield Said("desync", "strong", f"{what} in the middle of training: one rank does not take part", lines)
         yield Said("slow-rank", "weak", what, lines)
         yield Said("network", "weak", what, lines)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line
     from crashcart.model import Fact, Strength
 
-title = "The ranks took different paths and wait for each other"
+title = "The ranks are out of sync: they took different paths and wait for each other"
 piece = "StepGuard"
 alike = ("distributed/slow-rank", "distributed/network")
 phrases = (
@@ -52,21 +52,21 @@ phrases = (
         "mismatch between collectives on ranks", "is running inconsistent collective", "mismatched collective detected",
         "collective mismatch error", "forward order differs across ranks", "op.preamble.length <= op.nbytes",
         "nccl warn message truncated", "cannot apply desired operation due to shape mismatches",
-        says="the library itself found ranks in different collectives", any_level=True,
+        says="the library reports ranks in different collectives", any_level=True,
     ),
     decisive(
         "mismatched allreduce", "mismatched allgather", "mismatched broadcast", "mismatched mpi operations",
         "mismatched data types", "mismatched reducescatter", "mismatched alltoall", "mismatched collective operations",
-        says="Horovod found ranks with different operations or shapes",
+        says="Horovod reports ranks with different operations or shapes",
     ),
     decisive(
         "gradients are inconsistent between workers", says="the gradient norms of the ranks differ",
     ),
     weak("reduced, gathered or broadcasted by subset of ranks", "stalled ranks:", "[missing ranks:",
-         says="some ranks have not submitted the tensor that the others wait for", fatal=False),
+         says="some ranks have not submitted a tensor that the others wait for", fatal=False),
     strong(
         "ddp expects same model across all ranks", "to match sizes of the same param in process 0",
-        says="the ranks did not build the same model",
+        says="the ranks built different models",
     ),
     strong(
         "across ranks", "between ranks", "across all ranks",
@@ -76,7 +76,7 @@ phrases = (
     ),
     weak("watchdog caught collective operation timeout", "timed out in blocking wait", says="a collective timed out"),
     weak("invalidate trace cache", says="the order of modules changed between steps", fatal=False),
-    weak("all gather sequence out of order", "collectivefingerprint(", says="the order of collectives is in doubt",
+    weak("all gather sequence out of order", "collectivefingerprint(", says="the order of collectives may differ",
          fatal=False),
 )  # fmt: skip
 FINGERPRINT = r"\[Rank (\d{1,20})\].{0,200}SequenceNumber=(\d{1,20}), OpType=(\w{1,60})"
@@ -86,7 +86,7 @@ AT_END = 40
 stacks = (
     Stack(
         r"distributed_c10d\.py:(?:all_reduce|all_gather\w*|broadcast\w*|reduce_scatter\w*|barrier|gather|scatter|all_to_all\w*|recv|send)$|c10d_logger\.py:wrapper",
-        "the traceback stands in a collective",
+        "the traceback ends in a collective",
     ),
 )
 
@@ -142,7 +142,7 @@ def _uneven(case: Case) -> Iterator[Sign]:
     near = [bar for bar in bars if bar[0] > 0.98 * bar[1] and abs(bar[0] - bars[-1][0]) <= 1]
     totals = {total for _, total, _ in near}
     if len(totals) > 2 and max(totals) - min(totals) < 0.01 * max(totals):  # three ranks at least
-        says = f"the ranks have between {min(totals)} and {max(totals)} batches, and stop at the end of the shortest"
+        says = f"the ranks have between {min(totals)} and {max(totals)} batches, and stopped at the end of the shortest"
         yield Sign("strong", says, tuple(evidence(line) for _, _, line in near[:3]), order=near[0][2].order)
 
 
@@ -150,18 +150,16 @@ def in_code(case: Case) -> Iterator[Sign]:
     """A batch that one rank can leave out while the others make its backward pass; a wait for all that only the first one makes."""
     count = ranks(case)
     for fact in _skips(case):
-        told = "a rank whose own loss is not finite leaves out a backward pass in which the others wait for it"
+        told = "a rank whose own loss is not finite skips a backward pass in which the others wait for it"
         if count is None:
-            yield Sign("weak", f"{told}, when there is more than one rank", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"{told}, if there is more than one rank", (fact.evidence,), fatal=False)
         else:
-            yield Sign("strong", f"{told}: {count} ranks, and they do not decide together", (fact.evidence,))
+            yield Sign("strong", f"{told}: the {count} ranks do not decide together", (fact.evidence,))
     for fact in _hidden(case):
-        told = f"a rank whose step fails goes on with the next batch while the other {(count or 2) - 1} wait in this one"
+        told = f"a rank whose step fails continues with the next batch while the other {(count or 2) - 1} wait in this one"
         yield Sign("strong", told, (fact.evidence,))
     for fact in _left_out(case):
-        told = (
-            "each rank leaves out a batch by itself here, by what the batch holds: the others then wait in its backward pass"
-        )
+        told = "here each rank decides by itself, from its own batch, whether to skip it: the others then wait in the backward pass"
         yield Sign("strong", told, (fact.evidence,))
     for fact in case.all("code.loop_left_alone"):
         told = "each rank decides by itself whether to leave the loop here, and one of them has left it"
@@ -207,15 +205,15 @@ def _lone_waits(case: Case) -> Iterator[Sign]:
         seen, count = fact.value, ranks(case)
         inner = f", in which {seen['waits_in']}() waits for all ranks," if seen["through"] else ""
         first = seen["side"] == "first"
-        who = "only the first rank calls" if first else "every rank but the first calls"
-        missing = "the others, which never come" if first else "the first, which never comes"
+        who = "only rank 0 calls" if first else "every rank except rank 0 calls"
+        missing = "the other ranks, which never call it" if first else "rank 0, which never calls it"
         says = f"{who} {seen['call']}(){inner} and waits there for {missing}"
         if strength == "weak":
-            says = f"{who} {seen['call']}(): right as long as no weights are sharded (FSDP, ZeRO 3)"
+            says = f"{who} {seen['call']}(): correct as long as no weights are sharded (FSDP, ZeRO 3)"
         elif count is not None:
             says += f": {count} ranks"
         else:
-            says += ", when it is started with more than one rank"
+            says += ", if it is started with more than one rank"
         also = (seen["through"],) if seen["through"] else ()
         yield Sign(strength, says, (fact.evidence, *also, *launched_with(case)), fatal=strength != "weak")
 
@@ -243,7 +241,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader is not None and leader.left:
         lost = followers(case, leader)
         others = ", ".join(_with_steps(one.process) for one in lost[:3])
-        says = f"{_with_steps(leader.process)} ended with exit code 0 while the others still needed it: {others}"
+        says = f"{_with_steps(leader.process)} exited with code 0 while the others still needed it: {others}"
         yield Sign("decisive", says, (leader.evidence, *(one.evidence for one in lost[:2])), order=order(case))
     split = different(case)
     if split is not None:
@@ -255,41 +253,41 @@ def fix(case: Case) -> Iterator[Fix]:
     """Let the ranks decide and wait together, where the code allows; then the general remedies."""
     edits = edits_of(_skips(case), "edits_together")
     if edits:
-        why = "one number is reduced over the ranks before the branch; nothing changes while every loss is finite"
-        yield Fix("Let all ranks leave the batch out, or none", "exact", why, edits=edits)
+        why = "the ranks all-reduce one number before the branch; nothing changes while every loss is finite"
+        yield Fix("Make all ranks skip the batch, or none", "exact", why, edits=edits)
     edits = edits_of(_left_out(case))
     if edits:
-        why = "one number is reduced over the ranks before the branch: where one rank leaves out its batch, all leave out theirs"
-        yield Fix("Let all ranks leave the batch out, or none", "changes-training", why, edits=edits)
+        why = "the ranks all-reduce one number before the branch: if one rank skips its batch, all skip theirs"
+        yield Fix("Make all ranks skip the batch, or none", "changes-training", why, edits=edits)
     edits = edits_of(_hidden(case), "edits")
     if edits:
-        why = "the job then stops with the error and its place, instead of standing still until a time-out"
-        yield Fix("Let the error of a step end the job", "changes-training", why, edits=edits)
+        why = "the job then stops with the error and its location, instead of hanging until a timeout"
+        yield Fix("Let an error in a step end the job", "changes-training", why, edits=edits)
     edits = edits_of(fact for fact in case.all("code.lone_wait") if _lone(case, fact) in {"decisive", "strong"})
     if edits:
-        why = "every rank makes the call; what else the branch does is still done by the first rank only"
-        yield Fix("Let every rank make the call", "exact", why, edits=edits)
+        why = "every rank makes the call; the rest of the branch still runs on rank 0 only"
+        yield Fix("Make every rank call it", "exact", why, edits=edits)
     yield from fixes[:1] if case.before else fixes  # before a run nobody has seen uneven batches
 
 
 fixes = (
     Fix(
-        "Let every rank make the same calls",
+        "Make every rank make the same calls",
         "by-hand",
-        "move collective calls (save of sharded weights, evaluate, barrier, all_gather) out of `if rank == 0`; "
+        "move collective calls (saving sharded weights, evaluate, barrier, all_gather) out of `if rank == 0`; "
         "all-reduce a flag "
-        "before skipping a batch or stopping early, so that all ranks do it or none",
+        "before skipping a batch or stopping early, so that all ranks do it or none does",
     ),
     Fix(
-        "The same number of batches on every rank",
+        "Give every rank the same number of batches",
         "changes-training",
-        "drop_last loses the remainder; DDP's `Join` context keeps it",
+        "drop_last drops the remainder; DDP's `Join` context keeps it",
         settings={"loader.drop_last": True},
     ),
 )
 experiment = Experiment(
-    title="Run to the step of death with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares each collective before it runs",
+    title="Run to the failing step with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares each collective before it runs",
     change={"environment": {"TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000"}},
-    confirms="a mismatch is raised at once and names the two operations, or the flight recorder shows a rank outside of it",
-    refutes="all ranks report the same operation and size at the time-out: then a rank is slow, or the wire is broken",
+    confirms="a mismatch error names the two operations, or the flight recorder shows a rank outside of the collective",
+    refutes="all ranks report the same operation and size at the timeout: then a rank is slow, or the network is broken",
 )

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The network between the ranks does not carry"
+title = "The network between the ranks does not work"
 alike = ("distributed/desync", "distributed/rendezvous")
 _OURS = r"NCCL|NET/|Net :|gloo|pair\.cc|socket\.(?:cc|h|cpp)|c10d|client socket|UCX|HCCL"
 phrases = (
     decisive(
         "is neither af_inet", "no socket interface found", "no usable listening interface", "bootstrap : no socket interface",
         "unable to find address for", "ifindex", "no ip address found",
-        says="the network interface that NCCL or gloo was told to use is not there",
+        says="the network interface set for NCCL or gloo does not exist",
         pattern=r"AF_INET|interface|Unable to find address|ifa_|no IP address", any_level=True, unless=r"NCCL INFO",
     ),
     decisive(
@@ -48,14 +48,14 @@ phrases = (
     decisive("net/ofi", "net/gib", "net/ucx", pattern=r"completed with error|UNDELIVERABLE|RC: -?\d{1,20}.{0,200}rror",
              says="the network plug-in failed",
              any_level=True),
-    strong("failed to open cuda ipc handle", "peer access is not supported between", says="two cards cannot reach each other directly",
+    strong("failed to open cuda ipc handle", "peer access is not supported between", says="two GPUs cannot access each other directly",
            any_level=True, unless=r"NCCL INFO|disabling"),
     decisive("transport retry count exceeded", "remote access error on mlx", says="UCX gave up on a transfer",
              any_level=True),
     decisive(
         "no socket interface found", "unable to find address for:", "unable to find interface for:",
         "no interface found in the same subnet", "invalid nccl_socket_ifname",
-        says="the interface that was asked for is not there", any_level=True,
+        says="the requested network interface does not exist", any_level=True,
     ),
     decisive(
         "no route to host", "network is unreachable", "host is unreachable", "network is down",
@@ -71,7 +71,7 @@ phrases = (
              pattern=r"gloo|connectFullMesh|pair\.cc|SO_ERROR",
              unless=r"reset by peer|closed by peer", says="gloo cannot connect to another rank"),
     strong("client socket has failed to connect", pattern=r"errno: (?:110|113|101)\b",
-           says="the store's host does not answer"),
+           says="the host of the TCP store does not respond"),
     strong("pair.cc", says="gloo cannot connect to another rank", pattern=r"pair\.cc.{0,20}connect \S+ Connection refused"),
     strong("ucx  error", "ucx error", says="UCX lost a connection",
            pattern=r"UCX +ERROR.{0,200}(?:timeout|timed out|unreachable|retry|refused|failed to connect|connection reset)"),
@@ -80,9 +80,9 @@ phrases = (
     strong("async event", pattern=r"NET/IB.{0,200}(?:port error|device fatal)", unless=r"recovered|port active",
            says="an InfiniBand port reported an error",
            any_level=True),
-    strong("unhandled system error", "ncclsystemerror", says="a system call of NCCL failed"),
+    strong("unhandled system error", "ncclsystemerror", says="a system call in NCCL failed"),
     weak("ncclinternalerror", "ncclremoteerror", "remote process exited or there was a network error",
-         says="NCCL failed; a dead process looks the same"),
+         says="NCCL failed; a process that died looks the same"),
     weak("failed : connection timed out", says="a connection timed out"),
 )  # fmt: skip
 
@@ -101,10 +101,10 @@ def in_machine(case: Case) -> Iterator[Sign]:
         if fact.value["chosen"] or per_node(case) == 1 or (name.startswith("NCCL") and case.facts and unused):
             continue
         there = ", ".join(fact.value["there"]) or "none"
-        says = f"{name}={text} names nothing on this machine (it has {there})"
+        says = f"{name}={text} matches no interface on this machine (it has {there})"
         evidence = (told, fact.evidence)
         if name == "NCCL_IB_HCA":
-            yield Sign("weak", f"{says}: NCCL goes over slow sockets instead", evidence)
+            yield Sign("weak", f"{says}: NCCL uses slow sockets instead", evidence)
             continue
         library = "NCCL" if name.startswith("NCCL") else "gloo"
         backends = [one.value for one in case.all("code.group_backend")]
@@ -113,10 +113,12 @@ def in_machine(case: Case) -> Iterator[Sign]:
             continue
         sure = bool(used) and all(used) and per_node(case) is not None and typed_here(case)
         condition = "" if sure else f" where {library} is used here"
-        yield Sign("decisive" if sure else "strong", f"{says}: the ranks die in their first collective{condition}", evidence)
+        yield Sign(
+            "decisive" if sure else "strong", f"{says}: the ranks fail in their first collective{condition}", evidence
+        )
     for fact in case.all("machine.meeting_test"):
         if fact.value["failed"]:
-            yield Sign("strong", f"two ranks on this machine could not meet: {fact.value['failed']}", (fact.evidence,))
+            yield Sign("strong", f"two ranks on this machine could not connect: {fact.value['failed']}", (fact.evidence,))
 
 
 def fix(case: Case) -> Iterator[Fix]:
@@ -128,29 +130,31 @@ def fix(case: Case) -> Iterator[Fix]:
         if not fact.value["chosen"] and fact.value["span"] is not None and fact.value["variable"] != "NCCL_IB_HCA"
     )
     if edits and nodes == 1:
-        yield Fix("Meet over the loop-back", "exact", "all ranks are on one machine; the training is the same", edits=edits)
+        yield Fix(
+            "Use the loopback interface", "exact", "all ranks are on one machine; the training is the same", edits=edits
+        )
     yield from by_hand
 
 
 by_hand = (
     Fix(
-        "Name the interface that joins the nodes",
+        "Set the network interface that connects the nodes",
         "by-hand",
-        "`ip -br addr` on each node; then NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; for RoCE the right NCCL_IB_GID_INDEX "
+        "run `ip -br addr` on each node, then set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; for RoCE the right NCCL_IB_GID_INDEX "
         "(`show_gids`); open the ports between the nodes",
     ),
     Fix(
-        "Go round the suspect: no InfiniBand, no peer-to-peer",
+        "Test without InfiniBand and without peer-to-peer",
         "exact",
-        "slower, the same training; it tells which wire is broken",
+        "slower, but the same training; it shows which connection is broken",
         environment={"NCCL_IB_DISABLE": "1", "NCCL_P2P_DISABLE": "1"},
     ),
 )
 experiment = Experiment(
-    title="Run nccl-tests (all_reduce_perf) on the same nodes, once as is, once with NCCL_IB_DISABLE=1, once with "
+    title="Run nccl-tests (all_reduce_perf) on the same nodes, once unchanged, once with NCCL_IB_DISABLE=1, once with "
     "NCCL_P2P_DISABLE=1",
     start_from="the beginning",
     stop_after="the first all-reduce of 1 GB",
-    confirms="it fails or hangs without the training program too, and one of the switches cures it",
-    refutes="it passes as is on the same nodes: then look for the rank that died or took another path",
+    confirms="it also fails or hangs without the training program, and one of the variables fixes it",
+    refutes="it works unchanged on the same nodes: then look for a rank that died or took another path",
 )

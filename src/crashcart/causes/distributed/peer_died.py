@@ -1,4 +1,4 @@
-"""What is seen here is only the echo of another process's death.
+"""The error here is only a consequence: another process died first.
 
 What happens: a rank dies for a reason of its own; the others lose their connection to it, or are ended by the launcher,
 and print the loudest lines of the log.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "Another process died first; this is its echo"
+title = "Another process died first; this error is a consequence"
 breadth = 2
 alike = ("distributed/network", "host-memory/oom-kill")
 phrases = (
@@ -44,7 +44,7 @@ phrases = (
     weak("closing signal sigterm", "via signal sigterm", "childfailederror", "killing subprocess",
          says="the launcher ended the rest",
          fatal=False),
-    weak("death signal, shutting down workers", says="the launcher was told to end"),
+    weak("death signal, shutting down workers", says="the launcher was asked to stop"),
 )  # fmt: skip
 ECHO = (
     r"(?:NCCL|socketProgress|Net :|NET/|gloo|pair\.cc|TCPStore|SocketImpl|c10d|store->get|ProcessGroup|\bstore\b).{0,100}"
@@ -91,7 +91,7 @@ def in_log(case: Case) -> Iterator[Sign]:
                 break
     for raised in case.log.raised:
         if raised.kind.startswith("Rendezvous") and LATER & set(raised.functions):
-            says = "the store went away while the job ran: its host's process ended first"
+            says = "the TCP store disappeared during the run: the process hosting it ended first"
             yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
 
 
@@ -113,7 +113,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if leader is not None:
         for death in followers(case, leader)[:MOST]:
             later = max(0.0, death.time - leader.time)
-            says = f"{death.how} {later:.1f} s after {leader.process.name}: its echo"
+            says = f"{death.how} {later:.1f} s after {leader.process.name}, as a consequence"
             yield Sign("weak", says, (death.evidence,), fatal=False, order=order(case))
         return
     ends = deaths(case)
@@ -121,7 +121,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if terminated_first(case) is not None:
         return
     if lost and not (finished(case) or hung(case) or stop(case)) and not case.log.collectives:
-        says = f"{lost[0].process.name} lost its connection, and nothing on this machine had ended before"
+        says = f"{lost[0].process.name} lost its connection, and no process on this machine had ended before"
         yield Sign("strong", says, (lost[0].evidence,), order=order(case))
 
 
@@ -129,13 +129,13 @@ fixes = (
     Fix(
         "Find the rank that died first",
         "by-hand",
-        "give `crashcart why` the logs of all ranks and nodes together, and the kernel log of the host that is silent",
+        "run `crashcart why` on the logs of all ranks and nodes together, with the kernel log of the host that stopped logging",
     ),
 )
 experiment = Experiment(
     title="Run again with each rank's output in its own file (torchrun --log-dir logs --tee 3, srun --output=%t.log)",
-    start_from="the newest whole checkpoint",
-    stop_after="the step of death, and as long again",
-    confirms="one rank's file ends first, with its own error or a signal, before any other complains",
-    refutes="all ranks end with transport errors at the same second: then suspect the network",
+    start_from="the newest complete checkpoint",
+    stop_after="the failing step, and as long again",
+    confirms="one rank's file ends first, with its own error or a signal, before any other reports one",
+    refutes="all ranks end with transport errors in the same second: then the network is the likely cause",
 )

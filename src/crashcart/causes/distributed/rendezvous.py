@@ -1,4 +1,4 @@
-"""The processes never met: port in use, wrong address, wrong world size, a stale store.
+"""The processes could not connect: port in use, wrong address, wrong world size, a stale store.
 
 What happens: the job dies in ``init_process_group`` or in the launcher, before the first step.
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "The processes could not meet: port, address or number of processes"
+title = "The processes could not connect to each other at the start (port, address or world size)"
 TORCHRUN = ("torchrun", "torch.distributed.run")
 alike = ("distributed/network", "config/launch-mismatch")
 phrases = (
     decisive("has already checked in", "duplicate gpu detected : rank", "rank already joined", "duplicate rank",
-             says="two processes came with the same rank", any_level=True, pattern=r"rank"),
+             says="two processes have the same rank", any_level=True, pattern=r"rank"),
     strong(
         "can't resolve", "name or service not known", "temporary failure in name resolution", "name does not resolve",
         "could not resolve host", "nodename nor servname",
@@ -45,19 +45,19 @@ phrases = (
         "address already in use", "eaddrinuse",
         pattern=r"RuntimeError|errno: 98|server socket|TCPStore|EADDRINUSE|DistNetworkError|Call to bind|c10d|store",
         unless=r"tensorboard|jupyter|visdom|dashboard|uvicorn|gradio|flask",
-        says="the port of the store is held by another process",
+        says="the port of the TCP store is in use by another process",
     ),
     decisive(
         "failed to listen on any local network", "server socket has failed", "socket has failed to bind", "tried to launch distributed communication on port",
-        says="the port of the store cannot be opened",
+        says="the port of the TCP store cannot be opened",
     ),
     decisive("waiting for clients", "waiting for workers", pattern=r"\d/\d{1,20} (?:clients|workers) joined",
-             says="not all processes came to the store"),
+             says="not all processes connected to the store"),
     decisive("in store based barrier on rank", pattern=r"timed out",
-             says="the count of processes does not fit the world size"),
+             says="the number of processes does not match the world size"),
     strong("address already in use", pattern=r"Errno 98|Errno 48|10048",
            unless=r"tensorboard|jupyter|visdom|dashboard|uvicorn|gradio",
-           says="a port is held by another process"),
+           says="a port is in use by another process"),
     strong("cannot assign requested address", "permission denied",
            pattern=r"c10d|server socket|TCPStore|errno: (?:99|13)\b.{0,200}socket",
            says="the store cannot open its address on this host"),
@@ -68,17 +68,17 @@ phrases = (
         says="a process could not reach the store",
     ),
     strong("rendezvous: environment variable", "port must have value from 0 to 65535", "invalid rank requested",
-           "invalid master_port", says="the launcher's settings do not let the processes meet"),
+           "invalid master_port", says="with the launcher's settings the processes cannot connect"),
     strong(
         "name resolution", "name or service not known", "nodename nor servname", "host not found",
         pattern=r"host not found|TCPStore|rendezvous|rdzv|c10d|MASTER_ADDR|init_process_group|store",
         unless=r"https?://|HTTPS?Connection",
-        says="the name of the store's host does not resolve",
+        says="the host name of the store cannot be resolved",
     ),
     weak("connection to the c10d store has failed", "rendezvoustimeouterror", "rendezvousclosederror",
          says="the rendezvous failed"),
-    weak("timed out initializing process group", "socket timeout", says="the start of the process group timed out"),
-    weak("waiting in store based barrier", "config has no run_id", "global_rank:", says="the processes are meeting",
+    weak("timed out initializing process group", "socket timeout", says="the process group's start timed out"),
+    weak("waiting in store based barrier", "config has no run_id", "global_rank:", says="the processes are connecting",
          fatal=False),
 )  # fmt: skip
 AT_START = frozenset(
@@ -93,7 +93,7 @@ AT_END = 5
 stacks = (
     Stack(
         r"elastic/rendezvous/|distributed/rendezvous\.py:|distributed_c10d\.py:(?:init_process_group|_new_process_group_helper|_store_based_barrier)|:_create_tcp_store$|:init_distributed(?:_mode)?$",
-        "the traceback stands where the ranks find each other",
+        "the traceback ends where the ranks connect to each other",
     ),
 )
 
@@ -103,7 +103,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     for raised in case.log.raised:
         if raised.kind in AT_START and not raised.survivable:
             late = LATER & set(raised.functions)
-            says = f"{raised.kind}" + (" after the start: the host of the store went away" if late else " at the start")
+            says = f"{raised.kind}" + (" after the start: the host of the store disappeared" if late else " at the start")
             yield Sign("weak" if late else "strong", says, (evidence(raised.line),), order=raised.line.order)
     yield from _members(case)
     yield from _counted(case)
@@ -120,10 +120,10 @@ def _counted(case: Case) -> Iterator[Sign]:
         return
     world, count, line = waits[-1]
     if count > world:
-        says = f"{count} processes came to a store that expects {world}: an old store, or the job was started twice"
+        says = f"{count} processes connected to a store that expects {world}: a stale store, or the job was started twice"
         yield Sign("decisive", says, (evidence(line),), order=line.order)
     elif count < world and line.order >= case.log.lines[-min(AT_END, len(case.log.lines))].order:
-        says = f"only {count} of {world} processes came, and the log ends there"
+        says = f"only {count} of {world} processes connected, and the log ends there"
         yield Sign("strong", says, (evidence(line),), order=line.order)
 
 
@@ -137,7 +137,7 @@ def _members(case: Case) -> Iterator[Sign]:
             total = to_int(match[2], 0)
     last = [line for line in case.log.lines[-AT_END:] if "member:" in line.lowered]
     if last and len(seen) < total and not case.log.raised:
-        says = f"{len(seen)} of {total} processes came, then the log ends"
+        says = f"{len(seen)} of {total} processes connected, then the log ends"
         yield Sign("strong", says, (evidence(last[-1]),), order=last[-1].order)
 
 
@@ -145,7 +145,9 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """Before a run: somebody listens on the port where the ranks are to meet."""
     for fact in case.all("machine.port"):
         if fact.value["taken"] and fact.value["port"]:
-            says = f"port {fact.value['port']} is in use on this machine: the ranks cannot meet there unless it is given up"
+            says = (
+                f"port {fact.value['port']} is in use on this machine: the ranks cannot connect there unless it becomes free"
+            )
             yield Sign("strong", says, (fact.value["told"], fact.evidence))
 
 
@@ -160,8 +162,8 @@ def fix(case: Case) -> Iterator[Fix]:
     """A port that is free, where the number stands in a file; torchrun on one machine can find one itself."""
     taken = [fact.value for fact in case.all("machine.port") if fact.value["taken"] and fact.value["free"]]
     if taken and taken[0]["span"] is not None:
-        why = "free on this machine now; the training is the same"
-        yield Fix(f"Meet at port {taken[0]['free']}", "exact", why, edits=(Edit(taken[0]["span"], str(taken[0]["free"])),))
+        why = "this port is free on this machine now; the training is the same"
+        yield Fix(f"Use port {taken[0]['free']}", "exact", why, edits=(Edit(taken[0]["span"], str(taken[0]["free"])),))
         return
     yield from _standalone(case)
     yield from by_hand
@@ -177,7 +179,7 @@ def _standalone(case: Case) -> Iterator[Fix]:
         or "--standalone" in _words(case)
     ):
         return
-    why = "torchrun then picks a free port for each start by itself, so that several can run side by side"
+    why = "torchrun then picks a free port at each start, so that several jobs can run side by side"
     is_here = count is not None and count.span is not None and count.evidence.where == kind.evidence.where
     edits = (
         (Edit(count.span, f"{count.value} --standalone"),)
@@ -194,10 +196,10 @@ def _words(case: Case) -> list[str]:
 
 by_hand = (
     Fix(
-        "Another port, the right address, the right count",
+        "Use a free port, the right address and the right number of processes",
         "exact",
-        "end the old launcher or take a free port; use the same --rdzv_id and an address that all nodes resolve; delete "
-        "a left-over "
+        "stop the old launcher or use a free port; use the same --rdzv_id and an address that all nodes can resolve; delete "
+        "a leftover "
         "init file",
     ),
 )
@@ -205,6 +207,6 @@ experiment = Experiment(
     title="Start two processes that only call init_process_group and one barrier, with the same launcher settings",
     start_from="the beginning",
     stop_after="the barrier, or one minute",
-    confirms="they fail in the same way; with a free port or the right address they pass",
-    refutes="they meet at once: then the fault comes later (network, a rank that dies at start)",
+    confirms="they fail in the same way; with a free port or the right address they connect",
+    refutes="they connect at once: then the failure comes later (network, a rank that dies at start)",
 )

@@ -1,4 +1,4 @@
-"""A collective timed out because one rank was busy with long work of its own.
+"""A collective timed out because one rank was busy with long work.
 
 What happens: all ranks but one wait in a barrier or a small reduction. The one that is missing works: it saves, tokenizes,
 downloads, scans, evaluates, builds an extension. At the process group's time-out the waiting ranks end the job.
@@ -25,7 +25,7 @@ from crashcart.causes.distributed._entered import entered, missing
 from crashcart.causes.distributed._watchdog import busy_before, signs
 from crashcart.causes.hang._recorded import stall
 from crashcart.deaths import first, order
-from crashcart.flight import clock
+from crashcart.flight import clock, during
 from crashcart.log import evidence
 from crashcart.model import Evidence, Experiment, Fix, Sign
 from crashcart.places import of_event, own_place
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.flight import Flight, Process
 
-title = "A collective timed out while one rank was busy alone"
+title = "A collective timed out while the ranks waited for one busy rank"
 piece = "load_once"
 alike = ("distributed/desync", "hang/lock-or-io")
 STORE = r"waitForInput.{0,200}timed out after \d+ ?ms|wait timeout after \d+ ?ms|(?:DistStore|Runtime)Error: (?:Socket Timeout|Timed out)"
 phrases = (
-    strong("traceback (most recent", says="the work of one rank was interrupted where a usual time-out of the others ends (10 or 30 minutes)",
+    strong("traceback (most recent", says="one rank's work was interrupted at a usual timeout of the others (10 or 30 minutes)",
            pattern=r"(?:tokeniz|\bmap\b|filter|generating|processing|preprocess).{0,60}\[(?:30|10):\d\d<.{0,60}Traceback"),
     strong(
         "ncclUniqueId from [", "ncclUniqueId from",
         pattern=r"got error: .{0,200}(?:time.?out|wait)", unless=r"reset by peer|closed|broken pipe",
-        says="the first collective waited for a rank that did not come in time",
+        says="the first collective waited for a rank that did not arrive in time",
     ),
     strong(
         "timed out waiting", pattern=r"gloo|unbound_buffer|for (?:recv|send) operation",
-        says="gloo waited for a rank until its time-out",
+        says="gloo waited for a rank until the timeout",
     ),
     strong(
         "read timeout [", pattern=r"gloo.{0,200}Read timeout \[",
-        says="gloo waited for a rank until its time-out",
+        says="gloo waited for a rank until the timeout",
     ),
     strong(
         "failed to pass monitoredbarrier", "timed out in monitoredbarrier", "waiting in monitoredbarrier",
@@ -62,12 +62,12 @@ phrases = (
     ),
     strong(
         "notify register times out", "notify wait timeout", "hccl operation timeout", "hccl operator timeout",
-        says="the accelerator's collective library waited for another rank until its time-out",
+        says="the accelerator's collective library waited for another rank until the timeout",
     ),
     weak("watchdog caught collective operation timeout", "timed out in blocking wait", says="a collective timed out"),
     weak("timeout at nccl work", "detected by watchdog at work", says="a watchdog gave up on a collective"),
-    weak("application timeout caused pair closure", says="another rank's time-out closed the connection"),
-    weak("waitforinput", "wait timeout after", "timed out after", says="a process waited for the store until its time-out",
+    weak("application timeout caused pair closure", says="another rank's timeout closed the connection"),
+    weak("waitforinput", "wait timeout after", "timed out after", says="a process waited for the store until the timeout",
          pattern=STORE),
     weak("heartbeat monitor timed out", "watchdog got stuck for", says="the watchdog itself could not run", fatal=False),
 )  # fmt: skip
@@ -108,7 +108,7 @@ def _at_guard(case: Case) -> Iterator[Sign]:
         if not waits and not compiled(r"\bbarrier\(|wait_for_everyone\(").search(raised.frames[guard].code):
             continue
         if raised.stack_only or compiled(r"[Tt]imed? ?out|[Tt]ime-out").search(raised.message):
-            says = "the others waited in the barrier of a guard while one rank prepared alone"
+            says = "the others waited in a barrier while one rank prepared data"
             yield Sign("decisive", says, (evidence(raised.line),), order=raised.line.order)
             return
 
@@ -119,13 +119,13 @@ def in_code(case: Case) -> Iterator[Sign]:
         return
     for fact in case.all("code.long_first"):
         told = (
-            f"the other ranks wait while the first one does {fact.value['work']}(), and give up when it takes longer than "
+            f"the other ranks wait while rank 0 runs {fact.value['work']}(), and time out if it takes longer than "
             f"{_limit(case)}"
         )
         known = ranks(case) is not None and (fact.value["named"] or _little_time(case) is not None)
         if (size := _soon_read(case, [fact.value["work"], *fact.value["inside"]])) is not None:
             known = False
-            told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) are soon gone through"
+            told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) take little time"
         given = [place for limit in case.all("code.group_limit") for place in (limit.evidence, *limit.value["settings"])]
         yield Sign(
             "strong" if known else "weak",
@@ -140,10 +140,10 @@ def _limit(case: Case) -> str:
     given = _little_time(case)
     if given is not None:
         few = f"{given[0]:.0f} to {given[-1]:.0f}" if given[0] != given[-1] else f"{given[0]:.0f}"
-        return f"the {few} seconds that the process group is given"
+        return f"the process group's timeout of {few} seconds"
     if case.all("code.hf_trainer"):
-        return "the default time-out (30 minutes with this trainer)"
-    return "the default time-out (10 minutes with NCCL, 30 with gloo)"
+        return "the default timeout (30 minutes with this trainer)"
+    return "the default timeout (10 minutes with NCCL, 30 with gloo)"
 
 
 def _little_time(case: Case) -> list[float] | None:
@@ -181,7 +181,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if found is None and absent is not None:
         ranks, waited = absent
         who = ", ".join(map(str, ranks))
-        says = f"rank {who} never came to collective {waited.sequence} ({waited.operation}), in which the others wait"
+        says = f"rank {who} never reached collective {waited.sequence} ({waited.operation}), in which the others wait"
         yield Sign("strong", says, (entered(waited),), order=order(case))
 
 
@@ -196,10 +196,10 @@ def _gave_up_on(case: Case) -> Iterator[Sign]:
             continue
         place = own_place(of_event(leader.raised))
         used = _processor_seconds(flight, other.pid, leader.time)
-        busy = f", using the processor for {used:.0f} of the last {WATCHED:.0f} s" if used is not None else ""
+        busy = f", using the CPU for {used:.0f} of the last {WATCHED:.0f} s" if used is not None else ""
         says = (
-            f"{leader.process.name} waited{f' at {place}' if place else ''} until its time-out while {other.name} was at work "
-            f"of its own (phase '{other.phase}'{busy})"
+            f"{leader.process.name} waited{f' at {place}' if place else ''} until the timeout while {other.name} was busy "
+            f"({during(other.phase)}{busy})"
         )
         quote = f"{other.name}: phase '{other.phase}', {other.page.get('steps', 0.0):.0f} optimizer steps{busy}"
         seen = Evidence("recorder", quote, f"recorder {clock(leader.time)}", other.rank, clock(leader.time))
@@ -218,15 +218,15 @@ def _processor_seconds(flight: Flight, pid: int, until: float) -> float | None:
 
 
 APART = Fix(
-    "Give the long work its own time",
+    "Move the long work out of the time others wait",
     "by-hand",
-    "prepare data before the process group starts or on each node once; save sharded (torch.distributed.checkpoint) or in a "
-    "thread; put a collective into long loops of one rank",
+    "prepare data before the process group starts, or once per node; save sharded (torch.distributed.checkpoint) or in a "
+    "thread; add a collective inside long loops that run on one rank",
 )
 LONGER = Fix(
-    "A time-out that fits the work",
+    "Set a timeout that is long enough for this work",
     "exact",
-    "as long as the longest known work of one rank, and no longer: a hidden hang costs more",
+    "use the longest known work of one rank and no more: a longer timeout hides hangs",
     settings={"distributed.timeout_seconds": "double"},
 )
 
@@ -238,25 +238,25 @@ def fix(case: Case) -> Iterator[Fix]:
     if waits and _little_time(case) is not None:
         edits = edits_of(case.all("code.group_limit"))
     if edits:
-        why = "two hours for the first rank's work; better still, do it before the process group starts"
-        yield Fix("Give the process group time for the first rank's work", "exact", why, edits=edits)
+        why = "two hours for rank 0's work; it is better to do it before the process group starts"
+        yield Fix("Raise the process group's timeout for rank 0's work", "exact", why, edits=edits)
     yield APART
     if case.flight is None or stall(case) is None:
         yield LONGER
 
 
 experiment = Experiment(
-    title="Print the time around the suspected work on every rank, once with the old and once with twice the time-out",
-    confirms="with the longer one the busy rank arrives and the run goes on; its work took longer than the old time-out",
-    refutes="the other ranks still wait at the doubled time-out: then the rank never comes (another path, a lock, a "
+    title="Print the time around this work on every rank, once with the old and once with twice the timeout",
+    confirms="with the longer timeout the busy rank arrives and the run continues; its work took longer than the old timeout",
+    refutes="the other ranks still wait at the doubled timeout: then the rank never arrives (another path, a lock, a "
     "dead peer)",
 )
 ALONE = Experiment(
-    title="Run what that rank does at that line alone, without the process group, and time it",
-    start_from="the newest whole checkpoint",
-    stop_after="the end of that work, or twice the time for which the others waited",
-    confirms="it takes as long alone: the others need not wait for it in a collective",
-    refutes="it is quick alone: then something else held the rank there (a lock, a file, the machine)",
+    title="Run the work of that line alone, without the process group, and time it",
+    start_from="the newest complete checkpoint",
+    stop_after="the end of that work, or twice the time the others waited",
+    confirms="it takes as long alone: then the others should not wait for it in a collective",
+    refutes="it is fast alone: then something else blocked the rank there (a lock, a file, the machine)",
 )
 
 

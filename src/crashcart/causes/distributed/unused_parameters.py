@@ -1,4 +1,4 @@
-"""DistributedDataParallel waits for gradients that never come, or come twice.
+"""DDP waits for gradients that never arrive, or arrive twice.
 
 What happens: the second step raises in ``prepare_for_forward`` or ``_rebuild_buckets``, or backward raises at once.
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "DDP: parameters without a gradient, or with two"
+title = "DDP: some parameters got no gradient, or got it twice"
 alike = ("code/autograd", "distributed/desync")
 TWICE = ("ready only once", "marked as ready twice", "computed twice for this partition", "already been reduced")
 phrases = (
     decisive(
         "have finished reduction in the prior iteration", "module has parameters that were not used in producing",
-        says="some parameters got no gradient in the step before",
+        says="some parameters got no gradient in the previous step",
     ),
     decisive("which did not receive grad for rank", says="the reducer lists the parameters that got no gradient"),
     decisive(
@@ -46,7 +46,7 @@ phrases = (
 stacks = (
     Stack(
         r"nn/parallel/distributed\.py:(?:_rebuild_buckets|_pre_forward)",
-        "the traceback stands where DDP prepares its reduction",
+        "the traceback ends where DDP prepares its reduction",
     ),
 )
 
@@ -65,12 +65,12 @@ def fix(case: Case) -> Iterator[Fix]:
         return
     edits = edits_of([fact for fact in case.all("code.ddp") if not fact.value["finds_unused"]], "edits")
     if edits:
-        why = "the same gradients; it walks the graph in each step, so freezing what is never used is faster"
-        yield Fix("Let DDP look for parameters that get no gradient", "exact", why, edits=edits)
+        why = "the gradients are the same; DDP searches the graph in every step, so freezing unused parameters is faster"
+        yield Fix("Let DDP find unused parameters", "exact", why, edits=edits)
     yield Fix(
-        "Freeze what is not used, or let DDP look for it",
+        "Freeze unused parameters, or let DDP find them",
         "exact",
-        "requires_grad_(False) before wrapping is free; find_unused_parameters=True walks the graph in each step",
+        "requires_grad_(False) before wrapping costs nothing; find_unused_parameters=True searches the graph in every step",
         settings={"distributed.unused_parameters": True},
     )
 

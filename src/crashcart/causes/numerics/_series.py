@@ -235,5 +235,5 @@ def climbing(case: Case) -> tuple[Line, Line, str] | None:
         return None
     lost = (sum(right[:2]) - sum(right[-2:])) / max(sum(right[:2]), 1e-9)
     if lost > ACCURACY_LOST:
-        return first, last, f"the loss climbs from {values[0]:.3g} to {values[-1]:.3g} and the accuracy falls"
+        return first, last, f"the loss rises from {values[0]:.3g} to {values[-1]:.3g} and the accuracy falls"
     return None

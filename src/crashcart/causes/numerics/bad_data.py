@@ -1,4 +1,4 @@
-"""A sample brings the NaN in.
+"""A sample contains NaN or infinity, or leads to them.
 
 What happens: the loss, or one of its terms, is NaN or infinite on certain batches, whatever the learning rate.
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
 
-title = "A sample brings in NaN or infinity"
+title = "A sample in the data causes NaN or infinity"
 piece = "StepGuard"
 lasting = True
 judges_training = True
@@ -61,12 +61,12 @@ phrases = (
     decisive("nan in ", "nan values", "nans in ", "inf in ", "non-finite", "contains nan", "contain nan", "has nan",
              "found nan",
              "nan found in",
-             says="a sample holds values that are not finite", any_level=True, unless=r"input tensor|grad|loss|weight|param",
+             says="a sample contains values that are not finite", any_level=True, unless=r"input tensor|grad|loss|weight|param",
              pattern=rf"\b{DATA}\b[^.]{{0,40}}\b(?:contains?|has|have|with|holds?)\b[^.]{{0,12}}(?:nan|inf\b|non-?finite)|"
                      rf"(?:nan|inf|non-?finite)s?(?: values?)? (?:found )?in (?:the )?{DATA}\b|\d nans? in\b"),
     strong("input contains nan", "input x contains nan", "input contains infinity", says="an array that was handed over "
                                                                                          "holds NaN"),
-    strong("std is zero", "zero std", "standard deviation is zero", says="a statistic to divide by is zero", any_level=True),
+    strong("std is zero", "zero std", "standard deviation is zero", says="a standard deviation used as a divisor is zero", any_level=True),
     weak("invalid value encountered in", "divide by zero encountered in", says="preparing a sample divides by zero or "
                                                                                "takes the "
          "logarithm of zero", fatal=False, any_level=True),
@@ -83,10 +83,10 @@ def in_log(case: Case) -> Iterator[Sign]:
         terms = [name for name in one.bad if name != "loss" and "total" not in name]
         if not one.partial:
             if not one.recovered and one.before is not None and not one.jumped:
-                says = "the loss turned NaN from one line to the next, without growing before"
+                says = "the loss became NaN from one line to the next, without growing before"
                 yield Sign("weak", says, (evidence(one.before.line), evidence(one.first.line)), order=one.first.line.order)
             continue
-        says = f"only {', '.join(terms)} is no number while {', '.join(one.fine[:3])} stay finite"
+        says = f"only {', '.join(terms)} is NaN or infinite; {', '.join(one.fine[:3])} stay finite"
         strength = "strong" if one.recovered or not _small_rate(case) else "decisive"
         items = (evidence(one.first.line),)
         yield Sign(strength, says, items, fatal=not one.recovered, order=one.first.line.order)  # type: ignore[arg-type]
@@ -101,8 +101,8 @@ def _in_evaluation(case: Case) -> Iterator[Sign]:
         return
     train = next((one for one in reversed(case.log.metrics) if trained(one)), None)
     says = (
-        "the loss of the evaluation is no number while that of training is one: it comes in with a sample of the evaluation set, "
-        "or with code that only the evaluation runs"
+        "the evaluation loss is not finite but the training loss is: the reason is a sample of the evaluation set, "
+        "or code that only the evaluation runs"
     )
     items = (evidence(lines[0].line), *((evidence(train.line),) if train is not None and train is not lines[0] else ()))
     alone_ = not any(one.kind and not one.survivable for one in case.log.raised) and not case.log.deaths
@@ -114,20 +114,20 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     at_death = held_by_last_batch(case)
     if at_death is not None:
         leader, values = at_death
-        says = f"{leader.process.name} stopped at a value that is not finite, and its batch held such values: {values}"
+        says = f"{leader.process.name} stopped at a value that is not finite, and its batch contained such values: {values}"
         yield Sign("decisive", says, (leader.evidence,), order=order(case))
     found = broken_losses(case)
     held = brought_in(case, found)
     if held is not None:
         one = found[0]
-        says = f"the first loss that is no number, of {one.process.name} at step {one.step}, was made of such data: {held}"
+        says = f"the first loss that was not finite, of {one.process.name} at step {one.step}, was computed from such data: {held}"
         strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
         yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
     elif found and alone(case, found):
         one = found[0]
         says = (
-            f"only {one.process.name} had a loss that is no number at step {one.step}; the other ranks had the same weights, and "
-            "the loss had not grown: it came in with its batch"
+            f"only {one.process.name} had a loss that was not finite at step {one.step}; the other ranks had the same weights, and "
+            "the loss had not grown: its batch is the reason"
         )
         strength = "weak" if other_death(case) else "decisive" if one.stays else "strong"
         yield Sign(strength, says, (one.event.evidence,), fatal=one.stays, order=order(case))  # type: ignore[arg-type]
@@ -142,7 +142,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         [event for event in case.flight.of_kind("nonfinite") if event.details.get("what") == "loss"] if case.flight else []
     )
     if len(again) >= SEVERAL and found and not any(one.stays for one in found):
-        says = f"the loss was no number on single steps, {len(again)} times, and came back each time"
+        says = f"the loss was not finite in {len(again)} single steps and recovered each time"
         yield Sign("weak", says, (again[0].evidence, again[-1].evidence), fatal=False, order=order(case))
 
 
@@ -163,7 +163,7 @@ def in_data(case: Case) -> Iterator[Sign]:
         unread = value["kind"] == "hdf5" and reads and not any(fits(key, value["name"]) for key in reads)
         name = f"{value['name']} of {value['file']}" if value["name"] else value["file"]
         many = f" ({len(found)} such tables were seen)" if len(found) > 1 else ""
-        told = f"{name} holds NaN or infinity{many}: when that sample comes the loss is no number"
+        told = f"{name} contains NaN or infinity{many}: the loss is not finite when that sample is used"
         strength = "weak" if unread or cleaned or value["kind"] == "parquet" else "strong"
         yield Sign(strength, told, (fact.evidence, value["named"]))  # type: ignore[arg-type]
 
@@ -171,31 +171,31 @@ def in_data(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """After a run: the lines where the fields are made that held such values."""
     for place in made_at(case) if not case.before else ():
-        yield Sign("strong", "what was not finite in the samples is set here", (place,))
+        yield Sign("strong", "this sets the values in the samples that are not finite", (place,))
 
 
 def fix(case: Case) -> Iterator[Fix]:
     """Leave the samples out at their loader; then words."""
     edits = finite_only(case) if not case.before else ()
     if edits:
-        why = "all samples are read once at the start; look at those that are left out, since the fault is where they were made"
+        why = "all samples are read once at the start; inspect the ones that are left out, because the error is where they were made"
         yield Fix("Leave out the samples whose values are not finite", "changes-training", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Scan the data for values that are not finite, and leave those samples out",
+        "Scan the data for NaN and infinity, and leave those samples out",
         "by-hand",
-        "one pass with `torch.isfinite(x).all()` over inputs and targets, boxes with x2 > x1 and y2 > y1, transcripts "
+        "in one pass check `torch.isfinite(x).all()` for inputs and targets, x2 > x1 and y2 > y1 for boxes, and transcripts "
         "shorter than "
-        "their audio; write down the ids and how many there are",
+        "their audio; record the ids and their number",
     ),
 )
 experiment = Experiment(
-    title="Feed the batch of the first NaN alone to the weights before it, in float32, and once more a batch beside it",
-    start_from="the newest whole checkpoint before the first NaN",
+    title="Run the batch of the first NaN alone, in float32, with the weights before it; do the same with another batch",
+    start_from="the newest complete checkpoint before the first NaN",
     stop_after="one forward and backward pass for each of the two batches",
-    confirms="the batch gives NaN with finite weights in float32, its neighbour does not",
-    refutes="it is finite: then the weights or the precision are at fault (numerics/diverged)",
+    confirms="the batch gives NaN with finite weights in float32, and the other batch does not",
+    refutes="it is finite: then the weights or the precision are the problem (numerics/diverged)",
 )

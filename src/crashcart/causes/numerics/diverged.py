@@ -67,9 +67,9 @@ SEVERAL = 3
 NOT_A_NUMBER = r"[:=]\s*-?nan\b|\b(?:loss|grad(?:ient)? norm) is nan\b"
 
 phrases = (
-    strong("is nan", "= nan", ": nan", "got nan", "(nan", "value nan", says="the program stopped at a value that is no number",
+    strong("is nan", "= nan", ": nan", "got nan", "(nan", "value nan", says="the program stopped at a value that is NaN",
            pattern=r"(?:Error|Exception|assert\w{0,60})\b.{0,200}\b(?:nan|-?inf)\b", unless=r"\braise\b|^\s+assert\b|print\("),
-    decisive("become infinite or nan", "became infinite or nan", "becomes nan", "is nan or inf", says="the program itself saw NaN or Inf and stopped",
+    decisive("become infinite or nan", "became infinite or nan", "becomes nan", "is nan or inf", says="the program detected NaN or Inf and stopped",
              pattern=r"Error|assert|FloatingPoint|loss|delta|gradient|weight"),
     decisive(
         "loss became infinite or nan", "loss scale already at minimum", "minimum loss scale reached", "model diverged "
@@ -87,12 +87,12 @@ phrases = (
     decisive("gradients are nan/inf", "loss is probably exploding", says="gradients are not finite"),
     decisive("detected nan", "detected inf", "encountered nan", "nan encountered", "nan detected", "non-finite loss",
              "nan loss",
-             says="the program found that the loss or the weights are not finite", unless=GOES_ON,
+             says="the program reports that the loss or weights are not finite", unless=GOES_ON,
              pattern=r"(?:Error|Exception|stop|abort|exit|terminat|diverg)"),
     strong("loss returned in `training_step`", "loss returned in training_step", says="the loss of a step is not finite"),
-    strong("grad scale is small", "grad_scale is too small", "grad scale is too small", says="the loss scale went to the bottom: every step overflows",
+    strong("grad scale is small", "grad_scale is too small", "grad scale is too small", says="the loss scale reached its minimum: every step overflows",
            any_level=True, pattern=r"too small|\d(?:\.\d+)?e-(?:0[5-9]|[1-9]\d)"),
-    strong("the histogram is empty, please file a bug report", says="a histogram of weights or gradients got no finite value"),
+    strong("the histogram is empty, please file a bug report", says="a histogram of weights or gradients got no finite values"),
     strong("nan grad norm occurs", "nan gradient norm", "inf grad norm", says="the norm of the gradients is not finite",
            any_level=True, unless=GOES_ON),
     strong("weights are nan", "weights contain nan", "parameters contain nan", "nan in model", "nan weights", "nan parameters",
@@ -100,9 +100,9 @@ phrases = (
            "gradients contain nan", "gradient contains nan", "nan gradients", "gradients are nan", "gradients exploded",
            "exploding gradients detected", "training is unstable", "training collapsed",
            says="weights, outputs or gradients are not finite", any_level=True, unless=GOES_ON + "|if |avoid|prevent|config"),
-    strong("input_val >= zero", "input >= 0. && input <= 1.", says="the loss got a probability outside of 0 and 1: mostly NaN",
+    strong("input_val >= zero", "input >= 0. && input <= 1.", says="the loss got a probability outside of 0 to 1, usually NaN",
            pattern=r"Assertion"),
-    strong("probability tensor contains either", "expects all elements of std >= 0", says="the model gives probabilities that are not finite"),
+    strong("probability tensor contains either", "expects all elements of std >= 0", says="the model outputs probabilities that are not finite"),
     strong("found invalid values", says="a distribution got parameters that are NaN", pattern=r"constraint.{0,200}invalid values"),
     strong("matrix contains invalid numeric entries", "cost matrix is infeasible", "input matrix contained non-finite",
            "array must not contain infs or nans", says="predictions are not finite"),
@@ -112,10 +112,10 @@ phrases = (
            "number is NaN"),
     strong("loss is nan", "loss is inf", "loss is non", "loss is not finite", "loss became nan", "loss was nan",
            "loss diverged", "training diverged", "has diverged", "nan loss", "loss exploded",
-           says="the program says that the loss is not finite", unless=GOES_ON + "|" + NOT_OURS, any_level=True,
+           says="the program reports that the loss is not finite", unless=GOES_ON + "|" + NOT_OURS, any_level=True,
            pattern=r"loss (?:is|became|was|=)\W*(?:nan|inf|non-?finite|not finite|exploding)\b|(?:loss|training|has|"
                    r"model) diverged"),
-    strong("math range error", says="the exponential of a number overflowed, mostly of a loss for the perplexity",
+    strong("math range error", says="an exponential overflowed, usually of the loss for the perplexity",
            pattern=r"OverflowError: math range error"),
     strong("inf avg,", "nan avg,", says="the loss is not finite", pattern=r"(?:^|\d: )-?(?:inf|nan), -?(?:inf|nan) avg"),
     weak("nan or inf found in input tensor", says="a value that was logged is not finite", fatal=False, any_level=True),
@@ -129,36 +129,38 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Losses and gradients that end as NaN, and loss scales that went to the bottom."""
     rows = [line for line in case.log.lines if "/" in line.text and compiled(ROW).match(line.text)]
     if rows and compiled(BROKEN_ROW).match(rows[-1].text):
-        says = "the losses in the table are NaN and stay so"
+        says = "the losses in the table are NaN and stay NaN"
         yield Sign(_grade(case, sure=True), says, (evidence(rows[-1]),), order=rows[-1].order)  # type: ignore[arg-type]
     found = list(broken(case))
     partial = any(one.partial for one in found)
     for one in found:
         if one.recovered:
-            says = f"{one.bad[0]} was {one.first.get(one.bad[0]):g} on {one.lines} lines and came back"
+            says = f"{one.bad[0]} was {one.first.get(one.bad[0]):g} in {one.lines} lines and recovered"
             yield Sign("weak", says, (evidence(one.first.line),), fatal=False, order=one.first.line.order)
             continue
         items = tuple(evidence(metrics.line) for metrics in (one.before, one.first) if metrics)
         sure = one.jumped or not (partial or len(one.fine) >= len(one.bad))
-        says = f"{', '.join(one.bad[:3])} stopped being a number and did not come back"
+        says = f"{', '.join(one.bad[:3])} became NaN or infinite and did not recover"
         yield Sign(_grade(case, sure=sure), says, items, order=one.first.line.order)  # type: ignore[arg-type]
     if not found and not rows:
         yield from _ends_in_nan(case)
     tail, zero, late = gradients(case)
     if tail and (zero or len(tail) >= (2 if late else 3)):  # a scaler may need a step or two at the start
-        says = f"the gradient norm is no number on the last {len(tail)} step lines" + (", the loss reads 0" if zero else "")
+        says = f"the gradient norm is not finite in the last {len(tail)} step lines" + (
+            ", and the loss is printed as 0" if zero else ""
+        )
         yield Sign(_grade(case, sure=True), says, (evidence(tail[0].line),), order=tail[0].line.order)  # type: ignore[arg-type]
     elif tail and late and isnan(gradient(tail[0]) or 0):
-        says = "the gradient norm is no number on the last step line, and was one before"
+        says = "the gradient norm is not finite in the last step line, but was before"
         yield Sign("strong", says, (evidence(tail[0].line),), order=tail[0].line.order)
     low = [(line, scale) for line, scale in scales(case) if scale <= _bottom(line.lowered)]
     if low:
-        says = f"the loss scale went down to {low[-1][1]:g}: nearly every step overflows"
+        says = f"the loss scale fell to {low[-1][1]:g}: nearly every step overflows"
         yield Sign("strong", says, (evidence(low[-1][0]),), order=low[0][0].order)
         return
     down = falling(case)
     if down:
-        says = f"the loss scale only goes down, to {down[2]:g} at the end of the log: step after step overflows"
+        says = f"the loss scale only falls, to {down[2]:g} at the end of the log: step after step overflows"
         yield Sign(_softer(case), says, (evidence(down[0]), evidence(down[1])), fatal=False, order=down[0].order)  # type: ignore[arg-type]
     up = climbing(case)
     if up:
@@ -169,7 +171,7 @@ def _ends_in_nan(case: Case) -> Iterator[Sign]:
     """The last lines hold values that are no numbers, whatever they are called."""
     last = [line for line in case.log.lines[-AT_END:] if compiled(NOT_A_NUMBER).search(line.text)]
     if len(last) >= SEVERAL:
-        says = f"{len(last)} of the last lines hold values that are no numbers"
+        says = f"{len(last)} of the last lines contain values that are not finite"
         yield Sign("weak", says, (evidence(last[0]), evidence(last[-1])), fatal=False, order=last[0].order)
 
 
@@ -208,19 +210,17 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     lasting_ones = [one for one in found if one.stays]
     if lasting_ones:
         one = lasting_ones[0]
-        says = f"the loss of {one.process.name} is no number from step {one.step} on, {one.count} times"
+        says = f"the loss of {one.process.name} is not finite from step {one.step} on ({one.count} times)"
         if _began_broken(one):
-            says += (
-                "; its weights held NaN or Inf before the first step, so they came from what it loaded or how it was made"
-            )
+            says += "; its weights contained NaN or Inf before the first step, so these came from the loaded weights or the initialisation"
         samples = None if was_data(case, one) else broke_the_weights(one)
         if samples is not None:
-            says += f"; the step before broke its weights, with a loss and inputs that were as usual ({samples}): its gradient was not finite"
+            says += f"; the previous step broke its weights although loss and inputs were normal ({samples}): its gradient was not finite"
         sure = not other_death(case) and not _by_data(case)
         yield Sign("decisive" if sure else "strong", says, (one.event.evidence,), order=order(case))
     elif found:
         one = found[0]
-        says = f"the loss of {one.process.name} was no number at step {one.step}, and came back"
+        says = f"the loss of {one.process.name} was not finite at step {one.step}, and recovered"
         yield Sign("weak", says, (one.event.evidence,), fatal=False, order=order(case))
     yield from _exploded(case)
     yield from _scale(case)
@@ -252,26 +252,26 @@ def _scale(case: Case) -> Iterator[Sign]:
         scale = process.page.get("scale", float("nan"))
         if skipped >= MANY_SKIPPED and skipped > done and scale < SMALLEST_SCALE:
             quote = f"{process.name}: scale {scale:g}, {skipped:.0f} steps skipped, {done:.0f} done"
-            says = "the loss scale went to the bottom: most steps overflow"
+            says = "the loss scale reached its minimum: most steps overflow"
             yield Sign("strong", says, (Evidence("recorder", quote, "recorder", process.rank),), order=order(case))
             return
 
 
 SLOWER = Fix(
-    "Go back before the first NaN with half the learning rate, clipping and a longer warm-up",
+    "Resume from before the first NaN with half the learning rate, gradient clipping and a longer warm-up",
     "changes-training",
-    "weights after the first NaN are lost; half the rate keeps the steps below the edge",
+    "the weights after the first NaN are unusable; a lower rate keeps the steps stable",
     settings={"train.learning_rate": "half", "train.clip": 1.0, "train.warmup": "double"},
 )
 EARLIER = Fix(
-    "Start from an earlier checkpoint, one whose weights are finite",
+    "Start from an earlier checkpoint with finite weights",
     "by-hand",
-    "the weights held NaN or Inf before the first step of this run: no rate and no clipping can mend them",
+    "the weights contained NaN or Inf before the first step of this run; a lower rate or clipping cannot fix that",
 )
 WIDER = Fix(
-    "bfloat16 instead of float16",
+    "Use bfloat16 instead of float16",
     "changes-training",
-    "the range of float32, so that nothing overflows and no scaler is needed; Ampere or later",
+    "it has the range of float32, so nothing overflows and no scaler is needed; it requires Ampere or later",
     settings={"train.bf16": True, "train.fp16": False},
 )
 
@@ -286,9 +286,7 @@ def in_code(case: Case) -> Iterator[Sign]:
             if fact.value["operation"] == "division"
             else "at 0"
         )
-        says = (
-            f"the gradient of this {fact.value['operation']} is not finite {what}, and nothing keeps its argument from there"
-        )
+        says = f"the gradient of this {fact.value['operation']} is not finite {what}, and nothing prevents such an argument"
         yield Sign("strong", says, (fact.evidence,))
 
 
@@ -308,8 +306,8 @@ def fix(case: Case) -> Iterator[Fix]:
     """Keep the operation from where it has no gradient; else a smaller step, another precision only where half precision may be in use."""
     edits = edits_of(case.all("code.infinite_gradient")[:1]) if _broke_by_gradient(case) else ()
     if edits:
-        why = "its gradient is then finite everywhere; the weights after the first NaN are lost: start from a checkpoint before it"
-        yield Fix("Keep the argument from where there is no gradient", "changes-training", why, edits=edits)
+        why = "its gradient is then finite everywhere; the weights after the first NaN are unusable, so start from a checkpoint before it"
+        yield Fix("Keep the argument away from where the gradient is not finite", "changes-training", why, edits=edits)
     yield from _smaller_steps(case)
 
 
@@ -327,9 +325,9 @@ def _usual_rate(case: Case) -> Fix | None:
     if not isinstance(rate, float) or rate < IMPOSSIBLE_RATE:
         return None
     return Fix(
-        f"Set a usual learning rate: {rate:g} is beyond what any optimizer can use",
+        f"Set a usual learning rate: {rate:g} is too large for any optimizer",
         "changes-training",
-        f"{USUAL_RATE:g} is where Adam and its relatives mostly start; plain SGD takes ten to a hundred times as much",
+        f"{USUAL_RATE:g} is a common start for Adam and its variants; plain SGD uses ten to a hundred times as much",
         settings={"train.learning_rate": USUAL_RATE},
     )
 
@@ -345,9 +343,9 @@ def _half(case: Case) -> bool:
 
 
 experiment = Experiment(
-    title="From the last checkpoint before the NaN: once with half the rate and clipping, once unchanged with the same seed",
+    title="Resume from the last checkpoint before the NaN, once with half the rate and clipping, once unchanged with the same seed",
     change={"train.learning_rate": "half"},
-    stop_after="twice as many steps as lie between the checkpoint and the first NaN",
+    stop_after="twice the number of steps between the checkpoint and the first NaN",
     confirms="only the unchanged run becomes NaN",
     refutes="both become NaN at the same batch: look at that batch (numerics/bad-data) or at the kernels (float32 as a "
     "control)",

@@ -1,4 +1,4 @@
-"""The gradient scaler of mixed precision was called in an order, or on gradients, that it refuses.
+"""The gradient scaler of mixed precision was called in the wrong order or on the wrong gradients.
 
 What happens: ``scaler.step``, ``scaler.unscale_`` or ``scaler.update`` raises an assertion.
 
@@ -39,13 +39,14 @@ REFUSED = frozenset({"AssertionError", "ValueError", "RuntimeError"})
 phrases = (
     decisive(
         "no inf checks were recorded",
-        says="the scaler stepped or updated though no gradient of this optimizer was unscaled",
+        says="the scaler called step or update although no gradient of this optimizer was unscaled",
     ),
-    decisive("attempting to unscale fp16 gradients", says="the parameters under the scaler are half precision themselves"),
-    decisive("unscale_() has already been called", says="gradients were unscaled twice before one update()"),
-    decisive("unscale_() is being called after step()", says="gradients were unscaled after the step"),
+    decisive("attempting to unscale fp16 gradients", says="the parameters themselves are in half precision"),
+    decisive("unscale_() has already been called", says="unscale_() was called twice before update()"),
+    decisive("unscale_() is being called after step()", says="unscale_() was called after step()"),
     decisive(
-        "step() has already been called since the last update()", says="the scaler stepped twice without an update() between"
+        "step() has already been called since the last update()",
+        says="scaler.step() was called twice without update() in between",
     ),
     decisive("but _scale is none", says="the scaler was used before scaler.scale(loss)"),
     decisive(
@@ -60,22 +61,22 @@ phrases = (
         "new_scale should be a float",
         says="this optimizer or call cannot be used with the scaler",
     ),
-    strong("current scale_growth_tracker is none", "_growth_tracker is none", says="the scaler's state is not set up"),
+    strong("current scale_growth_tracker is none", "_growth_tracker is none", says="the scaler's state is not initialised"),
 )
-stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceback stands in the gradient scaler"),)
+stacks = (Stack(r"(?:amp/grad_scaler|amp/scaler|grad_scaler)\.py:", "the traceback ends in the gradient scaler"),)
 
 
 def in_code(case: Case) -> Iterator[Sign]:
     """A batch that is left out while the scaler goes on, or whose record in the scaler stays open; calls out of order."""
     for fact in _skips(case):
-        only = "" if fact.value["enabled"] else ", if the scaler is switched on"
+        only = "" if fact.value["enabled"] else ", if the scaler is enabled"
         if fact.value["what"] == "unscaled":
-            told = f"when this is taken, update() is left out after unscale_: the next unscale_ is refused{only}"
+            told = f"this branch skips update() after unscale_: the next unscale_ fails{only}"
             yield Sign("strong", told, (fact.evidence,))
             continue
         parts = fact.value["every"] or 1
         when = "the loss is not finite" if parts == 1 else f"the losses of all {parts} micro-steps are not finite"
-        told = f"when {when}, no gradient is made and the scaler steps all the same: it refuses that{only}"
+        told = f"if {when}, there are no gradients but scaler.step() is still called, which fails{only}"
         yield Sign("strong" if parts == 1 else "weak", told, (fact.evidence, fact.value["step"]))
     for fact in case.all("code.scaler_order"):
         yield _out_of_order(fact, before=case.before)
@@ -84,20 +85,20 @@ def in_code(case: Case) -> Iterator[Sign]:
 def _out_of_order(fact: Fact, *, before: bool) -> Sign:
     strength: Strength = "decisive" if fact.value["sure"] else "strong"
     if fact.value["what"] == "no_gradients":
-        told = "in a round that leaves this backward pass out, the scaler is asked to step without gradients, and refuses"
+        told = "if this backward pass is skipped, scaler.step() is called without gradients, which fails"
         return Sign("weak" if before else "strong", told, (fact.value["pass"], fact.evidence), fatal=not before)
     if fact.value["what"] == "never_updated":
-        told = "the scaler steps again and again, and nothing ever calls update(): the second step is refused"
+        told = "scaler.step() is called repeatedly but update() never is: the second step fails"
         return Sign(strength, told, (fact.evidence,))
     if fact.value["what"] == "unscaled_again":
-        told = "unscale_ is called twice for one step of the optimizer, with no update() between: the second call is refused"
+        told = "unscale_ is called twice for one optimizer step, without update() in between: the second call fails"
         return Sign(strength, told, (fact.evidence,))
     if fact.value["what"] == "clipped_scaled":
-        told = "gradients are clipped while they are still multiplied by the loss scale: the limit is as many times smaller than it says"
+        told = "gradients are clipped while they are still multiplied by the loss scale, so the limit is far smaller than intended"
         return Sign("strong", told, (fact.evidence,), fatal=False)
-    told = "unscale_ is called in each micro-step, update() once for several: the second unscale_ is refused"
+    told = "unscale_ is called in each micro-step, but update() only once for several: the second unscale_ fails"
     every = fact.value["every"]
-    how_often = f" ({every} micro-steps)" if every is not None else ", when the accumulation is above 1"
+    how_often = f" ({every} micro-steps)" if every is not None else ", if the accumulation is above 1"
     return Sign(strength, f"{told}{how_often}", (fact.evidence,))
 
 
@@ -111,7 +112,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     for event in case.flight.of_kind("exception") if case.flight is not None else ():
         inner = [str(frame) for frame in event.details.get("frames") or ()][-INNERMOST:]
         if any("grad_scaler.py:" in frame for frame in inner) and event.details.get("type") in REFUSED:
-            says = f"the scaler refused a call of rank {event.rank} at step {event.details.get('step')}"
+            says = f"the scaler raised an error on rank {event.rank} at step {event.details.get('step')}"
             yield Sign("decisive", says, (event.evidence,), order=order(case))
             return
 
@@ -122,14 +123,14 @@ def fix(case: Case) -> Iterator[Fix]:
     exact = [fact for fact in disorder if fact.value["what"] != "clipped_scaled"]
     edits = (*edits_of(skips, "edits"), *edits_of(exact, "edits"))
     if edits:
-        why = "one unscale_, one step and one update for each optimizer step, and none for a batch that is left out"
+        why = "one unscale_, one step and one update for each optimizer step, and none for a skipped batch"
         together = [fact for fact in skips if fact.value["distributed"] and not fact.value["together"] and ranks(case) != 1]
         if together:
             edits += edits_of(together, "edits_together")
-            why += ", which all ranks leave out together; nothing changes while the loss is finite"
-        yield Fix("Bring the scaler's calls into order", "exact", why, edits=edits)
+            why += ", which all ranks skip together; nothing changes while the loss is finite"
+        yield Fix("Put the scaler's calls in the right order", "exact", why, edits=edits)
     if edits_of(disorder, "edits") and len(exact) < len(disorder):
-        why = "the norm is then that of the gradients, and clipping does what its number says"
+        why = "clipping then uses the real gradient norm"
         yield Fix("Unscale before clipping", "changes-training", why, edits=edits_of(disorder, "edits"))
     yield from fixes
 
@@ -138,14 +139,14 @@ fixes = (
     Fix(
         "Unscale, clip, step and update once for each optimizer step",
         "by-hand",
-        "inside `if (micro_step + 1) % accumulation == 0:` call unscale_, clip_grad_norm_, step, update, zero_grad; when "
+        "inside `if (micro_step + 1) % accumulation == 0:` call unscale_, clip_grad_norm_, step, update, zero_grad; if "
         "a batch "
-        "is left out, leave out step and update as well, on every rank",
+        "is skipped, skip step and update as well, on every rank",
     ),
     Fix(
         "Train in bfloat16 without a scaler",
         "changes-training",
-        "bfloat16 has the range of float32, so nothing has to be scaled; needs Ampere or later",
+        "bfloat16 has the range of float32, so no scaling is needed; it requires Ampere or later",
         settings={"train.bf16": True, "train.fp16": False},
     ),
 )
@@ -153,6 +154,6 @@ experiment = Experiment(
     title="Run 20 steps with the scaler disabled (GradScaler(enabled=False)) and print how many parameters have a gradient",
     start_from="the beginning",
     stop_after="20 steps",
-    confirms="it passes, and every parameter of the optimizer has a gradient: only the order of the calls was wrong",
-    refutes="parameters have no gradient: then the loss does not reach them (frozen, detached), scaler or not",
+    confirms="it works, and every parameter of the optimizer has a gradient: only the order of the calls was wrong",
+    refutes="parameters have no gradient: then the loss does not reach them (frozen, detached), with or without the scaler",
 )

@@ -107,7 +107,7 @@ def _same(case: Case) -> Iterator[Told]:
         steps = {_when(one) for one in tail} - {None}
         enough = SAME_WITH_ACCURACY if _same_accuracy(tail) else SAME_LINES
         if len(steps) >= enough and last >= SMALLEST and len(f"{last:g}".replace(".", "").lstrip("0")) >= DIGITS:
-            yield tail[-1].line, tail[0].line, f"{name} is {last:g} to the last digit on {len(steps)} different steps"
+            yield tail[-1].line, tail[0].line, f"{name} is exactly {last:g} in {len(steps)} different steps"
 
 
 def _when(one: Metrics) -> int | None:
@@ -139,7 +139,7 @@ def _repeats(case: Case) -> Iterator[Told]:
             first = first or before
         seen.setdefault((epoch, step), (line, loss))
         if first and again >= REPEATED and again == compared:
-            yield first, line, f"the losses of {again} steps are those of the same steps one epoch before, to the last digit"
+            yield first, line, f"the losses of {again} steps are identical to those of the same steps one epoch before"
 
 
 def _at_chance(case: Case) -> Iterator[Told]:
@@ -151,7 +151,7 @@ def _at_chance(case: Case) -> Iterator[Told]:
         beginning = all((one.step or BEGINNING) < BEGINNING and (_epoch(one.line) or 0) == 0 for one, _ in series)
         guessed = not beginning and any(abs(middle - level) < AT_CHANCE * level for level in CHANCE) and not _falls(values)
         if guessed or (len(values) >= LONG and _low_accuracy([one for one, _ in series])):
-            says = f"{name} stays at {middle:.4g} over {len(values)} lines, at the level of guessing"
+            says = f"{name} stays at {middle:.4g} over {len(values)} lines, the level of random guessing"
             yield series[0][0].line, series[-1][0].line, says
 
 
@@ -180,7 +180,9 @@ def _guessing(case: Case) -> Iterator[Told]:
     if classes < 2 or max(abs(rate * classes - 1) for rate in rates) > 0.06:
         return
     if all(abs(value - log(classes)) < AT_CHANCE * 2 * log(classes) for _, value in losses):
-        says = f"loss and accuracy are those of guessing among {classes} classes (ln {classes} and 1/{classes}), each time"
+        says = (
+            f"loss and accuracy are always those of random guessing among {classes} classes (ln {classes} and 1/{classes})"
+        )
         yield losses[0][0], losses[-1][0], says
 
 
@@ -216,7 +218,7 @@ def _epochs(case: Case) -> Iterator[Told]:
             and max(values) - min(values) <= UNMOVED * max(values) >= UNMOVED * SMALLEST
         ):
             lines = [line for line, _ in column.values()]
-            yield lines[0], lines[-1], f"{name} is {values[0]:g} in {len(values)} epochs and does not move"
+            yield lines[0], lines[-1], f"{name} is {values[0]:g} in {len(values)} epochs and never changes"
 
 
 def _table(case: Case) -> Iterator[Told]:
@@ -235,5 +237,5 @@ def _table(case: Case) -> Iterator[Told]:
     still = [column for column in columns if min(column) > SMALLEST and 0 < max(column) - min(column) < FLAT * max(column)]
     still = [column for column in still if column != sorted(column) and not _falls(column)]
     if counts and nothing and still:
-        says = f"over {len(rows)} rows one column is 0 and one stays at {still[0][-1]:g}: nothing moves"
+        says = f"over {len(rows)} rows one column is 0 and one stays at {still[0][-1]:g}: nothing changes"
         yield rows[0][0], rows[-1][0], says

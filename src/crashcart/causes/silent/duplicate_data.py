@@ -52,7 +52,7 @@ phrases = (
              pattern=r"reported to be|__len__", any_level=True, fatal=False),
     strong("add an explicit nodesplitter", "every worker will see the same", "each rank will see the same", "duplicate "
                                                                                                             "samples across",
-           "same data on every", "same data on each", says="the data set is not split among ranks or workers",
+           "same data on every", "same data on each", says="the dataset is not split among ranks or workers",
            any_level=True,
            fatal=False, unless=r"avoid|prevent|no duplicate"),
     weak("`__len__` defined", "avoid having duplicate data", "has no attribute 'set_epoch'", "set_epoch",
@@ -75,12 +75,12 @@ def in_log(case: Case) -> Iterator[Sign]:
     rows = [values for _, values in drawn]
     shared = _shared(rows)
     if shared:
-        says = f"two printed rows share {shared} of their large random numbers, place for place"
+        says = f"two printed rows have {shared} of their large random numbers in common, in the same positions"
         yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[-1][0])), order=drawn[0][0].order)
         return
     again = sum(count for count in times.values() if count > 1)
     if len(times) > 1 and again >= REPEATED * len(drawn):
-        says = f"{len(drawn)} printed draws hold only {len(times)} different ones"
+        says = f"{len(drawn)} printed draws contain only {len(times)} different ones"
         yield Sign(grade(case, "strong"), says, (evidence(drawn[0][0]), evidence(drawn[1][0])), order=drawn[0][0].order)
 
 
@@ -96,7 +96,7 @@ def _same_lists(case: Case) -> Iterator[Sign]:
             lines.setdefault(match[2], line)
     shared = [ids for ids, names in who.items() if len(names) > 1]
     if len(shared) > 1 and len(shared) >= REPEATED * len(who):
-        says = f"{len(shared)} lists of ids are printed alike by several ranks, workers or epochs"
+        says = f"several ranks, workers or epochs printed the same {len(shared)} lists of ids"
         first = lines[shared[0]]
         yield Sign(grade(case, "strong"), says, (evidence(first),), fatal=False, order=first.order)
 
@@ -134,16 +134,16 @@ def in_code(case: Case) -> Iterator[Sign]:
     """A sampler that is never told the epoch, in a job of several ranks and epochs; data that nobody divides among ranks."""
     several = ranks(case)
     for fact in case.all("code.undivided"):
-        says = "no sampler divides the data among the ranks: each goes through all of it"
+        says = "no sampler splits the data among the ranks: each rank reads all of it"
         if several is None:
-            yield Sign("weak", f"{says}, when there is more than one", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"{says}, if there is more than one", (fact.evidence,), fatal=False)
         elif several > 1:
-            says = f"no sampler divides the data: each of {several} ranks goes through all of it in every epoch"
+            says = f"no sampler splits the data: each of the {several} ranks reads all of it in every epoch"
             yield Sign("strong", says, (fact.evidence, *launched_with(case)), fatal=False)
     for fact in _same_order(case):
-        says = "set_epoch is never called: every epoch goes through the data in the same order"
+        says = "set_epoch is never called: every epoch uses the same order"
         if ranks(case) is None:
-            yield Sign("weak", f"{says}, when there is more than one rank", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"{says}, if there is more than one rank", (fact.evidence,), fatal=False)
         else:
             yield Sign("strong", says, (fact.evidence,), fatal=False)
 
@@ -157,12 +157,15 @@ def fix(case: Case) -> Iterator[Fix]:
     """Tell the sampler the epoch, where the code allows; then the other ways to see data twice."""
     whole = edits_of(case.all("code.undivided"), "edits")
     if whole and ranks(case) != 1:
-        why = "each rank gets its own part, so that an epoch is one pass over the data, and has fewer steps"
-        yield Fix("Give each rank its part of the data", "changes-training", why, edits=whole)
+        why = "each rank gets its own part, so an epoch is one pass over the data and has fewer steps"
+        yield Fix("Give each rank its own part of the data", "changes-training", why, edits=whole)
     edits = edits_of(_same_order(case), "edits")
     if edits:
         yield Fix(
-            "Tell the sampler the epoch", "same-recipe", "a new order in each epoch, the same on all ranks", edits=edits
+            "Call set_epoch on the sampler",
+            "same-recipe",
+            "this gives a new order in each epoch, the same on all ranks",
+            edits=edits,
         )
     yield from fixes
 
@@ -171,7 +174,7 @@ fixes = (
     Fix(
         "Split by rank and worker, seed each worker",
         "by-hand",
-        "DistributedSampler with set_epoch(epoch), or split_dataset_by_node; in an IterableDataset use get_worker_info(); "
+        "use DistributedSampler with set_epoch(epoch), or split_dataset_by_node; in an IterableDataset use get_worker_info(); "
         "worker_init_fn=lambda i: numpy.random.seed(torch.initial_seed() % 2**32)",
     ),
 )
@@ -179,6 +182,6 @@ experiment = Experiment(
     title="Print the ids of the first 20 batches of each rank and worker in two epochs",
     start_from="the beginning",
     stop_after="20 batches in each of two epochs",
-    confirms="the same ids, or the same random numbers, come more than once in an epoch or in the same order in both",
+    confirms="the same ids or random numbers appear more than once in an epoch, or in the same order in both",
     refutes="all ids differ and their order changes",
 )

@@ -1,4 +1,4 @@
-"""The evaluation saw nothing.
+"""The evaluation had no data.
 
 What happens: metrics are -1, 0 or constant, or missing, though training goes well; the best checkpoint and early
 stopping follow a number that means nothing.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from crashcart.flight import Event
     from crashcart.log import Line
 
-title = "The evaluation saw no data, or none that fits"
+title = "The evaluation had no data, or no usable data"
 lasting = True
 alike = ("silent/not-learning", "data/empty-or-short")
 ZEROS = r"^[\w\s@.:/*-]{1,30}\|(?:\s{0,20}0\.0{1,20}\s{0,20}\|){4,30}\s{0,20}(?:0\.0{1,20})?\s{0,20}$"
@@ -79,8 +79,8 @@ phrases = (
              "0 validation samples", "0 val samples", "no ground truth found", "no groundtruth", "no annotations found in val", says="the validation set "
                                                                                                   "has nothing to "
              "compare with", any_level=True),
-    decisive("num examples = 0", "eval_samples_per_second': 0.0,", says="the evaluation ran over no sample", any_level=True),
-    decisive("scanning", says="the validation folder holds images without a single label", any_level=True,
+    decisive("num examples = 0", "eval_samples_per_second': 0.0,", says="the evaluation had 0 samples", any_level=True),
+    decisive("scanning", says="the validation folder has images but no labels", any_level=True,
              pattern=r"val\w{0,60}:? .{0,200}\b0 images, [1-9]\d{0,20} backgrounds"),
     strong("total length of `dataloader` across ranks is zero", "total length of `combinedloader` across ranks is zero",
            says="a loader is empty", any_level=True),
@@ -90,10 +90,10 @@ phrases = (
                                                                r"dev)",
              pattern=r"(?:metric|monitor=)\W{0,20}(?:val|valid|eval|dev).{0,200}(?:which is not available|"
                      r"could not find the monitored key)"),
-    strong("conditioned on metric", "could not find the monitored key", says="the metric to watch was never logged",
+    strong("conditioned on metric", "could not find the monitored key", says="the monitored metric was never logged",
            pattern=r"which is not available|could not find the monitored key", any_level=True,
            unless=r"(?:following:[^.]{0,200}|metrics: ?\[[^\]]{0,200})(?:val|eval|test|dev)"),
-    decisive("results of the whole dataset is empty", says="the evaluation got no result", fatal=False, any_level=True),
+    decisive("results of the whole dataset is empty", says="the evaluation produced no results", fatal=False, any_level=True),
     strong("no valid predictions for", "caused by empty gts", "evaluation results empty", says="the evaluation got no "
                                                                                                "result",
            fatal=False, any_level=True),
@@ -102,14 +102,14 @@ phrases = (
     weak("map: nan", "miou: nan", "map = nan", "map=nan", says="an average of the evaluation is NaN", fatal=False, any_level=True),
     strong("being set to 0.0 due to no true samples", "set to 0.0 due to no true nor predicted", "no positive samples in y_true",
            "no positive class found in y_true", "only one class present in y_true. roc auc score is not defined",
-           says="the evaluation has no sample of the class that is looked for", any_level=True, fatal=False,
+           says="the evaluation has no samples of the positive class", any_level=True, fatal=False,
            pattern=r"due to no true|no positive"),
     weak("validation: 0it", "validating: 0it", "eval: 0it", "evaluating: 0it", "testing: 0it", "test: 0it",
          says="a bar without a batch", fatal=False, any_level=True),
-    weak(*NOTHING[1:], says="an average was taken over nothing", fatal=False, any_level=True),
+    weak(*NOTHING[1:], says="an average over 0 values", fatal=False, any_level=True),
     weak("mean of empty slice", "skipping val loop", "no true samples", "only one class present in y_true",
          says="a warning that fits an empty evaluation", fatal=False, any_level=True),
-    weak("tp = 0, fp = ", "validation map", "calculating map", says="an evaluation without a hit", fatal=False),
+    weak("tp = 0, fp = ", "validation map", "calculating map", says="an evaluation without a correct detection", fatal=False),
 )  # fmt: skip
 
 
@@ -117,18 +117,18 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Tables of nothing but zeros late in a run, detections without one true, a metric that never moves."""
     classes = [line for line in lines_with(case, "tp = ") if "ap = " in line.lowered]
     if classes and all(compiled(NO_TRUE).search(line.text) for line in classes):
-        says = "not one of many detections is true: labels and images do not belong together"
+        says = "none of many detections is correct: labels and images do not match"
         yield Sign(grade(case, "strong"), says, (evidence(classes[0]),), fatal=False, order=classes[0].order)
     for line in lines_with(case, "all "):
         if compiled(NO_LABELS).match(line.text):
-            says = "the detector's table counts images and not one label in the validation set"
+            says = "the detector's table has images but no labels in the validation set"
             yield Sign(grade(case, "decisive"), says, (evidence(line),), order=line.order)
             break
     hopeless = [line for line in lines_with(case, "all ") if compiled(NO_HITS).match(line.text)]
     if len(hopeless) >= SEVERAL and len(hopeless) == sum(
         compiled(ANY_HITS).match(line.text) is not None for line in lines_with(case, "all ")
     ):
-        says = f"not one hit in {len(hopeless)} evaluations"
+        says = f"no correct prediction in {len(hopeless)} evaluations"
         yield Sign(grade(case, "strong"), says, (evidence(hopeless[-1]),), fatal=False, order=hopeless[0].order)
     tables = [line for line in lines_with(case, "|") if compiled(ZEROS).match(line.text)]
     if tables and _late(case):
@@ -145,7 +145,7 @@ def _no_number(case: Case) -> Iterator[Sign]:
     lost = [line for line in lines_with(case, "nan") if compiled(MEAN_LOST).search(line.text)]
     broken = any(value != value for one in case.log.metrics for name, value in one.values if "loss" in name)  # noqa: PLR0124 - NaN
     if lost and not broken:
-        says = "the mean over all classes is no number: no class was met"
+        says = "the mean over all classes is NaN: no class was present"
         yield Sign(grade(case, "strong"), says, (evidence(lost[0]),), fatal=False, order=lost[0].order)
         return
     scores = [
@@ -163,7 +163,7 @@ def _bars_of_nothing(case: Case) -> Iterator[Sign]:
     bars = [line for line in lines_with(case, "it/s", "s/it") if compiled(VALIDATION_BAR).search(line.text)]
     bare = [line for line in bars if "0it [00:00, ?it/s" in line.text]
     if len(bare) > 1 and len(bare) == len(bars):
-        says = f"{len(bare)} bars of validation without a single batch"
+        says = f"{len(bare)} validation progress bars without a single batch"
         yield Sign(grade(case, "strong"), says, (evidence(bare[0]),), fatal=False, order=bare[0].order)
 
 
@@ -172,7 +172,7 @@ def _average_of_nothing(case: Case) -> Iterator[Sign]:
     for line in lines_with(case, *NOTHING):
         for other in case.log.around(line, before=8, after=12):
             if "nan" in other.lowered and compiled(SCORE).search(other.text):
-                says = "a score of the evaluation is the average of nothing"
+                says = "an evaluation score is an average over 0 values"
                 yield Sign(grade(case, "strong"), says, (evidence(line), evidence(other)), fatal=False, order=line.order)
                 return
 
@@ -194,22 +194,22 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     bare = [event for event in phases if event.details.get("edge") == "empty loader"]
     if flight is not None and bare:
         seen = max((one.page.get("eval_batches", 0.0) for one in flight.ranks), default=0.0)
-        says = f"a loader gave no batch in {len(bare)} evaluation(s)" + (f", others gave {seen:.0f}" if seen else "")
+        says = f"a loader produced no batches in {len(bare)} evaluation(s)" + (f", others gave {seen:.0f}" if seen else "")
         yield Sign(grade(case, "strong" if seen else "decisive"), says, (bare[0].evidence,), order=order(case))
         return
     ends = [event for event in phases if event.details.get("edge") == "end"]
     if len(ends) > 1 and all(event.details.get("batches") == 0 and _short(event) for event in ends):
-        says = f"{len(ends)} evaluations saw no batch of a loader and took no time"
+        says = f"{len(ends)} evaluations got no batches from a loader and took no time"
         yield Sign("weak", says, (ends[0].evidence, ends[-1].evidence), fatal=False, order=order(case))
 
 
 def in_data(case: Case) -> Iterator[Sign]:
     """A loader of the evaluation that leaves out its one batch, since that is not full; in a recording also that none came."""
     for loader, length in _emptied(case):
-        told = f"{length.count:,} {length.what} are fewer than a batch of {loader.batch}, and drop_last leaves that out: no batch comes"
+        told = f"{length.count:,} {length.what} are fewer than a batch of {loader.batch}, and drop_last drops them: there are no batches"
         items = tuple(dict.fromkeys((*loader.evidence, *length.evidence)))
         if case.before:
-            yield Sign("decisive", f"the loader of the evaluation gives nothing: {told}", items)
+            yield Sign("decisive", f"the evaluation loader produces nothing: {told}", items)
         elif case.flight is not None and never_evaluated(case.flight):
             steps = max(process.page.get("steps", 0.0) for process in case.flight.ranks)
             quote = f"{steps:.0f} optimizer steps, 0 batches for evaluation"
@@ -257,7 +257,7 @@ def _constant(case: Case) -> Iterator[Sign]:
     for name, series in values.items():
         numbers = [value for _, value in series]
         if len(numbers) >= SAME and len(set(numbers)) == 1 and not (numbers[0] == 1 or "best" in name):
-            says = f"{name} is {numbers[0]:g} to the last digit on {len(numbers)} lines"
+            says = f"{name} is exactly {numbers[0]:g} in {len(numbers)} lines"
             yield Sign(grade(case, "strong"), says, (evidence(lines[name]),), fatal=False, order=lines[name].order)
             return
 
@@ -266,19 +266,17 @@ def fix(case: Case) -> Iterator[Fix]:
     """Keep the batch that is not full; else words."""
     edits = edits_of((loader.fact for loader, _ in _emptied(case)), "keep_last_edits")
     if edits:
-        why = (
-            "an evaluation needs every sample, and a batch that is not full costs nothing there; the training stays as it is"
-        )
+        why = "an evaluation needs every sample, and an incomplete batch does no harm there; training does not change"
         yield Fix("Keep the last batch of the evaluation", "exact", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Count what the validation loader gives",
+        "Count the batches, samples and labels of the validation loader",
         "by-hand",
         "print len(loader), len(dataset) and the number of labels before the first epoch, and stop if one of them is 0; "
-        "drop_last=False for evaluation",
+        "use drop_last=False for evaluation",
     ),
 )
 experiment = Experiment(

@@ -1,4 +1,4 @@
-"""The log shows 0 or an old value where the loss was NaN.
+"""The log shows 0 or an old value although the loss was NaN.
 
 What happens: training looks perfect (``loss: 0.0``) or unchanged while every step is lost.
 
@@ -51,10 +51,10 @@ RATES = ("learning_rate", "lr", "train/learning_rate")
 
 phrases = (
     decisive("setting loss value to 0", "setting loss to 0", "loss set to 0", "loss to zero",
-             says="the program puts 0 where the loss or the data was NaN", any_level=True, pattern=r"nan|inf"),
+             says="the program replaces NaN in the loss or data by 0", any_level=True, pattern=r"nan|inf"),
     weak("nan_to_num", "replacing with zeros", "logging_nan_inf_filter", says="values that are not finite are replaced",
          fatal=False, any_level=True),
-    weak("'loss': 0.0,", '"loss": 0.0,', says="the loss reads exactly 0", fatal=False),
+    weak("'loss': 0.0,", '"loss": 0.0,', says="the logged loss is exactly 0", fatal=False),
 )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def _zero_at_the_end(case: Case) -> Iterator[Sign]:
             near = " ".join(other.text for other in case.log.around(line, before=4, after=4))
             took = compiled(TOOK).search(near)
             if took is not None and not compiled(r"^(?:0:00:0[0-4]|[0-4]\.)").match(took[1]):
-                says = "the mean loss over the whole training is exactly 0, which only a loss that was never a number gives"
+                says = "the mean loss over the whole training is exactly 0, which only happens if it was never finite"
                 yield Sign(grade(case, "strong"), says, (evidence(line),), fatal=False, order=line.order)
             return
 
@@ -83,7 +83,7 @@ def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
     fine = [line for line in case.log.index.saying(("train_loss",)) if compiled(FINE).search(line.text)]
     for line in case.log.index.saying(("eval_loss",)):
         if compiled(LOST).search(line.text) and fine:
-            says = "the loss of evaluation is NaN while the averaged loss of training, which leaves NaN out, looks fine"
+            says = "the evaluation loss is NaN, while the averaged training loss, which leaves NaN out, looks fine"
             yield Sign(
                 grade(case, "strong"), says, (evidence(fine[-1]), evidence(line)), order=min(fine[-1].order, line.order)
             )
@@ -95,7 +95,7 @@ def _zero_beside_nan(case: Case) -> Iterator[Sign]:
     losses = [one for one in case.log.metrics if one.get("loss") is not None]
     lost = next((line for line in case.log.index.saying(("eval_loss",)) if compiled(LOST).search(line.text)), None)
     if lost is not None and len(losses) > 1 and all(one.get("loss") == 0 for one in losses):
-        says = "the loss of training reads exactly 0 in every line while that of evaluation is NaN"
+        says = "the training loss is exactly 0 in every line, while the evaluation loss is NaN"
         yield Sign(grade(case, "strong"), says, (evidence(losses[0].line), evidence(lost)), order=losses[0].line.order)
 
 
@@ -106,14 +106,14 @@ def _zero_lines(case: Case) -> Iterator[Sign]:
         loss = next((one.get(name) for name in LOSSES if one.get(name) is not None), None)
         if loss is None:
             if before is not None and _left_out(one):
-                says = "the line gives a gradient norm that is no number, and leaves the loss out"
+                says = "the line has a gradient norm that is not finite, and no loss"
                 yield Sign(grade(case, "strong"), says, (evidence(before.line), evidence(one.line)), order=one.line.order)
                 return
             continue
         why = _masked(one, before) if loss == 0 else None
         if why:
             items = tuple(evidence(item.line) for item in (before, one) if item)
-            yield Sign(grade(case, "strong"), f"the loss reads exactly 0 while {why}", items, order=one.line.order)
+            yield Sign(grade(case, "strong"), f"the logged loss is exactly 0 while {why}", items, order=one.line.order)
             return
         before = one
 
@@ -130,16 +130,16 @@ def _left_out(one: Metrics) -> bool:
 def _masked(one: Metrics, before: Metrics | None) -> str | None:
     gradient = next((one.get(name) for name in GRADIENTS if one.get(name) is not None), None)
     if gradient is not None:
-        return None if isfinite(gradient) else "the gradient norm is no number"
+        return None if isfinite(gradient) else "the gradient norm is not finite"
     if any(not isfinite(value) for _, value in one.values):
-        return "other values of the line are no numbers"
+        return "other values in the line are not finite"
     if before is None or before.shape[:ALIKE] != one.shape[:ALIKE]:
         return None
     old = next((before.get(name) for name in LOSSES if before.get(name) is not None), None)
     if old is None or old < FAR_FROM_ZERO:
         return None
     frozen = any(one.get(name) is not None and one.get(name) == before.get(name) != 0 for name in RATES)
-    return f"it was {old:g} one line before" + (" and the learning rate no longer moves" if frozen else "")
+    return f"it was {old:g} in the line before" + (" and the learning rate no longer changes" if frozen else "")
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -154,22 +154,22 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     ]
     after = [(one, loss) for one, loss in shown if one.step is not None and one.step > lost.step]
     if len(after) > 1 and all(isfinite(loss) for _, loss in shown):
-        says = f"the loss that went backward was no number from step {lost.step} on, and the log shows {after[-1][1]:g}"
+        says = f"the loss used in backward was not finite from step {lost.step} on, but the log shows {after[-1][1]:g}"
         items = (lost.event.evidence, evidence(after[-1][0].line))
         yield Sign(grade(case, "decisive"), says, items, order=order(case) + 1)  # after what made it so
 
 
 fixes = (
     Fix(
-        "Let the log show NaN, and stop on it",
+        "Show NaN in the log, and stop on it",
         "exact",
-        "the training is the same; the next NaN is seen at once",
+        "the training is the same; the next NaN is visible at once",
         arguments={"--logging_nan_inf_filter": "false"},
     ),
 )
 experiment = Experiment(
     title="Resume from the last checkpoint before the first 0.0 with the filter off, and once unchanged",
     stop_after="50 steps after the first 0.0",
-    confirms="with the filter off the loss reads nan where the unchanged run reads 0",
-    refutes="it reads 0 with a finite gradient norm: then no label is left in the loss (silent/not-learning)",
+    confirms="with the filter off the loss is nan where the unchanged run shows 0",
+    refutes="it is 0 with a finite gradient norm: then no label counts in the loss (silent/not-learning)",
 )

@@ -1,4 +1,4 @@
-"""The run goes on, but nothing is learned.
+"""The run continues, but the model does not learn.
 
 What happens: steps pass, checkpoints are written, and the weights hardly change.
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from crashcart.log import Metrics
     from crashcart.model import Strength
 
-title = "The run goes on but nothing is learned"
+title = "The run continues but the model does not learn"
 lasting = True
 judges_training = True
 alike = ("numerics/diverged", "silent/masked-nan")
@@ -89,7 +89,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         yield Sign(grade(case, "strong"), says, (evidence(both[0].line),), order=both[0].line.order)
     ignored = list(lines_with(case, "will be ignored in loss calculation"))
     if len(ignored) > SEVERAL * 2:
-        says = "sample after sample has no label that counts"
+        says = "many samples have no label that counts"
         yield Sign(grade(case, "strong"), says, (evidence(ignored[0]),), fatal=False, order=ignored[0].order)
     for first, last, says in flat(case):
         yield Sign(grade(case, "strong"), says, (evidence(first), evidence(last)), fatal=False, order=first.order)
@@ -117,7 +117,7 @@ def _all_skipped(case: Case) -> Iterator[Sign]:
     ]
     skipped = [line for line in case.log.index.saying(("skipping", "skipped")) if compiled(SKIPPED).search(line.text)]
     if said:
-        yield Sign("strong", "the program itself says that it trained on nothing", (evidence(said[0]),), order=said[0].order)
+        yield Sign("strong", "the program reports that it trained on nothing", (evidence(said[0]),), order=said[0].order)
     elif len(skipped) >= MANY_SKIPPED and not any(one.get("loss") is not None for one in case.log.metrics):
         says = f"{len(skipped)} batches were skipped, and no loss was ever printed"
         yield Sign("strong", says, (evidence(skipped[0]), evidence(skipped[-1])), order=skipped[0].order)
@@ -129,7 +129,7 @@ def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -
     if len(zero) >= SEVERAL and len(zero) > len(known) // 2:
         strength: Strength = grade(case, "strong")
         yield Sign(
-            strength, f"{what} is exactly 0 on {len(zero)} step lines", (evidence(zero[0].line),), order=zero[0].line.order
+            strength, f"{what} is exactly 0 in {len(zero)} step lines", (evidence(zero[0].line),), order=zero[0].line.order
         )
 
 
@@ -152,7 +152,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         since = [(time, steps[time]) for time, _ in rates[last + 1 :] if time in steps]
         done = process.page.get("steps", 0.0)
         if since and done - since[0][1] >= max(FEWEST_AT_ZERO, SHARE_AT_ZERO * done):
-            says = f"the learning rate of every group of {process.name} was 0 at step {since[0][1]:.0f}, and still at step {done:.0f}"
+            says = f"the learning rate of every group of {process.name} was 0 at step {since[0][1]:.0f} and still 0 at step {done:.0f}"
             at = clock(since[0][0])
             quote = f"{process.name}: lr_highest=0 from step {since[0][1]:.0f} to step {done:.0f}"
             yield Sign(
@@ -234,7 +234,7 @@ def _frozen(case: Case) -> Iterator[Sign]:
                 yield Sign("weak", says, (event.evidence, *_place(made)), fatal=False, order=order(case))
             else:
                 first, last = stayed
-                says += ", and the loss is no lower at the end than at the beginning"
+                says += ", and the loss did not fall"
                 places = (event.evidence, *_place(made), evidence(first.line), evidence(last.line))
                 yield Sign("decisive", says, places, order=order(case))
         return
@@ -253,8 +253,8 @@ def _few(case: Case) -> Iterator[Sign]:
     place = next((str(one.details.get("place", "")) for one in _optimizers(case, made)), "")
     where = f", made at {place.partition(' ')[0]}," if place else ""
     numbers = "1 number" if count == 1 else f"{count} numbers"
-    whole = f" of a model that takes {to_int(saved.details.get('bytes'), 0)} bytes" if saved is not None else ""
-    says = f"the optimizer{where} has {numbers}{whole}: all else is frozen, and the loss is no lower at the end"
+    whole = f" of a model with {to_int(saved.details.get('bytes'), 0)} bytes" if saved is not None else ""
+    says = f"the optimizer{where} has {numbers}{whole}: everything else is frozen, and the loss did not fall"
     first, last = stayed
     items = (made.evidence, *_place(place), evidence(first.line), evidence(last.line))
     yield Sign("decisive", says, items, order=order(case))
@@ -264,7 +264,7 @@ def _place(made: str) -> tuple[Evidence, ...]:
     """Where an optimizer was made, as its settings were recorded: ``/job/train.py:17 main``."""
     place, _, function = made.partition(" ")
     return (
-        (Evidence("recorder", f"the optimizer was made here{f' in {function}' if function else ''}", place),)
+        (Evidence("recorder", f"the optimizer was created here{f' in {function}' if function else ''}", place),)
         if place
         else ()
     )
@@ -299,15 +299,15 @@ def _settings(case: Case, event: Event, source: str) -> Iterator[Event]:
 def in_code(case: Case) -> Iterator[Sign]:
     """Gradients that are never cleared; a rate of zero; errors of a step that nobody hears of."""
     for fact in case.all("code.never_cleared"):
-        says = f"nothing clears the gradients of {fact.value['optimizer']}: each step adds to those of all steps before it"
+        says = f"nothing clears the gradients of {fact.value['optimizer']}: each step adds to the gradients of all steps before it"
         yield Sign("strong", says, (fact.evidence,), fatal=False)
     yield from _froze(case)
     for fact in case.all("code.zero_rate"):
-        says = "the learning rate is 0, and nothing raises it: no step changes a weight"
+        says = "the learning rate is 0 and nothing raises it, so no step changes a weight"
         yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence, *fact.value["places"]), fatal=False)
     for fact in case.all("code.step_error_hidden"):
         if ranks(case) == 1 or not fact.value["distributed"]:
-            says = "any error of a training step ends here: a run in which every step fails reaches its end"
+            says = "every error in a training step is caught here: the run finishes even if every step fails"
             yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
@@ -317,10 +317,10 @@ def _froze(case: Case) -> Iterator[Sign]:
         return
     frozen = case.all("code.frozen")
     for fact in frozen[:SHOWN]:
-        yield Sign("strong", "what takes a gradient is decided here", (fact.evidence, *fact.value["calls"]), fatal=False)
+        yield Sign("strong", "this decides which parameters are trained", (fact.evidence, *fact.value["calls"]), fatal=False)
     for fact in case.all("code.empty_part")[:1] if frozen else ():
         setting = fact.value["setting"]
-        says = "the text has an empty part, with which every name begins"
+        says = "the text has an empty part, and every name starts with that"
         places = (*((setting.evidence,) if setting is not None else ()), fact.evidence)
         yield Sign("strong", says, places, fatal=False)
 
@@ -330,8 +330,8 @@ def fix(case: Case) -> Iterator[Fix]:
     parts = case.all("code.empty_part") if any(True for _ in _froze(case)) else []
     if parts and parts[0].value["setting"] is not None:
         setting, whole = parts[0].value["setting"], parts[0].value["whole"]
-        why = "the empty part is the beginning of every name, so that all parameters were frozen"
-        yield Fix(f"Write {setting.spelling or setting.name} without the empty part", "changes-training", why, settings={setting.name: whole})  # fmt: skip
+        why = "every name starts with the empty part, so all parameters were frozen"
+        yield Fix(f"Remove the empty part from {setting.spelling or setting.name}", "changes-training", why, settings={setting.name: whole})  # fmt: skip
     if any(True for _ in _decayed(case)):
         why = "move its `step()` behind the loop over the batches, or give `step_size` and `gamma` in steps"
         yield Fix("Step the schedule once an epoch, as it counts", "by-hand", why)
@@ -340,7 +340,9 @@ def fix(case: Case) -> Iterator[Fix]:
         yield Fix("Step the schedule with each batch, as it counts", "by-hand", why)
     edits = edits_of(case.all("code.never_cleared"), "edits")
     if edits:
-        yield Fix("Clear the gradients after each step", "changes-training", "each step then has its own", edits=edits)
+        yield Fix(
+            "Clear the gradients after each step", "changes-training", "each step then has its own gradients", edits=edits
+        )
     yield from fixes
 
 
@@ -350,7 +352,7 @@ fixes = (
         "by-hand",
         "print the rate of each group, `sum(p.grad is not None for p in group)`, the norm, and `(labels != -100).sum()`; "
         "the one that "
-        "is 0 is the place",
+        "is 0 shows the problem",
     ),
 )
 experiment = Experiment(
@@ -358,5 +360,5 @@ experiment = Experiment(
     start_from="the beginning",
     stop_after="200 steps",
     confirms="the loss does not fall even there",
-    refutes="it falls towards 0: then rate, schedule or data of the full run are to blame",
+    refutes="it falls towards 0: then the rate, schedule or data of the full run are the problem",
 )

@@ -1,4 +1,4 @@
-"""The run ended well without one optimizer step, or with all of them skipped.
+"""The run finished without a single optimizer step, or with all of them skipped.
 
 What happens: the program says that training is finished and exits with 0, often within seconds. The checkpoint that it leaves holds the
 weights that it started with.
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.model import Fact
 
-title = "The run ended well, but nothing was trained"
+title = "The run finished, but nothing was trained"
 lasting = True
 judges_training = True
 alike = ("data/empty-or-short", "silent/not-learning")
 phrases = (
-    strong("no training batches", says="the trainer stopped since there were no batches to train on", any_level=True, fatal=False,
+    strong("no training batches", says="the trainer stopped because there were no batches to train on", any_level=True, fatal=False,
            pattern=r"(?:stopped|skipp\w{1,4}).{0,40}No training batches"),
     strong("optimization steps", "optimizer steps", "training for 0", "train for 0", "0 training steps",
-           says="the program itself says that there is no step to make", any_level=True,
+           says="the program reports that there are no steps to run", any_level=True,
            pattern=r"(?i)(?:optimi[sz]ation|optimi[sz]er) steps\s{0,4}[:=]\s{0,4}0\b|\btrain(?:ing)? for 0 (?:steps|epochs|iterations)\b|"
            r"^\W{0,4}0 training steps\b"),
 )  # fmt: skip
@@ -57,15 +57,15 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         skipped = process.page.get("skipped", 0.0)
         if said is None and not skipped > 0:
             continue
-        how = f"all {skipped:.0f} steps were skipped by the gradient scaler" if skipped > 0 else "it made no optimizer step"
-        says = f"{stage.program} made an optimizer and ended with exit code 0, but {how}"
+        how = f"all {skipped:.0f} steps were skipped by the gradient scaler" if skipped > 0 else "it took no optimizer step"
+        says = f"{stage.program} created an optimizer and exited with code 0, but {how}"
         quote = f"{stage.program}: 0 optimizer steps, {process.page.get('train_batches', 0.0):.0f} batches for training"
         seen = Evidence("recorder", quote, "recorder", process.rank)
         shown = (made.evidence, seen, *((evidence(said),) if said is not None else ()))
         if (state := taken_over(flight, stage)) is not None:
             other, saved, load = state
             where = shortened(str(load.details.get("path")), str(flight.facts.get("folder") or ""))
-            says += f": it went on from {where}, which {other.program} had saved after step {saved.details.get('step')}"
+            says += f": it resumed from {where}, which {other.program} had saved after step {saved.details.get('step')}"
             shown = (load.evidence, saved.evidence, *shown)
         yield Sign("decisive", says, shown, order=order(case))
         return
@@ -74,11 +74,11 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """The call that takes over the steps of another program; else the test before the step that was never made."""
     for fact in _takes_over(case):
-        yield Sign("strong", "here it takes over the step of another program's run", (fact.evidence,), fatal=False)
+        yield Sign("strong", "here it takes over the step number of another program's run", (fact.evidence,), fatal=False)
     made_none = not case.before and case.flight is not None and any(True for _ in untrained(case.flight))
     for fact in case.all("code.step_condition") if made_none and not _takes_over(case) else ():
         places = (fact.value["test"], *fact.value["settings"], fact.evidence)
-        yield Sign("strong", "the optimizer steps only where this is true, and it never was", places, fatal=False)
+        yield Sign("strong", "the optimizer only steps if this is true, and it never was", places, fatal=False)
         return
 
 
@@ -95,23 +95,23 @@ def fix(case: Case) -> Iterator[Fix]:
     """Begin with the first step where another program's state was taken over; else words."""
     edits = edits_of(_takes_over(case))
     if edits:
-        why = "the weights that the model was made with stay; step, schedule and optimizer begin anew"
-        yield Fix("Do not take over the steps of the other program", "changes-training", why, edits=edits)
+        why = "the model keeps its initial weights; step, schedule and optimizer start from scratch"
+        yield Fix("Do not take over the step number of the other program", "changes-training", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Find out why the loop had nothing to do",
+        "Find out why the training loop had nothing to do",
         "by-hand",
-        "print the first and the last step of its range and `len(loader)`: a resume that takes over the step of another stage, a "
-        "batch larger than the data set with drop_last, or a number of steps that is 0",
+        "print the first and last step of its range and `len(loader)`. Usual reasons: a resume that takes over the step of another stage, "
+        "a batch larger than the dataset with drop_last, or 0 planned steps",
     ),
 )
 experiment = Experiment(
     title="Start it without a checkpoint to resume from, with drop_last=False and a batch of 1, for ten steps",
     start_from="the beginning",
     stop_after="ten steps",
-    confirms="it makes ten steps: the resume or the size of the batch kept it from training",
-    refutes="it makes none: then the range of its loop is empty by its settings",
+    confirms="it takes ten steps: then the resume or the batch size prevented training",
+    refutes="it takes none: then its settings make the loop's range empty",
 )

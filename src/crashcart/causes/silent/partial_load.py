@@ -1,4 +1,4 @@
-"""Weights were loaded only in part, and nobody stopped.
+"""Weights were loaded only partly, and the program continued.
 
 What happens: training starts (nearly) from scratch though a checkpoint was given; the loss begins at the level of
 guessing.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from crashcart.case import Case
     from crashcart.log import Line
 
-title = "Weights were loaded only in part"
+title = "Weights were loaded only partly"
 lasting = True
 alike = ("checkpoint/incompatible", "silent/not-learning")
 MISSING = (
@@ -68,38 +68,38 @@ BODY = 3
 PREFIXED = 2
 
 phrases = (
-    decisive("transferred ", says="few of the checkpoint's weights fit the model", any_level=True,
+    decisive("transferred ", says="few of the checkpoint's weights match the model", any_level=True,
              pattern=r"transferred (?:0/\d+|(\d)/\d{3,}|(\d\d)/\d{3,}) items"),
     decisive("loaded 0 ", "load 0 ", "0 weights loaded", "0 keys loaded", "0 parameters loaded", "0 params loaded",
              "loading 0 ",
-             says="not one weight was loaded", any_level=True,
+             says="no weight was loaded", any_level=True,
              pattern=r"\bload(?:ed|ing)? 0 (?:\w+ )?(?:keys?|params?|parameters?|weights?|tensors?|layers?|items?)|"
                      r"(?<![\d.])0 \w+ loaded"),
     decisive("loaded 0/", "matched 0/", "matched 0 ", "loaded: 0/", "0% of the weights", "0.0% of the", "0.00% of the",
              "no weights were loaded", "no weight was loaded", "no matching keys", "no keys matched", "no parameters matched",
              "none of the weights", "none of the parameters", "none of the keys", "no matched parameters",
-             says="not one weight of the file fits the model", any_level=True,
+             says="no weight in the file matches the model", any_level=True,
              pattern=r"\b(?:loaded|matched):? 0(?:/[1-9]\d*| (?:of|out of) [1-9])|(?<![\d.])0(?:\.0+)?% of the (?:weights|param|"
                      r"keys|layers)|no (?:weights?|keys|param\w+|matching|matched)\b|none of the"),
     strong("training from scratch", "from random initiali", "with random weights", "randomly initialized", "without pretrained",
-           says="weights were named, and the program goes on without them", any_level=True, fatal=False,
+           says="weights are listed that the program continues without", any_level=True, fatal=False,
            pattern=r"(?:could not|couldn't|cannot|can't|failed to|unable to|not found|does not exist|doesn't exist|no such|missing)"
                    r".{0,160}(?:from scratch|random|without pretrained)"),
-    strong("unexpected keys", says="many names on both sides do not fit", any_level=True,
+    strong("unexpected keys", says="many names on both sides do not match", any_level=True,
            pattern=r"with [2-9]\d+ missing and [2-9]\d+ unexpected keys|with \d{3,} missing and \d{3,} unexpected keys"),
     strong("=> no checkpoint found at", "model checkpoint at none", "pretrained model path is none",
-           says="no weights were found, and the program goes on without", any_level=True, fatal=False),
+           says="no weights were found, and the program continues without them", any_level=True, fatal=False),
     strong("found missing adapter keys", says="the adapter's weights are not in the checkpoint", any_level=True),
     strong("copying from a non-meta parameter", says="weights were not copied: the model is still without storage",
            any_level=True),
-    weak(*MISSING, *UNEXPECTED, says="names of weights that did not fit were listed", fatal=False, any_level=True),
+    weak(*MISSING, *UNEXPECTED, says="the log lists names of weights that did not match", fatal=False, any_level=True),
 )  # fmt: skip
 
 
 def in_code(case: Case) -> Iterator[Sign]:
     """Whether it fits nobody knows before the file is read; that nobody looks can be seen."""
     for fact in case.all("code.loads_what_fits"):
-        told = f"{fact.value}() takes what fits, and nothing looks at what did not: with other names it loads nothing"
+        told = f"{fact.value}() loads what matches and nothing checks the rest: if the names differ, it loads nothing"
         yield Sign("weak", told, (fact.evidence,), fatal=False)
 
 
@@ -113,7 +113,9 @@ def in_log(case: Case) -> Iterator[Sign]:
     twins = {name for name in unexpected for other in missing if name != other and _same_tail(name, other)}
     if len(twins) >= PREFIXED and len(twins) >= len(missing) // 4:
         line = missing[next(iter(missing))]
-        says = f"{len(twins)} names are missing and unexpected at once, but for a prefix ({next(iter(sorted(twins)))})"
+        says = (
+            f"{len(twins)} names are both missing and unexpected, and differ only by a prefix ({next(iter(sorted(twins)))})"
+        )
         yield Sign(grade(case, "decisive"), says, (evidence(line),), order=line.order)
         return
     body = [name for name in missing if not compiled(HARMLESS).search(name)]
@@ -126,7 +128,7 @@ def in_log(case: Case) -> Iterator[Sign]:
     unused = [name for name in unused if not name.endswith(("num_batches_tracked", "position_ids", "inv_freq"))]
     if len(unused) >= BODY and len(unused) > len(unexpected) // 3:
         line = unexpected[unused[0]]
-        says = f"{len(unused)} weights of a model's body were left unused ({unused[0]}, {unused[1]}, ...)"
+        says = f"{len(unused)} weights of the model's body were not used ({unused[0]}, {unused[1]}, ...)"
         yield Sign(grade(case, "strong"), says, (evidence(line),), order=line.order)
 
 
@@ -175,7 +177,7 @@ def _listed(case: Case, words: tuple[str, ...]) -> dict[str, Line]:
 
 fixes = (
     Fix(
-        "Map the names, and fail when more than the head is missing",
+        "Map the names, and raise an error if more than the head is missing",
         "by-hand",
         "strip or add the prefix that differs, load with strict=False, then raise unless the missing keys are those of "
         "the new head",
@@ -185,5 +187,5 @@ experiment = Experiment(
     title="Load the checkpoint with strict=True, and compare the loss of the first batch with that of random weights",
     stop_after="one batch without training for both",
     confirms="strict loading raises, and the first loss is that of random weights",
-    refutes="the first loss is far below random: then what is missing does not matter",
+    refutes="the first loss is far below random: then the missing weights do not matter",
 )

@@ -1,4 +1,4 @@
-"""After a resume something started anew: optimizer, schedule, average weights, sampler or step.
+"""After a resume some state started from scratch: optimizer, schedule, averaged weights, sampler or step.
 
 What happens: the weights are back, but the loss jumps, the rate warms up again, the average restarts, or the same
 samples come first again.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from crashcart.log import Line, Metrics
     from crashcart.model import Fact
 
-title = "A resume did not restore everything: something started anew"
+title = "The resume did not restore everything: some state started from scratch"
 piece = "resume"
 lasting = True
 judges_training = True
@@ -70,7 +70,7 @@ phrases = (
            "will start from step 0", "starting from epoch 0 instead",
            "dataloader is not resumable", "for module trainer, no file matches", "not a single sample in your "
                                                                                  "epoch_iterator",
-           says="the program says that part of the state was not restored", any_level=True,
+           says="the program reports that part of the state was not restored", any_level=True,
            unless=r"--no-load-optim|finetun|fine-tun"),
     strong("not found in checkpoint", "not in checkpoint", "missing from checkpoint", "not restored", "not be restored",
            says="the checkpoint lacks part of the state", any_level=True, pattern=rf"\b{STATE}"),
@@ -106,7 +106,7 @@ def _rate_set_back(case: Case) -> Iterator[Sign]:
                 rates.append((line, initial, rate))
     for (line, initial, before), (later, _, after) in pairwise(rates):
         if after == initial != before:
-            says = f"the rate was {before:g} and is {after:g}, the initial one, again"
+            says = f"the learning rate was {before:g} and is back at its initial value {after:g}"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(later)), fatal=False, order=line.order)
             return
 
@@ -142,7 +142,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             and to_int(told[1], 0) > FAR
             and first < to_int(told[1], 0) // 10
         ):
-            says = f"the checkpoint is of {told[0]}, and the first step after it is {first}"
+            says = f"the checkpoint is from {told[0]}, but the first step after it is {first}"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
         rates = (
@@ -155,7 +155,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             and (rates[1][0] or 0) > RATE_JUMP * (rates[0][-1] or 0)
             and max(filter(None, rates[0])) == rates[0][0]
         ):
-            says = f"the rate was {rates[0][-1]:g} before the resume and is {rates[1][0]:g} after it"
+            says = f"the learning rate was {rates[0][-1]:g} before the resume and is {rates[1][0]:g} after it"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
         old = [one.get("loss") for one in case.log.metrics if one.line.order < line.order]
@@ -173,7 +173,7 @@ def _leap(case: Case) -> Iterator[Sign]:
     for at in range(FALLING, len(rates)):
         before = [rate for _, rate in rates[at - FALLING : at]]
         if before == sorted(set(before), reverse=True) and rates[at][1] > LEAP * before[-1]:
-            says = f"the rate was falling and leaps from {before[-1]:g} to {rates[at][1]:g}"
+            says = f"the learning rate was falling and then jumps from {before[-1]:g} to {rates[at][1]:g}"
             yield Sign(
                 "weak", says, (evidence(rates[at - 1][0]), evidence(rates[at][0])), fatal=False, order=rates[at][0].order
             )
@@ -203,7 +203,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         rates = [one for one in own if one.kind == "lr" and one.time >= load.time and _first(one) > 0]
         lost = next((one for one in rates if _restarts(one, _saved(load))), None)
         if lost is not None:
-            says = f"the checkpoint holds a learning rate of {_saved(load):g}, and step {lost.details.get('step')} after it ran with {_first(lost):g}"
+            says = f"the checkpoint has a learning rate of {_saved(load):g}, but step {lost.details.get('step')} after it used {_first(lost):g}"
             ours = _is_own(load, own)
             items = (load.evidence, lost.evidence)
             yield Sign(grade(case, "decisive") if ours else "weak", says, items, fatal=ours, order=order(case))
@@ -219,7 +219,7 @@ def _left_behind(case: Case) -> Iterator[Sign]:
             path = shortened(
                 str(load.details.get("path")), str(case.flight.facts.get("folder") or "") if case.flight else ""
             )
-            says = f"it went on from {path}, which holds the {' and the '.join(saved)} too, and did not load what it had saved there"
+            says = f"it resumed from {path}, which also contains the {' and the '.join(saved)}, but did not load them"
             yield Sign(grade(case, "strong"), says, (load.evidence, fact.evidence), fatal=False, order=order(case))
             return
 
@@ -232,7 +232,7 @@ def _begun_anew(case: Case) -> Iterator[Sign]:
     unmatched = case.all("code.unmatched_names")
     folder = str(case.flight.facts.get("folder") or "")
     path, step = shortened(str(again.later.details.get("path")), folder), again.later.details.get("step")
-    says = f"{again.stage.program} was started again and saved {path} a second time after {step} steps: it began with step 0"
+    says = f"{again.stage.program} was restarted and saved {path} a second time after {step} steps: it started at step 0"
     if unmatched:
         says += f", since it looks for {unmatched[0].value['pattern']} and its files are called {unmatched[0].value['name']}"
     elif not again.meant or any(
@@ -290,13 +290,13 @@ def in_code(case: Case) -> Iterator[Sign]:
         if not missing:
             continue
         words = " and ".join(missing)
-        told = f"a resume loads the weights and not the {words}: "
+        told = f"a resume loads the weights but not the {words}: "
         are, it, starts = ("are", "they", "start") if len(saved or missing) > 1 else ("is", "it", "starts")
         told += f"the {' and '.join(saved)} {are} saved and never loaded" if saved else f"{it} {are} not saved at all"
         heavy = _begins_anew(fact)
         yield Sign(
             "strong" if heavy else "weak",
-            f"{told}, so that {it} {starts} anew when the job is resumed",
+            f"{told}, so {it} {starts} from scratch when the job is resumed",
             (fact.evidence,),
             fatal=heavy,
         )
@@ -311,20 +311,20 @@ def fix(case: Case) -> Iterator[Fix]:
     """Look for the files by their names; load what was saved; then the general remedies."""
     edits = edits_of(case.all("code.unmatched_names"))
     if edits:
-        why = "the next start then finds the files that this program writes, and goes on from the newest"
-        yield Fix("Look for the files by the names that they have", "exact", why, edits=edits)
+        why = "the next start then finds the files that this program writes, and resumes from the newest"
+        yield Fix("Search for the files by their actual names", "exact", why, edits=edits)
     edits = edits_of(fact for fact in case.all("code.resume") if fact.value["missing"] and _begins_anew(fact))
     if edits:
-        why = "the checkpoint holds it; the first steps after a resume then go on where they stopped"
-        yield Fix("Load the rest of the state too", "same-recipe", why, edits=edits)
+        why = "the checkpoint contains it; the run then continues where it stopped"
+        yield Fix("Also load the rest of the state", "same-recipe", why, edits=edits)
     yield from fixes
 
 
 fixes = (
     Fix(
-        "Save and load the whole state together, and check it at the resume",
+        "Save and load the complete state together, and check it at the resume",
         "by-hand",
-        "model, optimizer, schedule, scaler, average weights, random states, sampler position and step; raise when one "
+        "this means model, optimizer, schedule, scaler, averaged weights, random states, sampler position and step; raise an error if one "
         "is missing; "
         "print rate, step and loss on both sides of the resume",
     ),
@@ -333,6 +333,6 @@ experiment = Experiment(
     title="Train 100 steps, save, train 100 more; then resume from the save and train the same 100",
     start_from="the beginning",
     stop_after="200 steps, and 100 after the resume",
-    confirms="rate or loss of the resumed steps differ from the unbroken ones right at the first step",
-    refutes="they meet: then the jump comes from the data or the averaging window of the log",
+    confirms="learning rate or loss of the resumed steps differ from the uninterrupted run right at the first step",
+    refutes="they are equal: then the jump comes from the data or the averaging window of the log",
 )

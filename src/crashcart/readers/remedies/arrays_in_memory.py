@@ -43,14 +43,16 @@ def look(scene: Scene) -> Iterator[Fact]:
         edits = [*(edit for edit, _ in mapped), *(edit for edit, _ in wide)]
         if not edits:
             continue
-        title = "Hold the data as float32" if wide else "Read the array from its file as it is needed"
+        title = "Store the data as float32" if wide else "Memory-map the array instead of reading it all"
         why = (
-            "half the memory in each process that holds it; each sample is made float32 in any case"
+            "half the memory in each process; each sample is converted to float32 anyway"
             if wide
             else "the values are the same"
         )
         why += (
-            "; the pages of a mapped file are shared by all processes and given back when memory is short" if mapped else ""
+            "; all processes share the pages of a mapped file, and the kernel frees them when memory is short"
+            if mapped
+            else ""
         )
         seen = source.evidence((wide or mapped)[0][1])
         yield from remedy(_CAUSES, title, "changes-training" if wide else "exact", why, edits, seen)

@@ -98,8 +98,8 @@ def _of_usual_shape(scene: Scene) -> Iterator[Fact]:
         Edit(Span(span.file, parts["start"], parts["start"], parts["line"]), text),
         Edit(span, f"torch.utils.data.Subset({samples}, usual)"),
     ]
-    why = "all samples are read once at the start; look at those that are left out, since the fault is where they were made"
-    yield from remedy(_CAUSES, "Leave out the samples of another shape", "changes-training", why, edits, known[0].evidence)
+    why = "all samples are read once at the start; inspect the ones that are left out, because the error is where they were made"
+    yield from remedy(_CAUSES, "Leave out samples with a different shape", "changes-training", why, edits, known[0].evidence)
 
 
 def _next_one(scene: Scene, raised: Raise) -> Iterator[Fact]:
@@ -110,12 +110,12 @@ def _next_one(scene: Scene, raised: Raise) -> Iterator[Fact]:
             continue
         if spot.function == "__getitem__" and scene.has_trained:
             edits = _another_sample(source, spot)
-            title = "Take the next sample for one that cannot be read"
+            title = "Use the next sample if one cannot be read"
         else:
             edits = _another_file(source, spot)
-            title = "Leave out a file that cannot be read"
+            title = "Skip files that cannot be read"
         if edits:
-            why = "each is named in the log; look at them, since the fault is where they were made"
+            why = "each one is named in the log; inspect them, because the error is where they were made"
             statement = statement_at(source, spot.line)
             yield from (
                 remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(statement))

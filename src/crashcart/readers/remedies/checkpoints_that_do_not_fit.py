@@ -71,11 +71,9 @@ def look(scene: Scene) -> Iterator[Fact]:
                 if source.called(call.func) == "torch.load" and not any(each.arg == "map_location" for each in call.keywords)
             ]
             if len(reading) == 1 and len(reading[0].args) == 1:
-                why = "the tensors are read into host memory, and load_state_dict puts them where the model is"
+                why = "tensors are loaded to the CPU, and load_state_dict copies them to the model's device"
                 edits = [with_argument(source, reading[0], 'map_location="cpu"')]
-                yield from remedy(
-                    _CAUSES, "Read the checkpoint without its device", "exact", why, edits, source.evidence(statement)
-                )
+                yield from remedy(_CAUSES, "Load the checkpoint to the CPU", "exact", why, edits, source.evidence(statement))
         elif len(loading) == 1 and (change := _change(raised.words)) is not None:
             yield from _renamed(source, loading[0], *change)
 
@@ -111,10 +109,10 @@ def _anew(source: Source, statement: ast.stmt) -> Iterator[Fact]:
             f'{step}print(f"not loaded, it begins anew: {{problem}}", flush=True)',
         )
         more = "".join(f"\n{indent}{line}" for line in lines)
-        why = "the weights are loaded; the optimizer of other parameter groups cannot be taken over, so that its averages begin at 0"
+        why = "the weights are loaded; the optimizer state has different parameter groups and cannot be used, so its averages start at 0"
         yield from remedy(
             _CAUSES,
-            "Let the optimizer begin anew where it does not fit",
+            "Start the optimizer from scratch if its state does not match",
             "changes-training",
             why,
             [replace(edits[0], text=edits[0].text + more)],
@@ -133,8 +131,10 @@ def _trusted(scene: Scene, source: Source, calls: Sequence[ast.Call]) -> Iterato
     edits = (
         [replaced(source, said, "False")] if said is not None else [with_argument(source, reading[0], "weights_only=False")]
     )
-    why = "this program writes such files itself, with more than tensors in them; only for files that you trust"
-    yield from remedy(_CAUSES, "Read the whole checkpoint", "by-hand", why, edits, source.evidence(reading[0]))
+    why = "this program writes such files itself, and they contain more than tensors; do this only for files that you trust"
+    yield from remedy(
+        _CAUSES, "Load the checkpoint with weights_only=False", "by-hand", why, edits, source.evidence(reading[0])
+    )
 
 
 def _change(words: str) -> tuple[str, str] | None:
@@ -169,18 +169,18 @@ def _renamed(source: Source, call: ast.Call, what: str, name: str) -> Iterator[F
         edits: list[Edit] = [replaced(source, argument, f'{text}["{name}"]')]
         title, why = (
             f"Load the entry {name!r} of the checkpoint",
-            "the checkpoint holds more than the weights; they are this entry",
+            "the checkpoint contains more than the weights; the weights are in this entry",
         )
     elif what == "take off":
         edits = [replaced(source, argument, f'{{key.removeprefix("{name}"): value for key, value in {text}.items()}}')]
         title, why = (
-            f"Take the prefix {name!r} off the names",
-            "a wrapper was around the model when it was saved; all names are the same without it",
+            f"Remove the prefix {name!r} from the names",
+            "the model was wrapped when it was saved; without the prefix all names match",
         )
     else:
         edits = [replaced(source, argument, f'{{"{name}" + key: value for key, value in {text}.items()}}')]
         title, why = (
-            f"Put the prefix {name!r} before the names",
-            "a wrapper is around the model that loads; all names are the same with it",
+            f"Add the prefix {name!r} to the names",
+            "the model is wrapped now; with the prefix all names match",
         )
     yield from remedy(_CAUSES, title, "exact", why, edits, source.evidence(call))

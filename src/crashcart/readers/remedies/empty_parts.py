@@ -57,7 +57,7 @@ def look(scene: Scene) -> Iterator[Fact]:
     if span is None or start < 0:
         return
     new = mark.join(part for part in value.split(mark) if part.strip())
-    why = f"{value!r} has an empty part for the program, which every name begins with"
+    why = f"the program splits {value!r} into parts, and one is empty; every name starts with that"
     edits = [Edit(Span(span.file, start, start + len(value), span.line), new)]
     yield from remedy(_CAUSES, f"Write {new} instead of {value}", "changes-training", why, edits, fact.evidence)
 

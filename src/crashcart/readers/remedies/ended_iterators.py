@@ -67,9 +67,9 @@ def _begun_again(source: Source, statement: ast.stmt) -> Iterator[Fact]:
             f"{step}{source.written(statement)}",
         )
         edit = replace(edits[0], text=edits[0].text + "".join(f"\n{indent}{line}" for line in lines))
-        why = "where there is nothing left it begins anew, as the next epoch does"
+        why = "at its end the iterator starts again, like the next epoch does"
         yield from remedy(
-            _CAUSES, "Begin the data again when they end", "changes-training", why, [edit], source.evidence(statement)
+            _CAUSES, "Restart the data when they are used up", "changes-training", why, [edit], source.evidence(statement)
         )
 
 
@@ -79,7 +79,7 @@ def _not_beyond(source: Source, statement: ast.stmt) -> Iterator[Fact]:
         return
     schedule = source.written(call.func.value)
     edits = wrapped(source, statement, statement, [f"if {schedule}.last_epoch < {schedule}.total_steps:"], [])
-    why = "after its last step the rate stays where the schedule ends; better still, give it the number of steps that the loop makes"
+    why = "after its last step the rate stays constant; it is better to give the schedule the number of steps in the loop"
     yield from remedy(
-        _CAUSES, "Let the schedule end where it does", "changes-training", why, edits, source.evidence(statement)
+        _CAUSES, "Stop stepping the schedule at its end", "changes-training", why, edits, source.evidence(statement)
     )

@@ -81,7 +81,7 @@ def _of_process(source: Source, statement: ast.stmt) -> Iterator[Fact]:
                 if isinstance(statement, ast.Expr)
                 else f"({name}.communicate(), {name}.returncode)[1]"
             )
-            why = "a process that fills its pipe waits until somebody reads: communicate() reads until it ends"
+            why = "a process that fills its pipe blocks until it is read; communicate() reads until the process ends"
             yield from remedy(
                 _CAUSES,
                 "Read what the process writes while it is waited for",
@@ -93,10 +93,10 @@ def _of_process(source: Source, statement: ast.stmt) -> Iterator[Fact]:
             return
         error = keyword(call, "stderr")
         if node.attr == "stdout" and "stderr" in pipes and error is not None:
-            why = "nobody reads that pipe while the other is read; what the process says there is then in the log"
+            why = "this pipe is not read while the other one is; the process's errors then go to the log"
             yield from remedy(
                 _CAUSES,
-                "Let the process write its errors into the log",
+                "Send the process's stderr to the log",
                 "exact",
                 why,
                 [replaced(source, error, "None")],
@@ -132,10 +132,10 @@ def _of_queue(scene: Scene, source: Source, statement: ast.stmt) -> Iterator[Fac
     ]
     if len(limited) == 1:
         each, size = limited[0]
-        why = "who puts in is who should take out, or waits for it: without a limit a put never waits; the queue takes memory instead"
+        why = "the thread that puts items is also the one that should take them, or waits for it. Without a limit a put never blocks; the queue uses more memory instead"
         yield from remedy(
             _CAUSES,
-            "Let the queue take all that is put in",
+            "Remove the queue's size limit",
             "exact",
             why,
             [replaced(each, size, "0")],

@@ -45,8 +45,8 @@ def look(scene: Scene) -> Iterator[Fact]:
             loop, begin, end = found
             edits = guarded(source, loop.body[begin : end + 1])
             if edits:
-                title = f"Leave out an item at which the thread raises {raised.kind}"
-                why = "its error is printed with the whole traceback and the next item follows; what is wrong with that item is still to be found"
+                title = f"Skip an item if the thread raises {raised.kind}"
+                why = "the error is printed with its traceback and the next item follows; you still have to find out what is wrong with that item"
                 yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(loop.body[begin]))
                 return
 

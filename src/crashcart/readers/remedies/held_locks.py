@@ -96,14 +96,12 @@ def _taken_twice(source: Source, block: ast.With, call: ast.stmt, taken: str) ->
             Edit(source.span(made.func), new if "." in written else "threading.RLock"),
             *([] if "." in written else add_imports(source, "threading")),
         ]
-        why = f"the thread that holds {taken} may then take it again; other threads wait as before"
-        yield from remedy(_CAUSES, f"Let its own thread take {taken} again", "exact", why, edits, source.evidence(made))
+        why = f"the thread that holds {taken} can then acquire it again; other threads wait as before"
+        yield from remedy(_CAUSES, f"Make {taken} reentrant", "exact", why, edits, source.evidence(made))
         return
     edits = _behind(source, block, call)
-    why = (
-        f"{source.line(call.lineno).strip()} takes {taken} itself, and came while it was held: it waited for its own process"
-    )
-    yield from remedy(_CAUSES, "Make the call after the lock is given back", "exact", why, edits, source.evidence(call))
+    why = f"{source.line(call.lineno).strip()} acquires {taken} while it is already held, so it waited for its own process"
+    yield from remedy(_CAUSES, "Make the call after the lock is released", "exact", why, edits, source.evidence(call))
 
 
 def _behind(source: Source, block: ast.With, call: ast.stmt) -> list[Edit]:
@@ -133,6 +131,6 @@ def _held_at_fork(source: Source, taken: str) -> Iterator[Fact]:
     if function is None and source.around(statement, ast.ClassDef) is not None:
         return
     text = f"os.register_at_fork(before={taken}.acquire, after_in_parent={taken}.release, after_in_child={taken}.release)"
-    why = "a fork then waits until no thread holds it; the worker gets it free, where it got it locked by a thread that it does not have"
+    why = "a fork then waits until no thread holds the lock; before, the worker inherited it locked, from a thread it does not have"
     edits = [line_after(source, statement, text), *add_imports(source, "os")]
-    yield from remedy(_CAUSES, f"Take {taken} around each fork", "exact", why, edits, source.evidence(made))
+    yield from remedy(_CAUSES, f"Hold {taken} around each fork", "exact", why, edits, source.evidence(made))

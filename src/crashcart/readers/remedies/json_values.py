@@ -51,7 +51,7 @@ def look(scene: Scene) -> Iterator[Fact]:
             why = f"a {match[1]} is then written as the {'plain number or list' if how != 'str' else 'text'} that it stands for"
             yield from remedy(
                 _CAUSES,
-                "Say how this value is written as JSON",
+                "Convert this value for JSON",
                 "exact",
                 why,
                 [with_argument(source, calls[0], f"default={how}")],

@@ -42,10 +42,10 @@ def look(scene: Scene) -> Iterator[Fact]:
         ]
         edits = [with_argument(source, call, f"ignore_index={match[1]}") for source, call in calls]
         for source, call in calls[:1]:
-            why = f"{match[1]} is no class; where it is what a mistake has left, the labels are to be repaired instead"
+            why = f"{match[1]} is not a class; if it comes from a mistake, repair the labels instead"
             yield from remedy(
                 ("data/label-range",),
-                f"Leave out targets of {match[1]} in the loss",
+                f"Ignore targets of {match[1]} in the loss",
                 "changes-training",
                 why,
                 edits,

@@ -104,8 +104,8 @@ def _folder(scene: Scene, raised: Raise) -> Iterator[Fact]:
     text = source.written(written[0])
     line = f'os.makedirs(os.path.dirname({text}) or ".", exist_ok=True)'
     edits = [line_before(source, statement, line), *add_imports(source, "os")]
-    why = "nothing happens where it is there already"
-    yield from remedy(_FOLDER, "Make the folder before the file is written", "exact", why, edits, source.evidence(statement))
+    why = "this does nothing if the folder already exists"
+    yield from remedy(_FOLDER, "Create the folder before writing the file", "exact", why, edits, source.evidence(statement))
 
 
 def _target(source: Source, call: ast.Call) -> ast.expr | None:

@@ -76,7 +76,7 @@ def _refused(scene: Scene, raised: Raise) -> Iterator[Fact]:
         yield from _misspelled_key(scene, word) if raised.kind in {"KeyError", "AttributeError"} else ()
         return
     span, quote = places[0]
-    why = f"{word!r} is refused, and {right!r} is the one that the program knows and that is spelled most like it"
+    why = f"{word!r} is refused; {right!r} is the closest name the program has"
     yield from remedy(_CAUSES, f"Write {right} instead of {word}", "changes-training", why, [Edit(span, right)], quote)
 
 
@@ -219,10 +219,8 @@ def _misspelled_key(scene: Scene, word: str) -> Iterator[Fact]:
                 found.append((near or "", Span(path, start, start + len(near or ""), line), seen))
     if len(found) == 1:
         near, span, quote = found[0]
-        why = f"the program asks for {word!r}; nothing asks for {near!r}, which is spelled most like it"
-        yield from remedy(
-            _CAUSES, f"Call the key {word} instead of {near}", "changes-training", why, [Edit(span, word)], quote
-        )
+        why = f"the program reads {word!r}; nothing reads {near!r}, which is the closest name"
+        yield from remedy(_CAUSES, f"Rename the key {near} to {word}", "changes-training", why, [Edit(span, word)], quote)
 
 
 # ---- names in the code
@@ -252,7 +250,7 @@ def _misspelled_in_code(scene: Scene, raised: Raise) -> Iterator[Fact]:
         return
     node = nodes[0]
     text = source.written(node)
-    why = f"{right} is the name that is there and that is spelled most like it"
+    why = f"{right} is the closest existing name"
     edits = [replaced(source, node, f"{text[: len(text) - len(word)]}{right}")]
     yield from remedy(_CAUSES, f"Write {right} instead of {word}", "changes-training", why, edits, source.evidence(node))
 

@@ -46,9 +46,9 @@ def _archives(scene: Scene) -> Iterator[Fact]:
             replaced(source, call, f"dict({source.written(call)})") for call in opened if ".npy" not in source.written(call)
         ]
         if edits and _is_archive(scene):
-            why = "the arrays are the same and stay in memory, where the open file stayed before"
+            why = "the arrays are the same; they stay in memory instead of an open file"
             yield from remedy(
-                _CAUSES, "Read the arrays and let the archive be closed", "exact", why, edits, source.evidence(opened[0])
+                _CAUSES, "Read the arrays and close the archive", "exact", why, edits, source.evidence(opened[0])
             )
 
 
@@ -74,7 +74,7 @@ def _shared_by_name(scene: Scene) -> Iterator[Fact]:
     imported = _import_of_torch(source)
     if imported is not None:
         edits = [line_after(source, imported, 'torch.multiprocessing.set_sharing_strategy("file_system")')]
-        why = "workers hand tensors over by name in /dev/shm; files stay there when a process is killed"
+        why = "workers share tensors by name in /dev/shm; files stay there if a process is killed"
         yield from remedy(
             _CAUSES, "Share tensors by name and not by descriptor", "exact", why, edits, source.evidence(imported)
         )
@@ -100,7 +100,7 @@ def _limit(scene: Scene) -> Iterator[Fact]:
                 span = span_in(seen, start + match.start(1), start + match.end(1))
                 yield from remedy(
                     _CAUSES,
-                    "Allow as many open files as the machine does",
+                    "Raise the limit of open files to the machine's maximum",
                     "exact",
                     f"{line.strip()} is below what the job keeps open",
                     [Edit(span, '"$(ulimit -Hn)"')],

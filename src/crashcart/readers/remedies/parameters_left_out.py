@@ -45,9 +45,11 @@ def look(scene: Scene) -> Iterator[Fact]:
     known = f'known = {{id(weight) for group in {optimizer}.param_groups for weight in group["params"]}}'
     new = f"new = [weight for weight in {model}.parameters() if weight.requires_grad and id(weight) not in known]"
     lines = [known, new, "if new:", f'{step_of(source)}{optimizer}.add_param_group({{"params": new}})']
-    why = f"none of what the optimizer holds got a gradient: the weights that {model} has now came after it was made"
+    why = (
+        f"none of the optimizer's parameters got a gradient: the current weights of {model} were created after the optimizer"
+    )
     yield from remedy(
-        ("silent/not-learning", "silent/nothing-trained"), "Give the optimizer the weights that it does not hold", "changes-training", why,
+        ("silent/not-learning", "silent/nothing-trained"), "Add the missing weights to the optimizer", "changes-training", why,
         [line_before(source, loop, *lines)], source.evidence(assign),
     )  # fmt: skip
 

@@ -65,7 +65,7 @@ def _of_each_rank(scene: Scene, raised: Raise) -> Iterator[Fact]:
         text = f'{source.written(ports[0])} + int(os.environ.get("LOCAL_RANK", "0"))'
         edits = [replaced(source, ports[0], text), *add_imports(source, "os")]
         why = "each rank of a machine then has a port of its own; the first has the old number"
-        yield from remedy(_CAUSES, "Give each rank a port of its own", "exact", why, edits, source.evidence(statement))
+        yield from remedy(_CAUSES, "Give each rank its own port", "exact", why, edits, source.evidence(statement))
 
 
 def _another(scene: Scene, port: str) -> Iterator[Fact]:
@@ -76,7 +76,7 @@ def _another(scene: Scene, port: str) -> Iterator[Fact]:
     taken = listening()
     free = next((number for number in range(to_int(port, 0) + 1, _MOST) if number not in taken), None)
     if free is not None:
-        why = "free on this machine now; the training is the same"
+        why = "this port is free on this machine now; the training is the same"
         yield from remedy(_CAUSES, f"Use port {free} instead of {port}", "exact", why, [Edit(span, str(free))], seen)
 
 

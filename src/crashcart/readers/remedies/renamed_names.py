@@ -85,7 +85,7 @@ def look(scene: Scene) -> Iterator[Fact]:
         uses = [edit for each in scene.sources for edit in _renamed(each, old, new)]
         seen = source.evidence(node) if (node := next(iter(_uses(source, old)), None)) is not None else None
         if seen is not None:
-            why = f"the library has it under that name now; {len(uses)} place{'s' * (len(uses) > 1)}"
+            why = f"the library now uses that name; {len(uses)} place{'s' * (len(uses) > 1)}"
             yield from remedy(("code/version", "code/bug"), f"Write {new} instead of {old}", "exact", why, uses, seen)
         return
 
@@ -138,7 +138,7 @@ def _renamed_argument(source: Source, function: str, name: str) -> Iterator[Fact
     for keyword in places[:1]:
         start = source.offset(keyword.lineno, keyword.col_offset)
         span = Span(source.path, start, start + len(name), keyword.lineno)
-        why = f"{function} of this version has the argument under that name"
+        why = f"{function} uses that name for the argument in this version"
         yield from remedy(
             ("code/version", "config/missing-or-wrong", "code/bug"), f"Write {new}= instead of {name}=", "exact", why,
             [Edit(span, new)], source.evidence(keyword.value),

@@ -57,9 +57,9 @@ def look(scene: Scene) -> Iterator[Fact]:
             return
         test = f'if any(weight.grad is not None for group in {optimizer}.param_groups for weight in group["params"]):'
         edits = wrapped(source, body[cycle[0]], body[cycle[-1]], [test], [])
-        why = "a round without a backward pass then leaves weights and scale alone; any other round is the same"
+        why = "an iteration without a backward pass then leaves weights and scale unchanged; all others are the same"
         yield from remedy(
-            ("numerics/grad-scaler",), "Step only where there are gradients", "exact", why, edits, source.evidence(statement)
+            ("numerics/grad-scaler",), "Step only if there are gradients", "exact", why, edits, source.evidence(statement)
         )
         return
 

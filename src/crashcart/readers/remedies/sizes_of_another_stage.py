@@ -58,8 +58,8 @@ def look(scene: Scene) -> Iterator[Fact]:
             last = loading[0].words[-1].span
             edits = [Edit(Span(path, last.end, last.end, last.line), f" {flag} {value}")]
             seen = Evidence("script", " ".join(word.text for word in loading[0].words), f"{path}:{last.line}")
-            why = f"the checkpoint was made with {flag} {value}; without the flag the program builds another size"
-            yield from remedy(_CAUSES, f"Give {flag} {value} to this program too", "exact", why, edits, seen)
+            why = f"the checkpoint was made with {flag} {value}; without the flag the program builds a model of another size"
+            yield from remedy(_CAUSES, f"Pass {flag} {value} to this program too", "exact", why, edits, seen)
             return
 
 

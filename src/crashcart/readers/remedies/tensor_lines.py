@@ -61,9 +61,9 @@ def look(scene: Scene) -> Iterator[Fact]:
             )
             yield from remedy(
                 _CAUSES,
-                "Change the weights outside of the graph",
+                "Change the weights under torch.no_grad()",
                 "exact",
-                "a change of the weights themselves is no part of what is derived",
+                "changing the weights themselves is not part of the gradient graph",
                 edits,
                 source.evidence(statement),
             )
@@ -91,9 +91,9 @@ def _as_numpy(source: Source, statement: ast.stmt, more: str) -> Iterator[Fact]:
     ]
     yield from remedy(
         _CAUSES,
-        "Make it what numpy can hold",
+        "Convert the tensor to a dtype that numpy supports",
         "exact",
-        "the numbers are the same",
+        "the values are the same",
         edits,
         source.evidence(statement),
     )
@@ -117,11 +117,16 @@ def _not_in_place(scene: Scene) -> Iterator[Fact]:
         and (function := source.around(node, *FUNCTIONS)) is not None
         and getattr(function, "name", "") == "forward"
     ]
-    why = "the same values in a place of their own; the old ones are still there when they are derived"
+    why = "the new values get their own tensor, so the old ones are still available for backward"
     if layers and not added:
         edits = [replaced(source, node, "False") for source, node in layers]
         yield from remedy(
-            _CAUSES, "Do not overwrite what is still derived", "exact", why, edits, layers[0][0].evidence(layers[0][1])
+            _CAUSES,
+            "Do not overwrite a tensor that backward still needs",
+            "exact",
+            why,
+            edits,
+            layers[0][0].evidence(layers[0][1]),
         )
     elif len(added) == 1 and not layers:
         source, node = added[0]
@@ -129,7 +134,7 @@ def _not_in_place(scene: Scene) -> Iterator[Fact]:
         text = f"{source.written(node.target)} = {source.written(node.target)} {operator} ({source.written(node.value)})"
         yield from remedy(
             _CAUSES,
-            "Do not overwrite what is still derived",
+            "Do not overwrite a tensor that backward still needs",
             "exact",
             why,
             [replaced(source, node, text)],
@@ -150,7 +155,7 @@ def _converted(source: Source, statement: ast.stmt, kind: str, causes: tuple[str
     ]
     if len({node.id for node in data}) == 1 and len({id(node) for node in data}) == 1:
         node = data[0]
-        why = f"it came in twice the precision of the weights; as {kind}32 it is what they are"
+        why = f"it had twice the precision of the weights; {kind}32 matches them"
         yield from remedy(
             causes,
             f"Hand {node.id} over as {kind}32",
@@ -173,10 +178,10 @@ def _labels(source: Source, statement: ast.stmt, raised: Raise) -> Iterator[Fact
     ]
     if len(calls) == 1 and isinstance(calls[0].args[1], (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
         target = calls[0].args[1]
-        why = "class numbers are whole numbers of 64 bits for this loss; their values are the same"
+        why = "this loss needs class numbers as int64; the values are the same"
         yield from remedy(
             _CAUSES,
-            "Hand the class numbers over as int64",
+            "Convert the class numbers to int64",
             "exact",
             why,
             [replaced(source, target, f"{source.written(target)}.long()")],

@@ -63,7 +63,7 @@ def _in_yaml(scene: Scene, raised: Raise) -> Iterator[Fact]:
         ):
             edits.append(Edit(fact.span, number))
     if edits:
-        why = "YAML 1.1 needs a decimal point and a signed exponent; without them the program gets a text"
+        why = "YAML 1.1 needs a decimal point and a signed exponent; without them the program gets text"
         seen = (named or texts)[0].evidence
         yield from remedy(_CAUSES, "Write the value as a number", "exact", why, edits, seen)
 
@@ -109,9 +109,9 @@ def _in_cast(scene: Scene) -> Iterator[Fact]:
             if "int" in tests and "float" not in tests and "int" in converts and "float" not in converts:
                 test = f"if isinstance({tests['int']}, float):"
                 edits = [line_before(source, last, test, f"{step_of(source)}return float({text})")]
-                why = "it gives a text the type of the value that it replaces, but left it a text where that is a float"
+                why = "it converts text to the type of the value it replaces, but kept it as text if that is a float"
                 yield from remedy(
-                    _CAUSES, "Make floats of texts that replace floats", "exact", why, edits, source.evidence(last)
+                    _CAUSES, "Convert text that replaces a float to a float", "exact", why, edits, source.evidence(last)
                 )
                 return
 

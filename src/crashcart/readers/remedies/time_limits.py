@@ -46,10 +46,10 @@ def look(scene: Scene) -> Iterator[Fact]:
     if len(found) == 1:
         span, text, seconds, quote = found[0]
         new = _written(text, seconds * _MORE)
-        why = f"the run was ended after {lasted:.0f} s, which is this limit; nothing else of the job changes"
+        why = f"the run was stopped after {lasted:.0f} s, which is this limit; nothing else in the job changes"
         yield from remedy(
             ("outside/preempted", "config/hidden-timeout", "outside/stopped", "outside/user"),
-            f"Set the limit of time to {new} instead of {text}", "exact", why, [Edit(span, new)], quote,
+            f"Raise the time limit from {text} to {new}", "exact", why, [Edit(span, new)], quote,
         )  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def look(scene: Scene) -> Iterator[Fact]:
     ]
     edits = [replaced(source, node, f"len({source.written(node.value)})") for source, node in uses]
     for source, node in uses[:1]:
-        why = "`vocab_size` does not count the tokens that were added to the tokenizer; each of them needs a row"
-        title = "Give the embedding a row for each added token"
+        why = "`vocab_size` does not include the tokens added to the tokenizer; each of them needs a row"
+        title = "Add a row to the embedding for each added token"
         yield from remedy(
             ("data/label-range", "code/shape-or-dtype", "code/bug"),
             title,

@@ -31,7 +31,7 @@ def look(scene: Scene) -> Iterator[Fact]:
                 break
             if stands_alone(source, statement):
                 edits = left_out(source, statement, "Exception", "  # a tracker must not end the training")
-                why = "what could not be told to the tracker is said in the log; the training is the same"
+                why = "what could not be sent to the tracker is reported in the log; the training is the same"
                 title = "Go on without the tracker's answer"
                 yield from remedy(("tracker/failed",), title, "exact", why, edits, source.evidence(statement))
                 break

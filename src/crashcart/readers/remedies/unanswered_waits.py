@@ -58,11 +58,11 @@ def look(scene: Scene) -> Iterator[Fact]:
             handled = _handled(rest)
             if handled is None:
                 return
-            title = f"Give this wait {_SECONDS} seconds"
+            title = f"Give this wait a timeout of {_SECONDS} seconds"
             why = (
-                "the handler that is there then takes it"
+                "the existing handler then catches the timeout"
                 if not handled
-                else "without an answer it is left out, and a line says so; the training does not use it"
+                else "without an answer it is skipped, and a line in the log says so; the training does not use it"
             )
             yield from remedy(_CAUSES, title, "exact", why, [*edits, *handled], source.evidence(statement))
             return

@@ -43,10 +43,10 @@ def look(scene: Scene) -> Iterator[Fact]:
             if not model or _meets(loop) or _is_counted(loop):
                 return
             edits = wrapped(source, loop, loop, [f"with {model}.join():"], [])
-            why = "a rank without a batch then answers the others until all have come to the end of the loop"
+            why = "a rank without a batch then keeps answering the others until all have finished the loop"
             yield from remedy(
                 ("distributed/desync",),
-                "Let ranks with fewer batches answer the others",
+                "Use DDP's Join for ranks with fewer batches",
                 "same-recipe",
                 why,
                 edits,

@@ -37,10 +37,12 @@ def look(scene: Scene) -> Iterator[Fact]:
     edits = safer(source, node)
     written = " ".join(source.written(node).split())
     title = "Keep the argument of this operation away from 0"
-    why = f"`{written}` is not finite, or its gradient is not, where its argument is 0; anywhere else it is the same up to rounding"
+    why = f"`{written}` or its gradient is not finite if its argument is 0; for other values it is the same up to rounding"
     if isinstance(node, ast.Call) and edits and "inf" in written:
         title = "Mask with a finite number"
-        why = f"`{written}`: a softmax over nothing but minus infinity is NaN; over the least finite number all shares are equal"
+        why = (
+            f"`{written}`: a softmax over only minus infinity is NaN; with the smallest finite number all outputs are equal"
+        )
     yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(node))
 
 

@@ -31,7 +31,7 @@ def look(scene: Scene) -> Iterator[Fact]:
         return
     source, test, loader, number = found[0]
     text = f"{source.written(test.test)} or {number} == len({loader})"
-    why = f"an epoch has fewer batches than are gathered for a step: what is left of {loader} then makes one of its own"
+    why = f"an epoch has fewer batches than one step accumulates; the remaining batches of {loader} then make a step of their own"
     yield from remedy(
         ("silent/nothing-trained",), "Step with what is left at the end of the loader", "changes-training",
         why, [replaced(source, test.test, text)], source.evidence(test),

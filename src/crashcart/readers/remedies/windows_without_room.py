@@ -45,11 +45,11 @@ def look(scene: Scene) -> Iterator[Fact]:
     if len({fact.span for fact in too_long}) == 1 and shortest > 2:  # noqa: PLR2004 - else no window is left
         fact, new = too_long[0], shortest - 1
         name = fact.spelling or fact.name
-        why = f"the longest of {len(lengths)} recordings has {longest} rows, the shortest {shortest}; a shorter window is another training, padding would be too"
+        why = f"the longest of {len(lengths)} recordings has {longest} rows, the shortest {shortest}; a shorter window changes the training, and so would padding"
         assert fact.span is not None  # noqa: S101 - asked above
         yield from remedy(
             ("data/empty-or-short",),
-            f"Set {name} to {new}, for which every recording has room",
+            f"Set {name} to {new}, which fits into every recording",
             "changes-training",
             why,
             [Edit(fact.span, str(new))],

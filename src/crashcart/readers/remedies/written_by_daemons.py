@@ -55,10 +55,8 @@ def look(scene: Scene) -> Iterator[Fact]:
                 edits.append(replaced(source, daemon, "False"))
                 places.append(source.evidence(call))
     if edits:
-        why = (
-            "the interpreter then waits for it at its end; a file that is cut off already has to go, or an older one be used"
-        )
-        title = "Let the program wait for the thread that writes the file"
+        why = "the interpreter then waits for it at exit; delete a file that is already truncated, or use an older one"
+        title = "Make the program wait for the thread that writes the file"
         yield from remedy(
             ("checkpoint/corrupt", "data/corrupt-or-missing", "checkpoint/save-failed"),
             title,

@@ -51,7 +51,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         for flag in words or [_flag_in(failure.says)]:
             written = flag.partition("=")[0]
             close = get_close_matches(written, names, n=1, cutoff=0.75) if words else []
-            says = f"the program knows no {written}" if words else f"the program's parser says: {failure.says}"
+            says = f"the program has no option {written}" if words else f"the program's parser says: {failure.says}"
             says += f": did you mean {close[0]}?" if close else ""
             if says not in told:
                 told.add(says)

@@ -185,7 +185,7 @@ def _misread(execution: Execution) -> Iterator[Fact]:
     for call in (call for name in READERS for call in execution.trace.named(name)):
         value = call.argument(READERS[call.name][0], READERS[call.name][1])
         if isinstance(value, Constant) and value.direct and value.origins and value.value in _NOTHING:
-            says = "which is not nothing: the program looks for a file of that name"
+            says = "which is not empty: the program looks for a file with that name"
             if first(value.origins[0]):
                 yield call.fact("code.setting_misread", {**_about(call, value, says), "instead": "null"})
     for decision in execution.trace.decisions:

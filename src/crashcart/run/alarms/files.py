@@ -47,7 +47,7 @@ class Disk:
         if self._checkpoint and self._free < 2 * self._checkpoint:
             yield (
                 "disk",
-                f"the disk has room for {self._free / self._checkpoint:.1f} more checkpoints ({self._free / _GIB:.1f} GB).",
+                f"the disk has space for {self._free / self._checkpoint:.1f} more checkpoints ({self._free / _GIB:.1f} GB).",
             )
         elif 0 < self._inodes < _FEW_INODES:
             yield "disk", f"the file system has only {self._inodes:.0f} inodes left."
@@ -73,7 +73,7 @@ class Handles:
         files, pid = self._most
         limit = _limit(pid) if pid else 0
         if limit and files > _NEARLY * limit:
-            yield "files", f"process {pid} has {files:.0f} of {limit} files open that it may have."
+            yield "files", f"process {pid} has {files:.0f} open files; its limit is {limit}."
 
 
 def _limit(pid: int) -> int:

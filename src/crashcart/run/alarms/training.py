@@ -44,8 +44,8 @@ class Numerics:
             if event.get("kind") == "nonfinite":
                 who = f" on rank {event['rank']}" if event.get("rank") is not None else ""
                 held = ", ".join(str(one.get("field")) for one in event.get("fields") or ())
-                data = f"; its batch holds such values in field {held}" if held else ""
-                yield "nonfinite", f"the {event.get('what', 'loss')} is no number at step {event.get('step')}{who}{data}."
+                data = f"; its batch has such values in field {held}" if held else ""
+                yield "nonfinite", f"the {event.get('what', 'loss')} is not finite at step {event.get('step')}{who}{data}."
         for page in pages[:1]:
             yield from self._spike(page)
             yield from self._skipped(page)
@@ -60,13 +60,13 @@ class Numerics:
             spread = max(median(abs(one - middle) for one in self._losses), 1e-3 * abs(middle))
             self._high = self._high + 1 if loss > middle + _FAR * spread else 0
             if self._high > 1:
-                yield "spike", f"the loss jumped to {loss:.4g} at step {step:.0f}; it was about {middle:.4g}."
+                yield "spike", f"the loss jumped to {loss:.4g} at step {step:.0f}; before it was about {middle:.4g}."
         self._losses.append(loss)
 
     def _skipped(self, page: Page) -> Iterator[tuple[str, str]]:
         steps, skipped, scale = page.get("steps"), page.get("skipped"), page.get("scale")
         if not isnan(scale) and 0 < scale < 1:
-            yield "scale", f"the gradient scaler has gone down to {scale:g}: nearly every step overflows."
+            yield "scale", f"the gradient scaler's scale fell to {scale:g}: nearly every step overflows."
         if isnan(skipped) or isnan(steps):
             return
         self._skips.append((steps + skipped, skipped))
@@ -77,7 +77,7 @@ class Numerics:
             and skipped - old[1] > _SKIPPED * (steps + skipped - old[0])
         ):
             share = (skipped - old[1]) / (steps + skipped - old[0])
-            yield "skipped", f"{share:.0%} of the last steps were skipped for gradients that are not finite."
+            yield "skipped", f"{share:.0%} of the last steps were skipped because gradients were not finite."
 
 
 class Starvation:
@@ -101,7 +101,7 @@ class Starvation:
         at, waited, steps = self._seen[-1]
         share = (waited - old[1]) / (at - old[0])
         if share > _STARVED and steps - old[2] > 1:
-            yield "starved", f"training waits {share:.0%} of its time for data."
+            yield "starved", f"training spends {share:.0%} of its time waiting for data."
 
 
 class Throttling:
@@ -122,4 +122,4 @@ class Throttling:
         """Not a moment's, but a minute's."""
         for index, since in self._since.items():
             if now - since > _SLOWED_FOR:
-                yield f"throttle-{index}", f"GPU {index} has been slowed down by heat or hardware for {now - since:.0f} s."
+                yield f"throttle-{index}", f"GPU {index} has been throttled by heat or hardware for {now - since:.0f} s."

@@ -76,8 +76,8 @@ class Cards:
         try:
             self._nvml = Nvml()
         except ImportError:
-            return "The GPUs cannot be seen: nvidia-ml-py is not installed."
+            return "GPUs cannot be monitored: nvidia-ml-py is not installed."
         except Exception as error:  # noqa: BLE001 - no driver, another version, no permission
-            return f"The GPUs cannot be seen: NVML says {error}."
+            return f"GPUs cannot be monitored: NVML reports {error}."
         self.driver, self.cards = self._nvml.driver, self._nvml.cards
         return Answer([], {}, [])
