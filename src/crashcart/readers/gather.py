@@ -275,7 +275,7 @@ class _Gathering:
         if status is None:
             return
         if not _LOWEST_STATUS <= status <= _HIGHEST_STATUS:
-            raise CommandError(f"--exit-code {status} is no exit status: 0 to 255, or -9 for a signal.")
+            raise CommandError(f"--exit-code {status} is not an exit status: use 0 to 255, or -9 for a signal.")
         code, signal = decoded_exit(status)
         quote = f"exit status {status}" + (f", that is {signal}" if signal else "")
         self.case.exit = ExitStatus(code, signal, Evidence("exit", quote, "--exit-code"))
@@ -339,9 +339,7 @@ class _Gathering:
 
     def _describe(self) -> None:
         if not (self.case.log.lines or self.case.facts or self.case.checkpoints or self.case.notes or self.case.kernel):
-            self.case.not_looked.append(
-                NotLooked("any log", "what was given is empty", "name a log, or the folder of the run")
-            )
+            self.case.not_looked.append(NotLooked("any log", "the input is empty", "name a log, or the folder of the run"))
         step = self.case.log.progress.step if self.case.log.progress.step is not None else self.step
         self.case.step = step
         if not self.case.facts and not self.case.checkpoints:

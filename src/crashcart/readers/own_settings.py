@@ -54,7 +54,7 @@ def own_settings(root: str) -> OwnSettings:
     except (CommandError, ValueError, KeyError, TypeError) as problem:
         return OwnSettings(not_looked=[NotLooked(path, f"cannot be read as TOML: {problem}")])
     if not isinstance(table, dict):
-        return OwnSettings(not_looked=[NotLooked(path, "tool.crashcart is no table")])
+        return OwnSettings(not_looked=[NotLooked(path, "tool.crashcart is not a table")])
     return _taken(path, table)
 
 
@@ -108,4 +108,4 @@ def _odd(table: dict[str, Any], right: dict[str, str]) -> Iterator[str]:
     for key, name in (table.get("names") or {}).items() if isinstance(table.get("names"), dict) else ():
         if key not in right:
             close = get_close_matches(str(name), SPELLINGS, n=1)
-            yield f"{name!r} is no setting that crashcart knows" + (f": did you mean {close[0]!r}?" if close else "")
+            yield f"crashcart has no setting {name!r}" + (f": did you mean {close[0]!r}?" if close else "")

@@ -122,7 +122,7 @@ class _Planning:
         paths = list(dict.fromkeys(asked.paths)) or ["."]
         for path in paths:
             if not os.path.exists(path):
-                raise CommandError(f"{path}: there is no such file or folder.")
+                raise CommandError(f"{path}: no such file or folder.")
         problems: list[tuple[str, str]] = []
         found = _some("files and folders", paths, self.named, problems)
         found[0].case.not_looked += [NotLooked(where, why) for where, why in problems]
@@ -248,9 +248,7 @@ class _Planning:
         rest = [self.job(path, [], path, entries=left)] if left and not configs else []
         if not (scripts or configs or rest):
             left_out = f" Not checked: {problems[0][0]} ({problems[0][1]})." if problems else ""
-            raise CommandError(
-                f"{path} holds no launch script, no config and no training program that could be checked.{left_out}"
-            )
+            raise CommandError(f"{path} contains no launch script, config or training program to check.{left_out}")
         every = [*scripts, *configs, *rest]
         every[0].case.not_looked += [NotLooked(where, why) for where, why in problems]
         return every
@@ -321,10 +319,8 @@ class _Planning:
         seen_in_launch: list[Fact] = []
         tasks: dict[str, Callable[[], Iterable[Fact]]] = {
             "flags that the program refuses": lambda: refusals(case, facts),
-            "a program that is not there": lambda: () if entry or is_lost else missing_program(facts, places),
-            "paths that are not there": lambda: missing(
-                [*read.facts, *launch, *facts], places, sure=sure, unread=_unread(execution)
-            ),
+            "a missing program": lambda: () if entry or is_lost else missing_program(facts, places),
+            "missing paths": lambda: missing([*read.facts, *launch, *facts], places, sure=sure, unread=_unread(execution)),
         }
         for what, task in tasks.items():
             guarded(what, case.could_not_look, lambda task=task: seen_in_launch.extend(task()), _PART_SECONDS, None)  # type: ignore[misc]
@@ -354,7 +350,7 @@ class _Planning:
             interpreter = follow(modules, launch, _FOLLOW_SECONDS, script[1] if script is not None else "")
             execution = Execution(interpreter) if interpreter is not None else None
             if interpreter is not None and interpreter.exhausted:
-                case.could_not_look("all of the program's code", "it is too large to be followed to its end", "")
+                case.could_not_look("all of the program's code", "it is too large to follow to its end", "")
 
         guarded("the program's code", case.could_not_look, run, 2 * _FOLLOW_SECONDS, None)
         return execution

@@ -121,7 +121,7 @@ def files_of(folder: str, excluded: Collection[str] = (), problems: list[tuple[s
         for name in names:
             count += 1
             if count > MOST_FILES:
-                told.append((folder, f"it holds more than {MOST_FILES} files: the rest was not looked at"))
+                told.append((folder, f"it has more than {MOST_FILES} files; the rest was not read"))
                 return
             yield os.path.normpath(os.path.join(at, name))
 
@@ -144,7 +144,7 @@ def entries_of(files: Iterable[str], problems: list[tuple[str, str]] | None = No
         if path.endswith(".py") and not NO_TRAINING.search(path):
             if left <= 0:
                 if problems is not None:
-                    problems.append((path, "there are too many programs: this one and those behind it were not looked at"))
+                    problems.append((path, "there are too many programs: this one and the ones after it were not read"))
                 break
             start = time.thread_time()
             text = read_text(path)

@@ -70,10 +70,12 @@ def read_recorded(case: Case, given: Sequence[str]) -> Recorded:
     case.notes.append(Evidence("recorder", _who(flight, given[-1]), os.path.join(read[0], "run.json")))
     _earlier(case, flight.facts)
     for event in flight.of_kind("unread"):
-        quote = f"the reader of its {event.details.get('stream')} had gone, as `head` does"
+        quote = f"its {event.details.get('stream')} was closed by its reader, as `head` does"
         case.notes.append(Evidence("recorder", quote, event.evidence.where))
     if flight.facts.get("lost"):
-        case.not_looked.append(NotLooked("all of the log", f"{flight.facts['lost']} bytes of it found no room on the disk"))
+        case.not_looked.append(
+            NotLooked("all of the log", f"{flight.facts['lost']} bytes of it were lost because the disk was full")
+        )
     _asked(case)
     _left_out(case, flight, read[-1], several=several)
     for part in read:
@@ -120,7 +122,7 @@ def _exit_status(case: Case, flight: Flight) -> ExitStatus | None:
     code, signal = flight.ending.get("code"), flight.ending.get("signal")
     if code is None and not signal:
         return None
-    quote = f"the command ended by {signal}" if signal else f"exit code {code}"
+    quote = f"the command was killed by {signal}" if signal else f"exit code {code}"
     stage = flight.stage
     if stage is not None and stage.failed:
         own_code, own_signal = exit_of(flight, stage)
@@ -156,7 +158,7 @@ def _asked(case: Case) -> None:
     if asked is not None and finished(case):
         name, event = asked
         sender = f" from {event.details['name']}" if event.details.get("name") else ""
-        quote = f"{name} reached the job at {clock(event.time)}{sender}; it ended by itself with exit code 0"
+        quote = f"{name} reached the job at {clock(event.time)}{sender}; it then exited with code 0"
         case.notes.append(Evidence("recorder", quote, f"recorder {clock(event.time)}"))
 
 
@@ -172,11 +174,13 @@ def _left_out(case: Case, flight: Flight, folder: str, *, several: bool) -> None
     """Processes that were not reached from inside, and nodes whose recording is not here or stops."""
     for process in flight.ranks:
         if not process.reached:
-            how = "its interpreter did not load crashcart's part (another environment, -S, or a cleared environment)"
+            how = (
+                "its interpreter did not load crashcart's hooks (another environment, -S, or cleared environment variables)"
+            )
             case.not_looked.append(NotLooked(f"the inside of {process.name} ({process.pid})", how))
     for node in flight.nodes:
         if node.lost:
-            quote = f"node {node.name}: no sample since {clock(node.last)}, and no word of how the job ended there"
+            quote = f"node {node.name}: no sample since {clock(node.last)}, and no record of how the job ended there"
             case.notes.append(Evidence("recorder", quote, node.folder))
     own = flight.facts.get("node")
     least = flight.facts.get("least") if several else own.get("least") if isinstance(own, dict) else None
@@ -192,11 +196,11 @@ def _left_out(case: Case, flight: Flight, folder: str, *, several: bool) -> None
         and len(nodes_of(whole)) > 1
     ):
         case.not_looked.append(
-            NotLooked("the other nodes of the job", "only one was named", f"`crashcart why {whole}` reads all")
+            NotLooked("the other nodes of the job", "only one was given", f"`crashcart why {whole}` reads all")
         )
         return
     if isinstance(least, int) and least > here:
-        why = "they did not start, or write to another file system"
+        why = "they did not start, or they write to another file system"
         how = "give `crashcart why` the run folders of all nodes together"
         case.not_looked.append(NotLooked(f"the recordings of {least - here} of {least} nodes", why, how))
 

@@ -15,7 +15,7 @@ __all__ = ["Remarks"]
 
 IGNORE = re.compile(r"#\s*crashcart:\s*ignore\[([\w/*,\s-]+)\]")
 LOST_REMARK = re.compile(r"#\s*crashcart:\s*(?!ignore\[[\w/*,\s-]+\])\S")
-NOTHING = "the remark silences nothing"
+NOTHING = "this remark silences nothing"
 
 
 class Remarks:

@@ -50,7 +50,7 @@ def _unpack(revision: str, folder: str) -> str:
     found = _git("-C", top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", what=revision)
     _extract(git.command("-C", top, "archive", "--format=tar", found.decode().strip()), folder)
     if not os.path.isdir(os.path.join(folder, inner)):
-        raise CommandError(f"{revision} holds no folder {inner}.")
+        raise CommandError(f"{revision} has no folder {inner}.")
     return inner
 
 
@@ -67,7 +67,7 @@ def _extract(command: list[str], folder: str) -> None:
                 for member in archive:
                     left -= member.size
                     if left < 0 or time.monotonic() > until:
-                        raise CommandError("that version holds too much to be compared with.")
+                        raise CommandError("that version is too large to compare with.")
                     if member.isfile() and not member.name.startswith("/") and ".." not in member.name.split("/"):
                         archive.extract(member, folder)
         except (tarfile.TarError, EOFError, OSError) as problem:
@@ -83,7 +83,7 @@ def _git(*words: str, what: str = "") -> bytes:
             git.command(*words), capture_output=True, timeout=git.SECONDS, check=False, env=git.environment()
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
-        raise CommandError(f"git could not be asked: {problem}.") from None
+        raise CommandError(f"git could not be run: {problem}.") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise CommandError(

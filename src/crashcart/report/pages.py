@@ -41,7 +41,7 @@ def page(cause: Cause) -> str:
         parts += ["", "Remedies:", *fixes]
     if cause.experiment:
         test = cause.experiment
-        told = [f"How to confirm: {test.title}.", f"  confirmed: {test.confirms}", f"  refuted:   {test.refutes}"]
+        told = [f"How to confirm: {test.title}.", f"  confirmed if {test.confirms}", f"  refuted if {test.refutes}"]
         parts += ["", *(textwrap.fill(line, 80, subsequent_indent=" " * 13) for line in told)]
     return "\n".join(parts) + "\n"
 
@@ -60,13 +60,19 @@ def markdown(cause: Cause) -> str:
     body = re.sub(r"``([^`]+)``", r"`\1`", body)
     parts = [f"# {cause.title}", "", f"`{cause.id}`", "", body]
     if _fixes(cause):
-        parts += ["", "## Remedies", ""]
+        parts += ["", "## Fixes", ""]
         for fix in _fixes(cause):
             parts.append(f"- **{fix.title}** ({fix.safety})" + (f": {fix.why}" if fix.why else ""))
     if cause.experiment:
         test = cause.experiment
-        parts += ["", "## Experiment", "", f"{test.title}. From {test.start_from}, until {test.stop_after}.", ""]
-        parts += [f"- confirmed: {test.confirms}", f"- refuted: {test.refutes}"]
+        parts += [
+            "",
+            "## How to confirm",
+            "",
+            f"{test.title}. Start from {test.start_from}; run until {test.stop_after}.",
+            "",
+        ]
+        parts += [f"- confirmed if {test.confirms}", f"- refuted if {test.refutes}"]
     return "\n".join(parts) + "\n"
 
 

@@ -38,7 +38,7 @@ _STATES = {
     "stopped": "the run was stopped from outside",
     "finished": "the run finished",
     "running": "the run is still going",
-    "unknown": "it is not known how the run ended",
+    "unknown": "how the run ended is unknown",
 }
 _RELATIVE = {"half": "half its value", "quarter": "a quarter of its value", "double": "twice its value", "zero": "0"}
 _MOST_EVIDENCE = 5
@@ -308,7 +308,7 @@ def how_it_ended(ending: Ending) -> str:
     place = [f"at step {ending.step}"] if ending.step is not None else []
     place += [during(ending.phase)] if ending.phase else []
     if place and ending.state == "unknown":
-        parts[-1] += f"; it was last seen {' '.join(place)}"
+        parts[-1] += f"; last seen {' '.join(place)}"
     else:
         parts += place
     return " ".join(parts) + (f", rank {ending.first_rank} first" if ending.first_rank is not None else "")

@@ -149,7 +149,7 @@ def _verdict(event: KernelEvent, run: _Run, boots: set[int]) -> tuple[bool | Non
         uid = _owner(event, str(event.details.get("memcg") or ""))
         if uid is not None and run.uid is not None and uid != run.uid:
             return None, f"process {pid} is one of the job's, but user {uid} is not the run's: another container?"
-        when = "within the run" if event.seconds is not None else "its time cannot be told"
+        when = "within the run" if event.seconds is not None else "its time is unknown"
         return True, f"process {pid} is one of the job's, {when}"
     if pid is not None and run.pids.get(pid) is False:
         return False, f"process {pid} is known not to be one of the job's"
@@ -166,14 +166,14 @@ def _by_owner(event: KernelEvent, run: _Run) -> tuple[bool | None, str]:
         other = "" if same else f", the run is job {run.job}"
         return same, f"its control group is that of Slurm job {job[1]}{other}"
     if uid is not None and run.uid is not None and uid != run.uid:
-        return False, f"it hit a process of user {uid}, the run is user {run.uid}'s"
+        return False, f"it hit a process of user {uid}; the run belongs to user {run.uid}"
     if event.seconds is None:
-        return None, "its time cannot be told and nothing ties it to the job"
+        return None, "its time is unknown and nothing links it to the job"
     if run.start is None and run.end is None:
         return None, "it is not known when the run began and ended"
     if uid is not None and uid == run.uid and run.end is not None and abs(event.seconds - run.end) <= CLOSE_SECONDS:
         return True, f"a process of the same user, {_apart(event.seconds - run.end)} the end of the run"
-    return None, "in the time of the run, but nothing ties it to the job's own processes"
+    return None, "during the run, but nothing links it to the job's processes"
 
 
 def _owner(event: KernelEvent, memcg: str) -> int | None:

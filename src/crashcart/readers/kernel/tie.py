@@ -87,18 +87,18 @@ def _verdict(event: KernelEvent, job: RecordedJob) -> tuple[bool | None, str]:
         named = "a card that the job used" if card in job.cards else "a card that the job did not use"
         return card in job.cards, f"it was on {named}"
     if pid is not None and job.same_numbers:
-        return False, f"process {pid} is none of the job's"
+        return False, f"process {pid} is not one of the job's"
     if event.kind == "oom-kill" and seconds is not None and not any(abs(seconds - time) < _AT_ONCE for time in job.killed):
-        return False, "no process of the job ended by SIGKILL at that moment"
+        return False, "no process of the job was killed by SIGKILL at that moment"
     group = str(event.details.get("memcg") or "")
     if event.kind == "oom-kill" and job.group and group and not group.startswith(job.group):
-        return False, f"its control group {group} is not the job's"
+        return False, f"its cgroup {group} is not the job's"
     if event.kind == "oom-kill" and (seconds is not None or (job.group and group)):
         return (
             True,
-            "a process of the job ended by SIGKILL at that moment"
+            "a process of the job was killed by SIGKILL at that moment"
             if seconds is not None
-            else "its control group is the job's",
+            else "its cgroup is the job's",
         )
     return None, event.why_ours
 

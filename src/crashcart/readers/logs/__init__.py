@@ -139,7 +139,7 @@ class _Limits:
             return []
         count = len(self._left_out)
         logs = f"{count} of the logs, such as {self._left_out[0]}" if count > 1 else self._left_out[0]
-        return [f"{logs}: there is too much to read; name the logs that matter, or a smaller folder"]
+        return [f"{logs}: there is too much to read; give the logs that matter, or a smaller folder"]
 
 
 def _size(path: str) -> int:

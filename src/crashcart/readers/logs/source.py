@@ -104,7 +104,7 @@ class _Decompressed:
         except (EOFError, OSError) as problem:
             self._ready.put(problem)
         except Exception as problem:  # noqa: BLE001 - whoever reads waits for an answer of this thread
-            self._ready.put(EOFError(f"it cannot be unpacked ({problem!r})"))
+            self._ready.put(EOFError(f"it cannot be decompressed ({problem!r})"))
 
     def close(self) -> None:
         self._closed = True
@@ -187,7 +187,7 @@ def _wrapped(name: str, raw: Any, size: int | None, *, text_only: bool = False) 
     except OSError as problem:
         raise CommandError(f"{name}: {problem.strerror}.") from None
     if first.startswith(_ARCHIVES):
-        raise CommandError(f"{name} is an archive or a checkpoint, not a log: name its folder, or the log of the run.")
+        raise CommandError(f"{name} is an archive or checkpoint, not a log: give its folder, or the log of the run.")
     stream: Any = _Resumed(first, raw)
     machine = decompressor_for(first)
     if machine is not None:
@@ -203,7 +203,7 @@ def _wrapped(name: str, raw: Any, size: int | None, *, text_only: bool = False) 
         note = ""
     encoding = _wide_encoding(first)
     if text_only and encoding is None and not _is_text(first):
-        raise CommandError(f"{name} does not hold text.")
+        raise CommandError(f"{name} is not a text file.")
     if encoding is not None:
         stream = _Transcoded(stream, encoding, b"")
         size = None

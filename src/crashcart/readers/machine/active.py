@@ -33,9 +33,9 @@ def idle(card: Mapping[str, Any]) -> str:
     if "lost" in card:
         return "the driver cannot reach it"
     if card["mig"]:
-        return "it is divided (MIG)"
+        return "it is partitioned (MIG)"
     if card["processes"] is None or not card["total"]:
-        return "who uses it is not told"
+        return "its users are not reported"
     if card["processes"]:
         return f"{len(card['processes'])} process{'es' if len(card['processes']) != 1 else ''} on it"
     if card["used"] > LITTLE * card["total"]:
@@ -58,10 +58,10 @@ def tests(readings: Iterable[Reading], progress: Callable[[str], None]) -> Itera
             yield unknown((GROUP, "allocation_test", label), f"not tried: {why}", "allocation test")
             continue
         free.append(card)
-        progress(f"taking and checking the memory of GPU {card['index']}")
+        progress(f"testing the memory of GPU {card['index']}")
         yield _allocation(python, card, label)
     for backend, chosen in (("gloo", []), *([("nccl", free[:2])] if len(free) > 1 else [])):
-        progress(f"letting two ranks meet over {backend}")
+        progress(f"connecting two ranks over {backend}")
         yield _meeting(python, backend, chosen)
 
 
@@ -69,14 +69,14 @@ def _allocation(python: str, card: dict[str, Any], label: str) -> Reading:
     command = [python, os.path.join(_TRIALS, "allocate.py")]
     (answer,) = _answers([(command, {"CUDA_VISIBLE_DEVICES": card["uuid"] or str(card["index"])})], _ALLOCATION_SECONDS)
     if "missing" in answer:
-        return unknown((GROUP, "allocation_test", label), f"could not look: {answer['missing']}", python)
+        return unknown((GROUP, "allocation_test", label), f"not tested: {answer['missing']}", python)
     wrong = bool(answer.get("wrong_blocks"))
-    failed = "memory that was written reads back as something else" if wrong else answer.get("failed", "")
+    failed = "memory returned different data than was written" if wrong else answer.get("failed", "")
     if failed:
         held = f" after {amount(answer['bytes'])} of {amount(answer['free'])} free" if answer.get("bytes") else ""
         says = f"{failed}{held}"
     else:
-        says = f"{amount(answer['bytes'])} taken, written and read back in {answer['seconds']} s"
+        says = f"{amount(answer['bytes'])} written and read back in {answer['seconds']} s"
     value = {"index": card["index"], "failed": failed, "wrong": wrong, "bytes": answer.get("bytes")}
     return Reading(GROUP, "allocation_test", label, says, f"allocation test, GPU {card['index']}", value)
 
@@ -91,9 +91,9 @@ def _meeting(python: str, backend: str, cards: Sequence[dict[str, Any]]) -> Read
     answers = _answers([(command, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(2)], limit)
     missing = next((one["missing"] for one in answers if "missing" in one), None)
     if missing is not None:
-        return unknown((GROUP, "meeting_test", label), f"could not look: {missing}", python)
+        return unknown((GROUP, "meeting_test", label), f"not tested: {missing}", python)
     failed = next((one["failed"] for one in answers if "failed" in one), "")
-    says = failed or f"met and reduced in {time.monotonic() - begin:.1f} s, the import of torch included"
+    says = failed or f"connected and reduced in {time.monotonic() - begin:.1f} s, including the import of torch"
     return Reading(
         GROUP, "meeting_test", label, says, f"process group over {backend}", {"backend": backend, "failed": failed}
     )

@@ -80,7 +80,7 @@ def _room(label: str, place: str, kind: str, others: list[str]) -> Reading:
         except OSError as error:
             return error.strerror or "not readable"
 
-    late: os.statvfs_result | str = f"its file server did not answer in {_PATIENCE:.0f} s"
+    late: os.statvfs_result | str = f"its file server did not respond within {_PATIENCE:.0f} s"
     found = within(_PATIENCE, ask, late)
     if isinstance(found, str):
         return unknown((GROUP, "disk", label), found, place)

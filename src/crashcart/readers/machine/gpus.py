@@ -59,7 +59,7 @@ def _card(card: dict[str, Any]) -> Iterator[Reading]:
     group += f", {card['name']}"
     for name, label, says in (*_use(card), *_state(card), *_health(card), *_ways(card)):
         if says is None:
-            yield unknown((group, name, label), "the driver does not tell", NVML)
+            yield unknown((group, name, label), "the driver does not report it", NVML)
         else:
             yield Reading(group, name, label, says, f"{NVML}, GPU {card['index']}", card)
 
@@ -68,14 +68,14 @@ def _use(card: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     used, total = card["used"], card["total"]
     yield "card_memory", "memory", None if total is None else f"{amount(used)} of {amount(total)} in use"
     held = card["processes"]
-    yield "card_processes", "processes", None if held is None else "; ".join(map(_holder, held)) or "none that can be seen"
+    yield "card_processes", "processes", None if held is None else "; ".join(map(_holder, held)) or "none visible"
     yield "card_busy", "use", None if card["busy"] is None else f"{card['busy']} %"
 
 
 def _holder(process: dict[str, Any]) -> str:
     size = f"{amount(process['memory'])} " if process["memory"] is not None else ""
     if process["owner"] is None:
-        return f"{size}held by process {process['pid']}, which cannot be seen from here"
+        return f"{size}held by process {process['pid']}, which is not visible from here"
     return f"{size}held by {process['name']} (pid {process['pid']}) of {process['owner']}"
 
 
@@ -96,7 +96,7 @@ def _state(card: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
 
 def _health(card: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     if card["ecc_mode"] is None:
-        yield "card_ecc", "ECC", "this card has none"
+        yield "card_ecc", "ECC", "this GPU has none"
     elif not card["ecc_mode"]:
         yield "card_ecc", "ECC", "switched off"
     else:

@@ -45,7 +45,7 @@ def look(root: str = "") -> Iterator[Reading]:
         for event in events:
             counts[event.kind] = counts.get(event.kind, 0) + 1
         told = ", ".join(f"{count} {_WORDS.get(kind, kind)}" for kind, count in sorted(counts.items()))
-        yield Reading(GROUP, "kernel_log", "kernel log", told or "nothing that bears on training", where, {"counts": counts})
+        yield Reading(GROUP, "kernel_log", "kernel log", told or "nothing that affects training", where, {"counts": counts})
         yield from xids(events)
     kills = number_in(text_of(f"{root}/proc/vmstat"), "oom_kill ")
     if kills is not None:
@@ -74,7 +74,7 @@ def xids(events: tuple[KernelEvent, ...]) -> Iterator[Reading]:
 
 def _ago(age: float | None) -> str:
     if age is None:
-        return "at a time that is not told"
+        return "at an unknown time"
     for size, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if age >= 2 * size:
             return f"{age / size:.0f} {unit} ago"
@@ -104,7 +104,7 @@ def _clock() -> Reading:
     ask = getattr(ctypes.CDLL(None), "adjtimex", lambda _: -1)
     state = ask(ctypes.create_string_buffer(_SIZE_OF_TIMEX))
     label = (GROUP, "clock", "clock")
-    how = "`timedatectl` or `chronyc tracking` tell more; it matters where logs of several nodes are compared"
+    how = "`timedatectl` or `chronyc tracking` show more; it matters if you compare logs of several nodes"
     if state < 0 or state == _UNSYNCHRONISED:
-        return unknown(label, "the kernel does not know that anybody keeps it right", "adjtimex", how)
-    return Reading(*label, "kept right by a time service", "adjtimex", {"synchronised": True})
+        return unknown(label, "the kernel reports no time synchronisation", "adjtimex", how)
+    return Reading(*label, "synchronised by a time service", "adjtimex", {"synchronised": True})

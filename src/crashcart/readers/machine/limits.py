@@ -60,7 +60,7 @@ def _counts(root: str) -> Iterator[Reading]:
     limit, file = tightest(folders, "pids.max")
     if limit is not None:
         used = number_in(text_of(os.path.join(os.path.dirname(file), "pids.current")))
-        says = f"{limit} tasks in this control group" + (f", {used} there now" if used is not None else "")
+        says = f"{limit} tasks in this cgroup" + (f", {used} there now" if used is not None else "")
         yield Reading(GROUP, "tasks", "tasks", says, file, {"limit": limit, "used": used})
     place = f"{root}/proc/sys/fs/file-nr"
     words = (text_of(place) or "").split()
@@ -121,5 +121,5 @@ def scheduler(environment: Mapping[str, str]) -> Iterator[Reading]:
         says = f"inside job {inside}"
         yield Reading("processors", "scheduler", "scheduler", says, "environment", {"login": False, "job": inside})
     elif found:
-        says = "jobs can be submitted here: if this is a login node, the nodes where they run may differ"
+        says = "jobs can be submitted here; if this is a login node, the compute nodes may differ"
         yield Reading("processors", "scheduler", "scheduler", says, found, {"login": True, "job": None})

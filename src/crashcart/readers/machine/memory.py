@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["look"]
 
 GROUP = "memory"
-_OVERCOMMIT = {0: "heuristic", 1: "always granted", 2: "strict: no more than swap and a share of memory"}
+_OVERCOMMIT = {0: "heuristic", 1: "always granted", 2: "strict: limited to swap and a share of memory"}
 
 
 def look(root: str = "") -> Iterator[Reading]:
@@ -46,7 +46,7 @@ def _group(root: str) -> Iterator[Reading]:
     folders = folders_of("memory", root)
     limit, file = tightest(folders, "memory.max", "memory.limit_in_bytes")
     if not folders:
-        yield unknown((GROUP, "memory_limit", "memory limit"), "no control group could be read", "/proc/self/cgroup")
+        yield unknown((GROUP, "memory_limit", "memory limit"), "no cgroup could be read", "/proc/self/cgroup")
         return
     if limit is None:
         yield Reading(
@@ -65,7 +65,7 @@ def _group(root: str) -> Iterator[Reading]:
     for name in ("memory.events", "memory.oom_control"):
         kills = number_in(text_of(f"{folders[0]}/{name}"), "oom_kill ")
         if kills is not None:
-            says = f"{kills} in this control group so far"
+            says = f"{kills} in this cgroup so far"
             yield Reading(GROUP, "group_kills", "kills for memory", says, f"{folders[0]}/{name}", {"count": kills})
             return
 
@@ -107,7 +107,7 @@ def _pressure(root: str) -> Iterator[Reading]:
     words = (text_of(place) or "").split()
     share = next((to_float(word[6:], 0.0) / 100 for word in words if word.startswith("avg10=")), None)
     if share is None:
-        yield unknown((GROUP, "pressure", "memory pressure"), "this kernel does not tell it", place)
+        yield unknown((GROUP, "pressure", "memory pressure"), "this kernel does not report it", place)
     else:
         says = f"tasks waited for memory in {share:.0%} of the last ten seconds"
         yield Reading(GROUP, "pressure", "memory pressure", says, place, {"share": share})

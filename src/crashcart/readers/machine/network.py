@@ -72,7 +72,7 @@ def _variable(name: str, told: Fact, there: list[str], folder: str) -> Reading:
         "shell": told.evidence.where == "environment",
         "span": told.span,
     }
-    says = f"{text} stands for {', '.join(chosen) if chosen else 'nothing that is here'}"
+    says = f"{text} selects {', '.join(chosen) if chosen else 'no interface of this machine'}"
     return Reading(GROUP, "interface", name, says, folder, value)
 
 

@@ -35,8 +35,8 @@ class Cards:
 def cards() -> Cards:
     """Ask NVML, with patience for a driver that does not answer."""
     if not any(map(os.path.exists, _TRACES)):
-        return Cards("no NVIDIA driver seen: there is no /dev/nvidiactl and no /proc/driver/nvidia")
-    return within(_PATIENCE, _asked, Cards(f"the driver did not answer in {_PATIENCE:.0f} s", broken=True))
+        return Cards("no NVIDIA driver found: there is no /dev/nvidiactl and no /proc/driver/nvidia")
+    return within(_PATIENCE, _asked, Cards(f"the driver did not respond within {_PATIENCE:.0f} s", broken=True))
 
 
 def _asked() -> Cards:
@@ -64,7 +64,7 @@ def _asked() -> Cards:
 def _without(error: Exception) -> Cards:
     kind = type(error).__name__
     if "LibraryNotFound" in kind:
-        return Cards("no NVIDIA driver seen: its library libnvidia-ml is not here")
+        return Cards("no NVIDIA driver found: its library libnvidia-ml is missing")
     if "DriverNotLoaded" in kind:
         return Cards("the NVIDIA driver is not loaded")
     return Cards(str(error) or kind, broken=True)

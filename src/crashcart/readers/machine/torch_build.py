@@ -33,7 +33,7 @@ def look(facts: Mapping[str, Fact]) -> Iterator[Reading]:
     """The interpreter, and the build of torch in it."""
     python, why = interpreter_of(facts)
     if python is None:
-        how = "give the job with the path of its python, or run this with its environment active"
+        how = "give the job with the path of its python, or activate its environment first"
         yield unknown((GROUP, "interpreter", "interpreter"), why, "", how)
         return
     yield Reading(GROUP, "interpreter", "interpreter", python, why, {"python": python})
@@ -47,7 +47,7 @@ def look(facts: Mapping[str, Fact]) -> Iterator[Reading]:
             value = {"version": version, "cuda": _numbers(cuda), "hip": hip, "compat": _compatible()}
             yield Reading(GROUP, "torch", "torch", f"{version}, built for {built}", path, value)
             return
-    yield unknown((GROUP, "torch", "torch"), f"not found beside {python}", python, "install it, or name the job's python")
+    yield unknown((GROUP, "torch", "torch"), f"not found beside {python}", python, "install it, or give the job's python")
 
 
 def _value(text: str, name: str) -> str | None:

@@ -35,13 +35,13 @@ def traces(found: Found) -> tuple[int | None, list[Evidence], list[NotLooked]]:
     for survivor in found.of("trainer-state")[:1]:
         _take(_trainer_step(survivor.path), "the trainer's state says step", survivor, steps, notes)
     for survivor in found.of("wandb-summary")[:1]:
-        _take(wandb_step(survivor.path), "the last row that wandb kept is step", survivor, steps, notes)
+        _take(wandb_step(survivor.path), "the last row in wandb is step", survivor, steps, notes)
     for survivor in found.of("tfevents")[:1]:
         _take(last_step(survivor.path), "the last event in the tfevents file is step", survivor, steps, notes)
     for survivor in found.of("mlflow-run")[:1]:
         run = mlrun_status(survivor.path)
         if run is not None:
-            _take(run.step, f"MLflow has the run as {run.status}, last step", survivor, steps, notes)
+            _take(run.step, f"MLflow lists the run as {run.status}, last step", survivor, steps, notes)
     return max(steps, default=None), notes, _slurm(found, notes)
 
 
@@ -67,7 +67,7 @@ def _slurm(found: Found, notes: list[Evidence]) -> list[NotLooked]:
     answer = sacct(job)
     if isinstance(answer, NotLooked):
         return [answer]
-    notes.append(Evidence("slurm", f"Slurm has job {job} as {answer}", f"sacct -j {job}"))
+    notes.append(Evidence("slurm", f"Slurm lists job {job} as {answer}", f"sacct -j {job}"))
     return []
 
 
@@ -84,7 +84,7 @@ def describe(case: Case, step: int | None) -> tuple[int | None, list[Evidence]]:
     met = meeting(case.facts, step) if step else None
     if met is not None:
         works = " and ".join(_NAMES.get(work, work) for work in met.works if work != "log") or "logging"
-        first = "never met before" if met.first else "had met before"
+        first = "never coincided before" if met.first else "had coincided before"
         following = f"; the next such step is {met.next_step}" if met.next_step else ""
         notes.append(Evidence("schedule", f"on step {step} fall {works}, which {first}{following}", "the job's periods"))
         for work, earlier in met.earlier.items():
@@ -92,6 +92,6 @@ def describe(case: Case, step: int | None) -> tuple[int | None, list[Evidence]]:
                 listed = ", ".join(map(str, earlier[-4:]))
                 says = f"{_NAMES.get(work, work)} had passed {len(earlier)} times before, last at {listed}"
                 if work in {"sample", "eval"}:
-                    says += ": its size alone does not explain the death, ask what meets or stays in memory here"
+                    says += ": its size alone does not explain the failure; check what coincides or stays in memory here"
                 notes.append(Evidence("schedule", says, "the job's periods"))
     return step, notes

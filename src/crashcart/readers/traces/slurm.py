@@ -35,7 +35,7 @@ def sacct(job_id: str, *, timeout_seconds: float = 10.0) -> str | NotLooked:
     output, why = _ask(binary, job_id, timeout_seconds)
     if why:
         return NotLooked(what, why, how)
-    return parse(output) or NotLooked(what, "sacct knows nothing of it", "ask as the user who started the job")
+    return parse(output) or NotLooked(what, "sacct does not know it", "run it as the user who started the job")
 
 
 def parse(output: str) -> str | None:
@@ -62,7 +62,7 @@ def _ask(binary: str, job: str, timeout_seconds: float) -> tuple[str, str]:
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired:
-        return "", f"sacct did not answer within {timeout_seconds:g} s"
+        return "", f"sacct did not respond within {timeout_seconds:g} s"
     except OSError as error:
         return "", f"sacct could not be started: {error.strerror}"
     error_text = done.stderr.decode("utf-8", "replace").strip()

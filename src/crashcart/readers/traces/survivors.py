@@ -144,7 +144,7 @@ class _Walk:
             with os.scandir(path) as entries:
                 for entry in entries:
                     if len(listed) >= MAX_IN_FOLDER:
-                        self._refuse(path, f"holds more than {MAX_IN_FOLDER} entries, the rest was left out")
+                        self._refuse(path, f"has more than {MAX_IN_FOLDER} entries; the rest was skipped")
                         break
                     listed.append(entry)
         except OSError as error:
