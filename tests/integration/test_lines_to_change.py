@@ -283,7 +283,7 @@ def test_a_saved_file_that_was_cut_is_told_with_its_sizes(tmp_path: Path) -> Non
     (tmp_path / "slots.sh").write_text(f"{sys.executable} train.py\n{copy}{sys.executable} train.py\n")
     diagnosis = died(tmp_path, KEEPS_STATE, "bash", "slots.sh")
     assert blamed(diagnosis)[0] == "checkpoint/corrupt"
-    assert any("bytes when it was saved, and has" in sign.says for sign in diagnosis.findings[0].signs)
+    assert any("bytes when it was saved and now has" in sign.says for sign in diagnosis.findings[0].signs)
 
 
 def test_a_batch_that_one_rank_leaves_out_is_left_out_by_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

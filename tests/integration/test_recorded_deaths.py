@@ -50,9 +50,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("what", "cause", "says"),
     [
         ("crash", "code/bug", "rank 1 raised KeyError at"),
-        ("segfault", "code/bug", "ended by SIGSEGV, a segmentation fault in the phase 'train'"),
-        ("exit", "code/bug", "ended with exit code 3, without an exception"),
-        ("save", "checkpoint/save-failed", "rank 1 raised RuntimeError while it wrote a checkpoint"),
+        ("segfault", "code/bug", "was killed by SIGSEGV, a segmentation fault during training"),
+        ("exit", "code/bug", "exited with code 3, without an exception"),
+        ("save", "checkpoint/save-failed", "rank 1 raised RuntimeError while writing a checkpoint"),
     ],
 )
 def test_the_rank_that_fails_first_is_named_and_the_other_is_its_echo(
@@ -65,7 +65,7 @@ def test_the_rank_that_fails_first_is_named_and_the_other_is_its_echo(
     assert says in words(diagnosis.findings[0])
     echo = finding(diagnosis, "distributed/peer-died")
     assert echo.role == "echo"
-    assert "after rank 1: its echo" in words(echo)
+    assert "after rank 1, as a consequence" in words(echo)
 
 
 def test_sigkill_of_a_rank_from_outside_is_told_by_exclusion(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_kill_of_the_whole_job_blames_no_rank(folder: Path) -> None:
             os.kill(pid, signal.SIGKILL)
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/user", None)
-    assert "the whole job, its launcher too, was killed by SIGKILL" in words(diagnosis.findings[0])
+    assert "the whole job, including its launcher, was killed by SIGKILL" in words(diagnosis.findings[0])
 
 
 @pytest.mark.parametrize(("number", "cause"), [(signal.SIGINT, "outside/user"), (signal.SIGTERM, "outside/preempted")])
@@ -144,7 +144,7 @@ def test_sigterm_at_the_launcher_itself_is_told_too(folder: Path) -> None:
         os.kill(next(iter(processes(folder, "launcher"))), signal.SIGTERM)
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("outside/user", None)
-    assert "SIGTERM reached the launcher before anything had failed" in words(diagnosis.findings[0])
+    assert "SIGTERM reached the launcher before anything else failed" in words(diagnosis.findings[0])
 
 
 def test_a_hang_up_that_reaches_the_job(folder: Path) -> None:
@@ -199,7 +199,7 @@ def test_the_launchers_own_kill_is_an_echo(folder: Path) -> None:
     port = str(20000 + os.getpid() % 20000)
     diagnosis = ran(folder, sys.executable, "launch.py", port)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("code/bug", 1)
-    assert "ended by SIGKILL" in words(finding(diagnosis, "distributed/peer-died"))
+    assert "killed by SIGKILL" in words(finding(diagnosis, "distributed/peer-died"))
     assert blamed(diagnosis) == ["code/bug"]
 
 
@@ -216,7 +216,7 @@ def test_what_ended_an_earlier_attempt_stays_in_the_record(folder: Path) -> None
     first = finding(diagnosis, "code/bug")
     assert first.role == "contributing"
     assert "rank 1 raised KeyError" in words(first)
-    assert "after which the job was started again" in words(first)
+    assert "the job was restarted after that" in words(first)
 
 
 @pytest.mark.parametrize("command", [["train.py", "finish"]])

@@ -43,15 +43,15 @@ def program(what: str, rate: str = "1.0") -> str:
 
 def test_an_exit_without_an_exception_has_no_traceback_to_look_at(tmp_path: Path) -> None:
     said = shown(ran(tmp_path, program("train(10); os._exit(7)")))
-    assert "ended with exit code 7, without an exception" in said
+    assert "exited with code 7, without an exception" in said
     assert "Find who ended the process" in said
     assert "the traceback above" not in said
 
 
 def test_a_fault_in_native_code_points_to_its_stack(tmp_path: Path) -> None:
     said = shown(ran(tmp_path, program("train(10); ctypes.string_at(8)")))
-    assert "ended by SIGSEGV, a segmentation fault in the phase 'train'" in said
-    assert "Look at the stack that was written when the signal came" in said
+    assert "was killed by SIGSEGV, a segmentation fault during training" in said
+    assert "Look at the stack that was recorded when the signal arrived" in said
 
 
 def test_a_fault_before_anyone_could_look_is_told_by_the_signal(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_fault_before_anyone_could_look_is_told_by_the_signal(tmp_path: Path) 
 def test_what_an_exception_said_stands_in_the_answer(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, program("train(3); raise LookupError('no episode 17')"))
     assert shown(diagnosis).startswith("Rank 0 raised LookupError at")
-    assert "in the phase 'train': no episode 17." in shown(diagnosis)
+    assert "during training: no episode 17." in shown(diagnosis)
 
 
 def test_an_error_that_ends_with_0_is_mentioned_and_nobody_is_blamed(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_error_that_ends_with_0_is_mentioned_and_nobody_is_blamed(tmp_path: P
         sys.exit(0)"""
     diagnosis = ran(tmp_path, program(what))
     assert not blamed(diagnosis)
-    assert shown(diagnosis).startswith("The run reached its end with exit code 0, but it had met an error: LookupError")
+    assert shown(diagnosis).startswith("The run finished with exit code 0, but there was an error: LookupError")
 
 
 def test_a_learning_rate_that_stays_at_zero_is_told_with_its_steps(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_training_whose_death_a_shell_hides_is_told(tmp_path: Path, rest: str)
     (tmp_path / "job.sh").write_text(f"{sys.executable} train.py {rest}\n")
     diagnosis = recorded(tmp_path, "bash", "job.sh")
     assert blamed(diagnosis) == ["code/bug"]
-    assert "no episode 17; what had started it still ended with exit code 0" in shown(diagnosis)
+    assert "no episode 17; its parent process still exited with code 0" in shown(diagnosis)
 
 
 def test_a_helper_that_may_fail_beside_a_training_that_ends_well_is_not_blamed(tmp_path: Path) -> None:
@@ -114,5 +114,5 @@ def test_a_thread_that_keeps_a_program_from_its_end_is_named(tmp_path: Path) -> 
     threading.Thread(target=lambda: (time.sleep(25), os.kill(os.getpid(), signal.SIGTERM)), daemon=True).start()
     train(30)"""
     said = shown(ran(tmp_path, program(what), CRASHCART_HANG_SECONDS="5"))
-    assert "has ended its program and has stood in _shutdown" in said
-    assert "in forever" in said.split("threads that still run")[1]
+    assert "has finished its program and has been stuck in _shutdown" in said
+    assert "in forever" in said.split("threads still running")[1]

@@ -89,7 +89,7 @@ def test_memory_that_is_refused(folder: Path) -> None:
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/leak", 1)
     assert "rank 1 grew" in words(diagnosis.findings[0])
     refused = next(finding for finding in diagnosis.findings if finding.cause == "host-memory/oom-kill")
-    assert "rank 1 was refused host memory" in words(refused)
+    assert "a host memory allocation of rank 1 failed" in words(refused)
 
 
 def test_a_limit_of_the_launch_script_that_a_request_met_can_be_raised(folder: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_limit_of_the_launch_script_that_a_request_met_can_be_raised(folder: P
 def test_open_files_are_counted_against_their_limit(folder: Path) -> None:
     diagnosis = ran(folder, *training("open"), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512)))
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/fds", 1)
-    assert "open files where 512 are allowed" in words(diagnosis.findings[0])
+    assert "open files; the limit is 512" in words(diagnosis.findings[0])
 
 
 def test_a_full_disk_is_seen(folder: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_full_disk_is_seen(folder: Path) -> None:
     subprocess.run(_with_small_disk(script), check=False, timeout=PATIENCE, capture_output=True)
     diagnosis = told(folder)
     assert (diagnosis.findings[0].cause, diagnosis.ending.first_rank) == ("host-memory/disk-full", 1)
-    assert " left when rank 1 raised RuntimeError while it wrote " in words(diagnosis.findings[0])
+    assert " left when rank 1 raised RuntimeError while writing " in words(diagnosis.findings[0])
 
 
 def _with_small_disk(script: str) -> list[str]:

@@ -166,7 +166,7 @@ EVALUATED = """
 def test_a_loss_of_the_evaluation_alone_that_is_no_number_is_told(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, EVALUATED)
     assert blamed(diagnosis) == ["numerics/bad-data"]
-    assert "the loss of the evaluation is no number" in shown(diagnosis)
+    assert "evaluation loss is not finite" in shown(diagnosis)
 
 
 def test_batches_live_no_longer_than_without_us(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def test_a_full_file_system_elsewhere_is_named(tmp_path: Path, elsewhere: Path, 
     assert "checkpoint/save-failed" in causes
     said = shown(diagnosis)
     assert "the file system elsewhere had" in said
-    assert "while it wrote elsewhere/1.pt" in said
+    assert "while writing elsewhere/1.pt" in said
     if (elsewhere / "1.pt").exists():
-        assert "is not whole; the last that was written to its end is elsewhere/0.pt" in said
+        assert "is incomplete; the last complete one is elsewhere/0.pt" in said
 
 
 def test_a_folder_that_is_not_there_is_no_full_disk(tmp_path: Path) -> None:

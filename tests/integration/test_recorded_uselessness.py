@@ -104,7 +104,7 @@ def test_an_evaluation_of_no_batch_is_told(folder: Path) -> None:
     assert run(folder, LOOP, EMPTY).returncode == 0
     first = why([the_run(folder)]).findings[0]
     assert (first.cause, first.role, first.strength) == ("silent/eval-empty", "cause", "decisive")
-    assert "no batch in 3 evaluation(s)" in first.signs[0].says
+    assert "no batches in 3 evaluation(s)" in first.signs[0].says
 
 
 @pytest.mark.sample(1)
@@ -118,8 +118,8 @@ def test_a_learning_rate_that_starts_anew_after_a_resume_is_told(folder: Path, *
         assert findings == ()
         return
     assert (findings[0].cause, findings[0].role, findings[0].strength) == ("silent/resume-state-lost", "cause", "decisive")
-    assert "holds a learning rate of 0.01" in findings[0].signs[0].says
-    assert "step 1 after it ran with 0.0002" in findings[0].signs[0].says
+    assert "has a learning rate of 0.01" in findings[0].signs[0].says
+    assert "step 1 after it used 0.0002" in findings[0].signs[0].says
 
 
 STARVED = """
@@ -139,7 +139,7 @@ def test_a_step_that_waits_for_its_data_is_told_without_blame(folder: Path) -> N
     assert run(folder, LOOP, STARVED).returncode == 0
     first = why([the_run(folder)]).findings[0]
     assert (first.cause, first.role, first.strength) == ("slow/data", "contributing", "strong")
-    assert "s for each batch" in first.signs[0].says
+    assert "s per batch" in first.signs[0].says
 
 
 HEALTHY = """

@@ -154,7 +154,7 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(folder: Path, monk
 def test_a_process_that_outlives_the_job_is_told(folder: Path) -> None:
     done = run("bash", "-c", "setsid sleep 20 > /dev/null 2>&1 & echo started")
     assert done.returncode == 0
-    assert "still there" in done.stderr
+    assert "still running" in done.stderr
     left = json.loads((the_run(folder) / "run.json").read_text())["left"]
     assert len(left) == 1
     os.kill(left[0]["pid"], signal.SIGKILL)

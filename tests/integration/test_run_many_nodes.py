@@ -167,7 +167,7 @@ def test_a_node_that_falls_silent_is_lost(folder: Path) -> None:
     diagnosis = why([str(run)])
     assert any(note.quote.startswith("node b-1: no sample since") for note in diagnosis.notes)
     assert diagnosis.findings[0].cause == "outside/node-lost"
-    assert "node b-1 (rank 1) was not heard of since" in words(diagnosis)
+    assert "node b-1 (rank 1) sent nothing after" in words(diagnosis)
     (row,) = listed()
     assert row["outcome"].startswith("failed")
 

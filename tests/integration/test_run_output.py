@@ -102,7 +102,7 @@ def test_a_reader_that_goes_away_ends_the_job_as_without_us(folder: Path) -> Non
     assert codes == piped(python(code), folder, bare=True)[0]
     assert codes[0] > 0
     assert "BrokenPipeError" in said
-    assert "the reader of its standard output had gone" in said
+    assert "its standard output was closed by its reader" in said
     *log, _ = (the_run(folder) / "logs" / "output.log").read_text().split("\n")  # the last may be without its end
     assert log == [f"line {i}" for i in range(len(log))]
     assert 3 <= len(log) < 900

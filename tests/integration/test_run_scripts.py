@@ -142,7 +142,7 @@ def test_a_script_that_hides_the_death_of_its_training_has_not_finished(tmp_path
         ("train.py", "crashed"),
         ("evaluate.py", "finished"),
     ]
-    assert "the command ended with exit code 0, but train.py (2 ranks) crashed with exit code 1" in done.stderr
+    assert "the command exited with code 0, but train.py (2 ranks) crashed with exit code 1" in done.stderr
     assert "stages: prepare.py crashed" in done.stderr
     listed = subprocess.run(
         [sys.executable, "-m", "crashcart.cli", "runs", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -251,4 +251,4 @@ def test_a_copy_that_fails_after_the_training_does_not_unmake_it(tmp_path: Path)
     diagnosis, done = ran_steps(tmp_path, "PYTHON short.py\ncp no-such-file elsewhere")
     assert (done.returncode, diagnosis.ending.state) == (1, "finished")
     assert "after it the command ended with exit code 1" in text(diagnosis).partition("\n\n")[0].replace("\n", " ")
-    assert "finished, but the command ended with exit code 1" in done.stderr
+    assert "finished, but the command exited with code 1" in done.stderr

@@ -99,12 +99,12 @@ def test_the_time_limit_is_told_by_the_end_that_slurm_had_named(
     assert told.findings[0].cause == "outside/preempted"
     says = told.findings[0].signs[0].says
     assert "by Slurm (slurmstepd" in says
-    assert "at the end of the time that it had asked Slurm for" in says
+    assert "at the end of its Slurm time limit" in says
 
 
 @pytest.mark.parametrize(
     ("reason", "says"),
-    [(" DUE TO TIME LIMIT", "its time was up"), (" DUE TO PREEMPTION", "it was preempted"), ("", "scancel")],
+    [(" DUE TO TIME LIMIT", "its time limit was reached"), (" DUE TO PREEMPTION", "it was preempted"), ("", "scancel")],
 )
 def test_slurms_last_words_are_found_in_its_own_file(folder: Path, reason: str, says: str) -> None:
     earlier = f"slurmstepd: error: *** JOB 77 ON n1 CANCELLED AT {stamp(-7200)} DUE TO NODE FAILURE ***\n"
@@ -128,7 +128,7 @@ def test_a_job_that_saves_and_ends_well_has_not_crashed(
     assert told.ending.state == "finished"
     assert not [one for one in told.findings if one.role == "cause"]
     if number == signal.SIGTERM:
-        assert any("ended by itself with exit code 0" in note.quote for note in told.notes)
+        assert any("it then exited with code 0" in note.quote for note in told.notes)
     shown = subprocess.run(
         [sys.executable, "-m", "crashcart", "runs"], capture_output=True, text=True, check=True, env={**os.environ}
     )

@@ -135,7 +135,7 @@ def launched(folder: Path, program: str, line: str) -> Diagnosis:
 def test_the_settings_at_the_line_of_the_death_are_told(tmp_path: Path) -> None:
     diagnosis = launched(tmp_path, LOOKS_UP, f"{sys.executable} train.py --rows 12")
     assert blamed(diagnosis)[0] == "data/label-range"
-    assert "train.sh:1:thatlineworkswith--rows12" in shown(diagnosis).replace(" ", "")  # a long path is broken anywhere
+    assert "train.sh:1:thatlineuses--rows12" in shown(diagnosis).replace(" ", "")  # a long path is broken anywhere
 
 
 def test_code_that_was_changed_since_the_run_explains_nothing(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_code_that_was_changed_since_the_run_explains_nothing(tmp_path: Path) ->
     os.utime(tmp_path / "train.py", (time.time() + 60,) * 2)
     (run,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     told = shown(why(str(run)))
-    assert "that line works with" not in told
+    assert "that line uses" not in told
     assert "train.py was changed after the run began" in told
 
 
@@ -152,9 +152,9 @@ def test_a_traceback_leads_to_the_code_as_long_as_its_lines_stand_there(tmp_path
     log = tmp_path / "train.log"
     done = subprocess.run([sys.executable, str(tmp_path / "train.py")], capture_output=True, text=True, check=False)
     log.write_text(done.stdout + done.stderr)
-    assert "that line works with --rows 8" in shown(why(str(log)))
+    assert "that line uses --rows 8" in shown(why(str(log)))
     (tmp_path / "train.py").write_text("# a new first line\n" + textwrap.dedent(LOOKS_UP))
-    assert "that line works with" not in shown(why(str(log)))
+    assert "that line uses" not in shown(why(str(log)))
 
 
 def test_what_the_code_shows_at_the_line_of_the_death_comes_with_its_patch(
@@ -163,7 +163,7 @@ def test_what_the_code_shows_at_the_line_of_the_death_comes_with_its_patch(
     diagnosis = ran(tmp_path, SAVES)
     monkeypatch.chdir(tmp_path)
     fix = diagnosis.findings[0].fixes[0]
-    assert fix.title == "Make the folder before the save"
+    assert fix.title == "Create the folder before saving"
     write(repairs(diagnosis.findings[:1], HARMLESS))
     assert subprocess.run([sys.executable, "train.py"], check=False).returncode == 0
 

@@ -36,7 +36,7 @@ def test_the_command_takes_our_place(folder: Path, monkeypatch: pytest.MonkeyPat
     job = subprocess.Popen([*CRASHCART, "--", *python(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     out, errors = job.communicate(timeout=150)
     assert (job.returncode, out) == (3, f"{job.pid} False []\n")
-    assert errors == "crashcart: CRASHCART=off: the command runs without crashcart.\n"
+    assert errors == "crashcart: CRASHCART=off: running the command without crashcart.\n"
     assert list(folder.iterdir()) == []
 
 
@@ -70,7 +70,7 @@ def test_a_run_within_a_run_is_recorded_once(folder: Path) -> None:
     inner = " ".join([*CRASHCART, "--", sys.executable, "train.py"])
     done = run("sh", "-c", inner)
     assert done.returncode == 1
-    assert "the crashcart run around this one records it already" in done.stderr
+    assert "an outer `crashcart run` already records this" in done.stderr
     recorded = list(folder.glob("crashcart_runs/2*"))
     assert len(recorded) == 1
     diagnosis = crashcart.why([str(recorded[0])])

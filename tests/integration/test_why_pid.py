@@ -337,7 +337,7 @@ def test_a_job_that_moves_is_told_as_moving(start: Start, code: str, launcher: t
     diagnosis = why(pid=start(code, *launcher).pid)
     assert diagnosis.ending.state == "running"
     assert diagnosis.findings == ()
-    assert headline(diagnosis).startswith("The job moves: ")
+    assert headline(diagnosis).startswith("The job is making progress: ")
 
 
 @pytest.mark.sample(1)

@@ -119,7 +119,7 @@ def test_a_folder_that_must_not_be_read_is_named() -> None:
 
 
 def test_what_is_no_job_is_one_sentence() -> None:
-    with pytest.raises(CommandError, match="there is no such file or folder"):
+    with pytest.raises(CommandError, match="no such file or folder"):
         crashcart.check(["missing.sh"])
     Path("empty").mkdir()
     with pytest.raises(CommandError, match="holds no launch script"):

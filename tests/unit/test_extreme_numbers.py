@@ -280,7 +280,7 @@ def test_a_run_says_which_of_its_values_are_damaged(folder: Path, monkeypatch: p
     done = subprocess.run(
         [sys.executable, "-m", "crashcart", "runs"], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "Not used, because damaged: started in run.json, time in exit.json." in done.stdout
+    assert "Damaged and not used: started in run.json, time in exit.json." in done.stdout
     assert "good" in done.stdout
     told = subprocess.run(
         [sys.executable, "-m", "crashcart", "why", "--long"], capture_output=True, text=True, check=True, timeout=60

@@ -60,7 +60,7 @@ def test_a_repository_whose_head_is_a_pipe_is_not_waited_for(tmp_path: Path) -> 
     os.mkfifo(tmp_path / ".git" / "HEAD")
     answer = crashcart(tmp_path, "check", "config.yaml", "--against", "main")
     assert answer.returncode == 2
-    assert "git could not be asked" in answer.stderr
+    assert "git could not be run" in answer.stderr
 
 
 @pytest.mark.parametrize("path", ["", "pipe", "folder"])

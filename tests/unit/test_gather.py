@@ -34,7 +34,7 @@ def test_without_a_log_the_schedule_at_the_step_of_death_is_told(tmp_path: Path)
     told = " ".join(note.quote for note in diagnosis.notes)
     assert diagnosis.ending.step == 2000
     assert "the newest checkpoint is whole" in told
-    assert "on step 2000 fall saving a checkpoint and sampling, which never met before; the next such step is 4000" in told
+    assert "step 2000 was the first with saving a checkpoint and sampling; the next such step is 4000" in told
     assert "sampling had passed 3 times before" in told
     assert [finding.cause for finding in diagnosis.findings][:3] == [
         "unknown/not-enough-evidence", "config/schedule-collision", "gpu-memory/eval-or-sample",

@@ -170,7 +170,7 @@ def test_what_is_kept_of_many_logs_is_bounded_also_where_they_were_named(tmp_pat
 
 def test_a_file_that_is_no_text_is_read_only_where_it_was_named(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(random.Random(1).randbytes(9000))
-    assert f"a log: {tmp_path}/a.log does not hold text." in _not_checked(tmp_path)
+    assert f"a log: {tmp_path}/a.log is not a text file." in _not_checked(tmp_path)
     assert read_logs([str(tmp_path / "a.log")]).lines
     for encoding in ("utf-8", "utf-16", "latin-1", "shift-jis"):
         (tmp_path / "a.log").write_text(("Schritt 1: Größe\n" if encoding == "latin-1" else "ステップ 1\n") * 3, encoding)

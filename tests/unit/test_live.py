@@ -131,7 +131,7 @@ def test_somebody_elses_process_is_told_as_such() -> None:
         os.close(writer)
         job.communicate(b"\n")
     with open(reader) as file:
-        assert "belongs to root: only they and root may look at it." in file.read()
+        assert "belongs to root: only they and root may inspect it." in file.read()
 
 
 STARTS = """

@@ -93,7 +93,7 @@ def test_a_card_that_the_driver_cannot_reach_is_bad() -> None:
     ("words", "cause"),
     [
         ("Driver/library version mismatch", "hardware/driver-mismatch"),
-        ("the driver did not answer in 20 s", "hardware/gpu-fault"),
+        ("the driver did not respond within 20 s", "hardware/gpu-fault"),
     ],
 )
 def test_a_driver_that_is_there_and_fails_is_bad(words: str, cause: str) -> None:

@@ -33,4 +33,4 @@ def test_a_module_that_is_not_there_is_named_in_the_fix(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(f"{text}ModuleNotFoundError: No module named 'cleanrl_utils'\n", encoding="utf-8")
     finding = crashcart.why([str(tmp_path / "train.log")]).findings[0]
     assert finding.cause == "code/version"
-    assert finding.fixes[0].title == "Make the module cleanrl_utils known to this Python"
+    assert finding.fixes[0].title == "Make the module cleanrl_utils importable"

@@ -51,7 +51,7 @@ def test_the_rank_that_never_came_is_named(tmp_path: Path) -> None:
     waits = [entry(1), entry(2), entry(3, state="started")]
     cause, says = first(run_folder(tmp_path, [waits, waits, [entry(1), entry(2)], waits]))
     assert cause == "distributed/slow-rank"
-    assert says.startswith("rank 2 never came to collective 3 (all_reduce)")
+    assert says.startswith("rank 2 never reached collective 3 (all_reduce)")
 
 
 def test_ranks_that_agree_say_nothing(tmp_path: Path) -> None:

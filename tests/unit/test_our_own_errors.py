@@ -80,7 +80,7 @@ def test_a_part_that_fails_costs_one_line_and_no_answer(
     assert diagnosis.findings[0].cause == OOM
     gaps = [gap for gap in diagnosis.not_looked if "own error" in gap.why]
     assert [gap.what for gap in gaps] == [what]
-    assert gaps[0].why.startswith("crashcart's own error: KeyError")
+    assert gaps[0].why.startswith("internal error in crashcart: KeyError")
     assert "planted" not in gaps[0].why  # a message may quote the log
 
 

@@ -65,7 +65,7 @@ def test_what_is_not_understood_is_told(tmp_path: Path) -> None:
     told = [gap.why for gap in own_settings(str(tmp_path)).not_looked]
     assert told == [
         "[tool.crashcart] knows no 'ignored': did you mean 'ignore'?",
-        "'train.batchsize' is no setting that crashcart knows: did you mean 'train.batch_size'?",
+        "crashcart has no setting 'train.batchsize': did you mean 'train.batch_size'?",
     ]
 
 

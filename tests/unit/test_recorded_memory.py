@@ -62,15 +62,15 @@ def flight(oom: dict[str, Any], *, others: float = 0.0, grows: float = 0.0, code
 @pytest.mark.parametrize(
     ("oom", "more", "cause", "says"),
     [
-        ({"phase": "evaluate"}, {}, "gpu-memory/eval-or-sample", "in the phase 'evaluate' while 76.0 GiB were allocated"),
-        ({"phase": "sample"}, {}, "gpu-memory/eval-or-sample", "in the phase 'sample'"),
+        ({"phase": "evaluate"}, {}, "gpu-memory/eval-or-sample", "during evaluation with 76.0 GiB allocated"),
+        ({"phase": "sample"}, {}, "gpu-memory/eval-or-sample", "during sampling"),
         ({"phase": "checkpoint"}, {}, "gpu-memory/checkpoint", "while the process wrote a checkpoint"),
         ({"phase": "load"}, {}, "gpu-memory/checkpoint", "while the process loaded a checkpoint"),
         ({"phase": "sample"}, {"others": 78.0 * GIB}, "gpu-memory/other-process", "other processes hold 78.0 GiB of card 0"),
-        ({"allocated": 50 * GIB}, {}, "gpu-memory/fragmentation", "27.0 GiB lay idle"),
+        ({"allocated": 50 * GIB}, {}, "gpu-memory/fragmentation", "27.0 GiB were reserved by PyTorch but unused"),
         ({}, {"grows": GIB / 3}, "gpu-memory/leak", "allocated memory rose from"),
-        ({"batch_elements": 9000}, {}, "gpu-memory/outlier-batch", "9000 elements; the largest that passed before had 1000"),
-        ({}, {}, "gpu-memory/train-step", "in the phase 'train' while 76.0 GiB were allocated, 2.0 GiB more"),
+        ({"batch_elements": 9000}, {}, "gpu-memory/outlier-batch", "9000 elements; the largest before it had 1000"),
+        ({}, {}, "gpu-memory/train-step", "during training with 76.0 GiB allocated, and it asked for 2.0 GiB more"),
     ],
 )
 def test_phase_holder_pool_growth_and_batch_decide(oom: dict[str, Any], more: dict[str, Any], cause: str, says: str) -> None:

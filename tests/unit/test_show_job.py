@@ -32,11 +32,11 @@ def test_the_table_says_where_each_value_comes_from(tmp_path: Path) -> None:
     text = shown(tmp_path)
     rows = {" ".join(line.split()) for line in text.split("\n")}
     assert "batch of a rank 16 --batch_size, run.sh:1" in rows
-    assert "workers of a loader 4 and 2 as the loaders get it, train.py:7, train.py:8" in rows
-    assert "pinned True and False as the loaders get it, train.py:7, train.py:8" in rows
-    assert "prefetch 2 as the loaders get it, train.py:7, train.py:8" in rows
+    assert "workers of a loader 4 and 2 passed to the DataLoader, train.py:7, train.py:8" in rows
+    assert "pinned True and False passed to the DataLoader, train.py:7, train.py:8" in rows
+    assert "prefetch 2 passed to the DataLoader, train.py:7, train.py:8" in rows
     assert "loaders in the code 2 code, train.py:7, train.py:8" in rows
-    assert "global batch 32 calculated: batch x accumulation x ranks (accumulation taken as 1)" in rows
+    assert "global batch 32 calculated: batch x accumulation x ranks (assuming no accumulation)" in rows
     assert "worker processes 12 calculated: workers of all loaders x ranks" in rows
     assert "sampling batch unknown" in rows
     assert text.rstrip().split("\n")[-1] == "Checked: 2 files."

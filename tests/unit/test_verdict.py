@@ -67,5 +67,5 @@ def test_a_patch_stands_where_it_cures_and_is_called_what_it_is(tmp_path: Path, 
     }
     assert damaged == {"will": ["changes-training"], "can": []}
     assert what_next(diagnosis, notes=True) == (
-        "`crashcart check --fix-all` shows and applies what can be patched; it changes the training."
+        "To see the patches and apply them: `crashcart check --fix-all`. They change the training."
     )

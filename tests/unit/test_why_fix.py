@@ -32,7 +32,7 @@ def test_without_the_flag_nothing_is_written(tmp_path: Path) -> None:
 
 def test_an_answer_without_a_patch_says_so(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("step 1 loss 0.3\nKilled\n")
-    assert "nothing here can be patched without a person" in asked(tmp_path, "train.log", "--fix").stderr
+    assert "no patch can be applied automatically" in asked(tmp_path, "train.log", "--fix").stderr
 
 
 def test_a_secret_beside_the_change_is_not_shown_and_not_lost(tmp_path: Path) -> None:

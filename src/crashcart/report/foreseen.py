@@ -57,7 +57,7 @@ def what_was_checked(diagnosis: Diagnosis) -> str:
 
 def nothing_found(diagnosis: Diagnosis) -> str:
     """The answer for a job without a finding."""
-    files = "the 1 file read" if diagnosis.files_read == 1 else f"the {diagnosis.files_read} files read"
+    files = "the file read" if diagnosis.files_read == 1 else f"the {diagnosis.files_read} files read"
     found = (
         f"No problems found in {files}." if diagnosis.files_read else "No problems found, but no files of the job were read."
     )

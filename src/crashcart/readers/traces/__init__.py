@@ -84,9 +84,9 @@ def describe(case: Case, step: int | None) -> tuple[int | None, list[Evidence]]:
     met = meeting(case.facts, step) if step else None
     if met is not None:
         works = " and ".join(_NAMES.get(work, work) for work in met.works if work != "log") or "logging"
-        first = "never coincided before" if met.first else "had coincided before"
+        which = f"step {step} was the first with {works}" if met.first else f"step {step} had {works}, like earlier steps"
         following = f"; the next such step is {met.next_step}" if met.next_step else ""
-        notes.append(Evidence("schedule", f"on step {step} fall {works}, which {first}{following}", "the job's periods"))
+        notes.append(Evidence("schedule", f"{which}{following}", "the job's periods"))
         for work, earlier in met.earlier.items():
             if "+" not in work and work != "log" and earlier:
                 listed = ", ".join(map(str, earlier[-4:]))
