@@ -126,8 +126,8 @@ class Experiment:
     confirms: str
     refutes: str
     change: dict[str, Any] = field(default_factory=dict)
-    start_from: str = "the newest whole checkpoint"
-    stop_after: str = "the step where it died, and the next step where the same work meets"
+    start_from: str = "the newest complete checkpoint"
+    stop_after: str = "the failing step, and the next step with the same work"
 
 
 @record(frozen=True)

@@ -9,16 +9,16 @@ __all__ = ["PIECES", "advised"]
 PIECES = {
     "StepGuard": "runs backward, unscale, clip, step and update in the right order, lets all ranks skip a bad step together, and "
     "keeps the batch that made it",
-    "chunks": "cuts a batch for accumulation without an empty part or a lost sample, with the weights of an exact mean",
+    "chunks": "splits a batch for accumulation without empty parts or lost samples, with weights that give the exact mean",
     "load_once": "lets one rank prepare while the others wait without a collective that could time out",
-    "nonblocking": "wraps the tracker, so that no call of it can block, slow or end the training, and keeps a local copy",
+    "nonblocking": "wraps the tracker so that its calls cannot block, slow or end the training, and keeps a local copy",
     "per_worker": "opens files lazily in each process, whatever the start method, and closes them again",
     "chunk_index": "indexes episodes in flat arrays that workers share, and never drops a short one silently",
     "load_yaml": "reads 1e-4 as a number, and refuses duplicate and unknown keys with their lines",
     "find_batch_size": "measures the largest batch that fits, and all ranks agree on it",
     "safe_eval_batch": "evaluates or samples in smaller pieces when memory runs out, and remembers the size that fits",
-    "save_atomic": "writes, syncs and renames, so that a whole checkpoint has the name at every moment",
-    "resume": "goes on from the newest whole checkpoint, and says where step, rate, loss or data position disagree",
+    "save_atomic": "writes, syncs and renames, so that a complete checkpoint exists at every moment",
+    "resume": "resumes from the newest complete checkpoint, and reports where step, rate, loss or data position differ",
 }
 
 

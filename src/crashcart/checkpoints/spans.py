@@ -35,7 +35,7 @@ class Span:
         """Read exactly `count` bytes."""
         if offset < 0 or count < 0 or offset + count > self.size:
             raise DamageError(
-                Problem("broken", f"the file ends in the middle: byte {offset + count} is asked for, it has {self.size}")
+                Problem("broken", f"the file ends in the middle: byte {offset + count} is needed, but it has {self.size}")
             )
         if count > AT_ONCE_BYTES:
             raise DamageError(Problem("unknown", f"holds one piece of {in_words(count)}, more than is read at once"))

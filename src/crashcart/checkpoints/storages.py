@@ -91,7 +91,7 @@ def _storage(persistent: Persistent) -> Storage | None:
         or not 0 <= count < _MOST
         or not isinstance(key, (str, int))
     ):
-        raise DamageError(Problem("broken", "a tensor in it is described by something that is no storage"))
+        raise DamageError(Problem("broken", "a tensor in it refers to something that is not a storage"))
     return Storage(str(key), kind.name, _ITEM_BYTES.get(kind.name), count)
 
 

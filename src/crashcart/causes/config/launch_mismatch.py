@@ -74,7 +74,7 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     count, shown = cards
     if wanted.value > count:
-        told = f"{wanted.value:g} processes on a node, and {_source(shown)} {count} card{'s' if count != 1 else ''}"
+        told = f"{wanted.value:g} processes on a node, but {_source(shown)} {count} GPU{'s' if count != 1 else ''}"
         yield Sign("decisive", told, (wanted.evidence, shown.evidence))
     tasks = case.facts.get("launch.tasks_per_node")
     kind = case.facts.get("launch.kind")
@@ -95,10 +95,10 @@ def in_machine(case: Case) -> Iterator[Sign]:
     script = _cards(case)
     if script is not None and wanted.value > script[0]:
         return  # told already, from the launch itself
-    told = f"{wanted.value:g} processes, and this machine shows {len(there)} card{'s' if len(there) != 1 else ''}"
+    told = f"{wanted.value:g} processes, but this machine has {len(there)} GPU{'s' if len(there) != 1 else ''}"
     backends = [fact.value for fact in case.all("code.group_backend")]
     sure = typed_here(case) and bool(backends) and all(name and "nccl" in name for name in backends)
-    says = told if sure else f"{told}: started here, NCCL refuses two ranks on one card"
+    says = told if sure else f"{told}: started here, NCCL refuses two ranks on one GPU"
     yield Sign("decisive" if sure else "strong", says, (wanted.evidence, cards.evidence))
 
 
@@ -160,7 +160,7 @@ by_hand = (
     Fix(
         "Start one process per visible GPU",
         "by-hand",
-        "`--nproc_per_node=gpu` lets torchrun count; under Slurm ask for as many cards as tasks; each rank calls "
+        "`--nproc_per_node=gpu` lets torchrun count; under Slurm request as many GPUs as tasks; each rank must call "
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before anything else touches CUDA; with fewer ranks raise the "
         "accumulation to keep the global batch",
     ),
@@ -171,5 +171,5 @@ experiment = Experiment(
     start_from="the beginning",
     stop_after="each rank has printed its line",
     confirms="a LOCAL_RANK is not below its device_count, or two ranks of a node name the same device",
-    refutes="every rank has a card of its own: then look at device numbers fixed in the code",
+    refutes="every rank has its own GPU: then look for device numbers fixed in the code",
 )

@@ -44,7 +44,7 @@ ABSENT = (
 phrases = (
     decisive(
         *NOT_FOUND,
-        says="the shell ran an option of the command as a command: the line before it did not continue",
+        says="the shell ran an option as a separate command: the previous line was not continued",
         pattern=rf"(?:^|[\s'\"`])(?:-{{1,2}}[A-Za-z][\w.-]{{0,60}}(?:=\S{{0,100}})?|\+{{0,2}}[a-z_]\w*(?:\.\w+)+=\S{{0,100}}|"
                 rf"[a-z_]\w*=\S{{0,100}})['\"]?\s?[:\uff1a]\s?{ABSENT}|"
         rf"command not found: -{{1,2}}\w|'-{{1,2}}\w[\w-]*' is not recognized as an|(?:^|[\s:])[#\\]: {ABSENT}",
@@ -53,7 +53,7 @@ phrases = (
     decisive(
         "$'\\r'", "\\r': no such file", "\\r\u2019: no such file", "^m: bad interpreter", "\\r: command not found", "\\r''",
         "['\\r'", "'\\r']", ": not found", "/bin/bash^m", "command not found",
-        says="the script has Windows line ends: the shell takes the carriage return for a part of each line",
+        says="the script has Windows line endings: the shell reads the carriage return as part of each line",
         pattern=r"\\r['\u2019]|\^M\b|\\r: command|^: (?:command )?not found|^'?: (?:command )?not found\S*\.sh",
     ),
     decisive(
@@ -65,10 +65,10 @@ phrases = (
         says="the shell could not read the script, or a variable in it is not set",
         pattern=r"(?:line |: |行 ?)\d+:|\.sh\b|bash:|\bsh:|zsh:", unless=r"Traceback|\.py\"",
     ),
-    decisive("unrecognized arguments:", says="the shell passed something that is no argument",
+    decisive("unrecognized arguments:", says="the shell passed something that is not an argument",
              pattern=r"unrecognized arguments:(?:\s{0,20}$|.{0,200}[\u2013\u2014\u2212\u2010\u2011\u201c\u201d\u2018\u2019]|.{0,200}\\r|"
                      r"(?:.{0,200}\s)?[#\\](?:\s|$))"),
-    strong("unrecognized arguments:", says="a second command was glued to the first",
+    strong("unrecognized arguments:", says="a second command was joined to the first",
            pattern=r"unrecognized arguments:.{0,200}(?:\s-m(?:\s|$)|\bpython3?\b|\btorchrun\b|\baccelerate launch|\.yamlpython)"),
     decisive("invalid int value: ''", "invalid float value: ''", "value: ''", says="a variable of the script is empty",
              pattern=r"argument -\S+: invalid \w+ value: ''"),
@@ -78,7 +78,7 @@ phrases = (
     strong("torchrun: not found", "torchrun: command not found", "accelerate: command not found",
            "deepspeed: command not found",
            "python: command not found", "accelerate: not found", "deepspeed: not found",
-           says="the shell that runs the script does not know the launcher: another shell, user or environment"),
+           says="the shell that runs the script cannot find the launcher: a different shell, user or environment"),
     weak("conda: command not found", "module: command not found", "source: not found", "expected one argument",
          says="a line of the script had no effect, or a variable is empty", fatal=False),
 )  # fmt: skip
@@ -149,7 +149,7 @@ def fix(case: Case) -> Iterator[Fix]:
     yield Fix(
         "Repair the command",
         "by-hand",
-        "nothing after a backslash, no comment or empty line between continued lines, `sed -i 's/\\r$//' script.sh` for "
+        "put nothing after a backslash, and no comment or empty line between continued lines; use `sed -i 's/\\r$//' script.sh` for "
         "Windows line "
         'ends, `set -u` to find unset variables; or ARGS=( --lr 1e-4  # notes are fine here\n ... ) and "${ARGS[@]}"',
     )

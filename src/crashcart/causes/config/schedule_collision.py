@@ -105,7 +105,7 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
         return
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     places = [on[name][1] for name in wanted]
-    told = f"step {step} is the first with both {' and '.join(WORDS[name] for name in wanted)}"
+    told = f"step {step} is the first with {' and '.join(WORDS[name] for name in wanted)}"
     if epoch is not None and (known := epoch_steps(case)) is not None:
         together = lcm(step, epoch[0])
         at = f", and one also ends at {together}" if EPOCH not in wanted and (not last or together <= last) else ""
@@ -148,7 +148,7 @@ def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[S
     for at in (step, step + 1):
         met = [name for name, (period, _) in periods.items() if at % period == 0]
         if len(met) > 1:
-            told = f"{' and '.join(WORDS[name] for name in met)} both fall on step {at}, where the run ended"
+            told = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where the run ended"
             sure = _both_began(case) or _died_in_a_phase(case)
             yield Sign("strong" if sure else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
             return

@@ -218,7 +218,7 @@ def _processor_seconds(flight: Flight, pid: int, until: float) -> float | None:
 
 
 APART = Fix(
-    "Move the long work out of the time others wait",
+    "Do the long work while no other rank waits for it",
     "by-hand",
     "prepare data before the process group starts, or once per node; save sharded (torch.distributed.checkpoint) or in a "
     "thread; add a collective inside long loops that run on one rank",

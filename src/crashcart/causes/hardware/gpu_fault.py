@@ -128,7 +128,7 @@ fixes = (
 )
 experiment = Experiment(
     title="Run the same job on other GPUs, and a memory test (dcgmi diag -r 3 or gpu-burn) on this one",
-    start_from="the newest whole checkpoint",
+    start_from="the newest complete checkpoint",
     stop_after="twice the time it ran before it failed",
     confirms="the test fails, or the Xid returns on this GPU with another program, and the job works elsewhere",
     refutes="the job fails on other GPUs in the same way: then the program is the problem",

@@ -50,7 +50,7 @@ def _parsed(lines: list[bytes], *, whole: bool) -> None:
             except DocumentError:  # JSON, as far as we can tell
                 continue
             except ValueError as problem:
-                raise ValueError(f"a line of it is no JSON ({number}): {problem}") from None
+                raise ValueError(f"line {number} is not valid JSON: {problem}") from None
 
 
 def _has_head(head: bytes) -> bool:

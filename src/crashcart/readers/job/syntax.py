@@ -35,7 +35,7 @@ _LETTER = "\x7f"
 _PARSE_MICROSECONDS = 700_000  # the parser is quadratic in what is no script: 20 kB of ")" would take seconds
 # While it recovers from an error it does not look at that limit: 4 kB of a log with "|" in each line would take for ever.
 _SURELY_SHORT, _TRIAL_SECONDS = 500, 1.0
-_NO_SCRIPT = "reading the script takes too long: it is no script that a person wrote."
+_NO_SCRIPT = "reading the script takes too long; it does not look like a handwritten script."
 _NO_LETTERS = re.compile(r"[^\t\n -~]")
 _ESCAPE = re.compile(r"\\(.)")
 _AMID_A_WORD = re.compile(r"(?m)^([^\n]*[^\s;&|()<>\\])(\\\n)(?=[^\s;&|()<>#])")
