@@ -298,20 +298,33 @@ def _recorded(finding: Finding) -> bool:
 
 def how_it_ended(ending: Ending) -> str:
     """The ending in words."""
-    parts = [_STATES[ending.state]]
-    if ending.signal:
-        parts.append(f"until {ending.signal} ended it" if ending.state == "hung" else f"by {ending.signal}")
-    elif ending.exit_code is not None and ending.state == "hung":
-        parts.append(f"and then exited with code {ending.exit_code}")
-    elif ending.exit_code is not None:
-        parts.append(f"with exit code {ending.exit_code}")
-    place = [f"at step {ending.step}"] if ending.step is not None else []
-    place += [during(ending.phase)] if ending.phase else []
-    if place and ending.state == "unknown":
-        parts[-1] += f"; last seen {' '.join(place)}"
-    else:
-        parts += place
-    return " ".join(parts) + (f", rank {ending.first_rank} first" if ending.first_rank is not None else "")
+    state = _STATES[ending.state]
+    place = " ".join(
+        [
+            *([f"at step {ending.step}"] if ending.step is not None else []),
+            *([during(ending.phase)] if ending.phase else []),
+        ]
+    )
+    first = f", rank {ending.first_rank} first" if ending.first_rank is not None else ""
+    if ending.state == "unknown":
+        return state + (f"; last seen {place}" if place else "") + first
+    if ending.state == "hung":
+        end = (
+            f" until {ending.signal} ended it"
+            if ending.signal
+            else f" and then exited with code {ending.exit_code}"
+            if ending.exit_code is not None
+            else ""
+        )
+        return f"{state} {place}".rstrip() + first + ("," if end and first else "") + end
+    how = (
+        f" by {ending.signal}"
+        if ending.signal
+        else f" with exit code {ending.exit_code}"
+        if ending.exit_code is not None
+        else ""
+    )
+    return f"{state}{how} {place}".rstrip() + first
 
 
 def _body(finding: Finding) -> Iterator[tuple[str, str]]:
