@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.deaths import hung
 from crashcart.model import Evidence, Fact
 from crashcart.places import ORIGINS
 from crashcart.readers.code.source import name_of
@@ -81,7 +82,9 @@ class Trail(NamedTuple):
 
 
 def trail_of(scene: Scene) -> Trail | None:
-    """The way back from the first exception."""
+    """The way back from the exception that ended the run; where a run stands still, others say nothing of that."""
+    if hung(scene.case):
+        return None
     raised = next(iter(scene.raises), None)
     frames = raised.frames if raised is not None else []
     place = scene.at(frames[-1] if frames else None)

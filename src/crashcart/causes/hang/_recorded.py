@@ -154,8 +154,10 @@ class _Told:
         ends = _frame(odd.frames, r"(?:threading|util|atexit|thread|process)\.py$", AT_EXIT)
         if ends is not None or phase == "exit":
             return self._at_exit(odd, others, ends)
-        if _frame(odd.frames, LOADER, r".") is not None or phase == "data":
-            return self._at_loader(odd)
+        at_loader = _frame(odd.frames, LOADER, r".") is not None or phase == "data"
+        return self._at_loader(odd) if at_loader and not _makes_a_sample(odd.frames) else self._by_itself(odd, others)
+
+    def _by_itself(self, odd: Stood, others: list[Stood]) -> Stall | None:
         return self._at_lock(odd) or self._own_work(odd, others)
 
     def _at_exit(self, odd: Stood, others: list[Stood], frame: Frame | None) -> Stall:
@@ -418,6 +420,13 @@ def _ended_in_words(ends: list[Event]) -> str:
     if len(ends) == 1:
         return f"its child process {ends[0].details.get('pid')} had ended with {how}"
     return f"{len(ends)} of its child processes had ended, the first with {how}"
+
+
+def _makes_a_sample(frames: tuple[Frame, ...]) -> bool:
+    """Whether a loader without workers has called the program's own data set, which stands there: the loader waits for nobody."""
+    own = own_frame(frames)
+    loader = next((place for place, frame in enumerate(frames) if compiled(LOADER).search(frame.file)), None)
+    return own is not None and loader is not None and frames.index(own) < loader
 
 
 def _wait(stood: list[Stood]) -> str:
