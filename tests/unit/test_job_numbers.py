@@ -801,6 +801,170 @@ args = parser.parse_args()
         "python -m torch.distributed.launch --nproc_per_node 2 train.py",
         {"refused": []},
     ),
+    "a loop over several optimizers is no loop of the training": (
+        {
+            "train.py": HEAD
+            + """optimizers = {"a": optimizer, "b": torch.optim.Adam(model.parameters(), lr=0.2)}
+batches = iter(DataLoader(data, batch_size=4))
+for step in range(0, 700):
+    model(next(batches)[0]).mean().backward()
+    for each in optimizers.values():
+        each.step()
+        each.zero_grad()
+"""
+        },
+        "python train.py",
+        {"train.max_steps": 700, "train.epochs": None},
+    ),
+    "a model that is trained every second time does not accumulate": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=4)
+actor = torch.optim.Adam(torch.nn.Linear(4, 1).parameters(), lr=0.1)
+step = 0
+for epoch in range(3):
+    for (x,) in loader:
+        step += 1
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+        if step % 2 == 0:
+            loss = -model(x).mean()
+            actor.zero_grad()
+            loss.backward()
+            actor.step()
+"""
+        },
+        "python train.py",
+        {"train.accumulation": 1},
+    ),
+    "batches that hold batches are not the batch, and the program may end itself": (
+        {
+            "train.py": HEAD
+            + """def cut(samples):
+    return [samples[0:4], samples[4:8]]
+loader = DataLoader(data, batch_size=4 * 2, collate_fn=cut)
+step = 1
+while True:
+    for batches in loader:
+        for x in batches:
+            model(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step == 900:
+                quit()
+            step += 1
+"""
+        },
+        "python train.py",
+        {"train.batch_size": None, "train.max_steps": 900},
+    ),
+    "a dictionary that makes what it lacks is not empty": (
+        {
+            "train.py": HEAD
+            + """from collections import defaultdict
+users = defaultdict(list)
+for line in open(sys.argv[1]):
+    user, item = line.split()
+    users[user].append(item)
+loader = DataLoader(data, batch_size=4)
+for epoch in range(12 // len(users)):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python train.py data.txt",
+        {"train.epochs": None, "train.batch_size": 4, "train.accumulation": 1},
+    ),
+    "settings pass through properties of a base class and a dictionary of many flags": (
+        {
+            "train.py": HEAD
+            + """import argparse
+class Base:
+    def __init__(self):
+        self.epochs = 1
+        self._batch = 2
+    @property
+    def batch(self):
+        return self._batch
+class Config(Base):
+    def __init__(self, **given):
+        super().__init__()
+        for name in super().__dict__:
+            if name in given:
+                self.__dict__[name] = given[name]
+    @property
+    def batch(self):
+        self._batch = 6
+        return super().batch
+parser = argparse.ArgumentParser()
+for name in "abcdefghijklmn":
+    parser.add_argument(f"--{name}", type=int)
+parser.add_argument("--epochs", type=int)
+args = parser.parse_args()
+config = Config(**{name: value for name, value in args.__dict__.items() if name not in ["a"] and value is not None})
+loader = DataLoader(data, batch_size=config.batch)
+for epoch in range(config.epochs):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python train.py --epochs 9",
+        {"train.epochs": 9, "train.batch_size": 6},
+    ),
+    "a key that a config lacks": (
+        {
+            "train.py": HEAD
+            + "import yaml\nconfig = yaml.safe_load(open('run.yaml'))\nprint(config['optimizer']['grad_acc_step'])\n",
+            "run.yaml": "optimizer:\n  grad_acc_steps: 2\n  lr: 0.1\n",
+        },
+        "python train.py",
+        {"refused": ["the program reads the key grad_acc_step, which run.yaml does not have: did you mean grad_acc_steps?"]},
+    ),
+    "the flags of an older Lightning": (
+        {
+            "train.py": "import argparse\nimport pytorch_lightning as pl\nparser = argparse.ArgumentParser()\n"
+            "parser.add_argument('--batch_size', type=int)\nparser = pl.Trainer.add_argparse_args(parser)\nargs = parser.parse_args()\n"
+        },
+        "python train.py --gpus 2 --check_val_every_n_epochs 2",
+        {"refused": ["the program knows no --check_val_every_n_epochs: did you mean --check_val_every_n_epoch?"]},
+    ),
+    "a whole number of an older Lightning": (
+        {
+            "train.py": "import argparse\nimport pytorch_lightning as pl\nparser = argparse.ArgumentParser()\n"
+            "parser = pl.Trainer.add_argparse_args(parser)\nargs = parser.parse_args()\n"
+        },
+        "python train.py --tpu_cores 8 --limit_val_batches 0.5 --max_epochs 3O",
+        {"refused": ["the program's parser says: argument --max_epochs: invalid int value: '3O'"]},
+    ),
+    "the package of the project, where its examples have their own requirements": (
+        {
+            "setup.py": "",
+            "own/__init__.py": "def size():\n    return 12\n",
+            "examples/requirements.txt": "",
+            "examples/train.py": HEAD
+            + "import own\nloader = DataLoader(data, batch_size=own.size())\nfor epoch in range(2):\n    for (x,) in loader:\n"
+            + STEP,
+        },
+        "python examples/train.py",
+        {"train.batch_size": 12, "train.epochs": 2},
+    ),
+    "a config of yacs in Python": (
+        {
+            "train.py": HEAD
+            + """from yacs.config import CfgNode
+config = CfgNode({"lr": 0.1, "size": 4})
+config.merge_from_file("own.py")
+loader = DataLoader(data, batch_size=config.size)
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP,
+            "own.py": "from yacs.config import CfgNode\ncfg = CfgNode()\ncfg.size = 32\n",
+        },
+        "python train.py",
+        {"train.batch_size": 32},
+    ),
 }
 
 

@@ -945,7 +945,9 @@ class Interpreter:
             return self._for_generator(node, iterable)
         items = self.unrolled(iterable, node)
         if items is not None:
-            return self._unroll(node, iterable, items)
+            return self._unroll(node, iterable, items, node.orelse)
+        if (known := self._known_keys(iterable)) and not self._unroll(node, iterable, known, []):
+            return False
 
         def element() -> None:
             item = self.element(iterable, node)
@@ -990,7 +992,7 @@ class Interpreter:
         self.evaluate(node.test)
         return self.block(node.orelse) if node.orelse else True
 
-    def unrolled(self, iterable: Value, node: ast.For | ast.AsyncFor | None = None) -> list[Value] | None:
+    def unrolled(self, iterable: Value, node: ast.AST | None = None) -> list[Value] | None:
         """The items of a short known list or range; None where they are many or not known."""
         if isinstance(iterable, Container) and not self.store.get(iterable, "open"):
             items = self.items(iterable)
@@ -1005,7 +1007,14 @@ class Interpreter:
             return [Constant(letter) for letter in iterable.value]
         return self.libraries.items_of(self, iterable)  # type: ignore[no-any-return]
 
-    def _unroll(self, node: ast.For | ast.AsyncFor, iterable: Value, items: list[Value]) -> bool:
+    def _known_keys(self, iterable: Value) -> list[Value]:
+        """The keys that are known of a dictionary which may have more: each is gone through before what is not known."""
+        if not isinstance(iterable, Container) or iterable.kind not in _KEYED or not self.store.get(iterable, "open"):
+            return []
+        keys = list(self.items(iterable))
+        return [Constant(key) for key in keys] if len(keys) <= _MOST_UNROLLED else []
+
+    def _unroll(self, node: ast.For | ast.AsyncFor, iterable: Value, items: list[Value], orelse: list[ast.stmt]) -> bool:
         for item in items:
             fork, kinds = Fork(self.store), list[str]()
             self.frame.loops.append((fork, kinds))
@@ -1021,7 +1030,7 @@ class Interpreter:
             fork.join()
             if "break" in kinds and not falls and "continue" not in kinds:
                 return True
-        return self.block(node.orelse) if node.orelse else True
+        return self.block(orelse) if orelse else True
 
     def loop(
         self,
@@ -1505,7 +1514,7 @@ class Interpreter:
         if isinstance(owner, Class):
             return self._attribute_of_class(owner, name)
         if isinstance(owner, Super):
-            return self._attribute_of_super(owner, name)
+            return self._attribute_of_super(owner, name, node)
         if isinstance(owner, PerRank):
             owner = self.pick(owner)
             if isinstance(owner, PerRank):
@@ -1573,8 +1582,15 @@ class Interpreter:
         return Bound(Library(f"?.{name}"), owner) if not name.startswith("__") else Unknown()
 
     def _attributes_as_dict(self, owner: Value) -> Container:
-        pairs = {name: value for name in self.store.names(owner) if isinstance(value := self.store.get(owner, name), Value)}
-        made = self.container("dict", pairs)
+        """The attributes of an object or of a namespace: what is written into the dictionary is written into that."""
+        is_open = False
+        if isinstance(owner, Container):
+            pairs, is_open = dict(self.items(owner)), bool(self.store.get(owner, "open"))
+        else:
+            pairs = {
+                name: value for name in self.store.names(owner) if isinstance(value := self.store.get(owner, name), Value)
+            }
+        made = self.container("dict", pairs, is_open=is_open)
         self.store.set(made, "view", owner)
         return made
 
@@ -1583,6 +1599,8 @@ class Interpreter:
             items = self.items(owner)
             if name in items:
                 return self.pick(items[name])
+            if name == "__dict__":
+                return self._attributes_as_dict(owner)
             if name not in self.libraries.CONFIG_METHODS:
                 return (
                     Unknown(origins=owner.origins, kind=f"missing:{name}")
@@ -1602,12 +1620,16 @@ class Interpreter:
         bases = owner.library_bases()
         return Bound(Library(f"{bases[0]}.{name}"), owner) if bases else Unknown()
 
-    def _attribute_of_super(self, owner: Super, name: str) -> Value:
+    def _attribute_of_super(self, owner: Super, name: str, node: ast.AST) -> Value:
+        if name == "__dict__" and isinstance(owner.receiver, Instance):
+            return self._attributes_as_dict(owner.receiver)
         lineage = owner.receiver.cls.lineage() if isinstance(owner.receiver, Instance) else owner.cls.lineage()
         behind = lineage[lineage.index(owner.cls) + 1 :] if owner.cls in lineage else owner.cls.lineage()[1:]
         for base in behind:
             if isinstance(base, Class):
                 found = self.store.get(base, name)
+                if isinstance(found, Function) and found.kind == "property":
+                    return self.call(Bound(found, owner.receiver), [], {}, node)
                 if isinstance(found, Function):
                     return found if found.kind == "staticmethod" else Bound(found, owner.receiver)
                 if isinstance(found, Value):
@@ -1737,6 +1759,8 @@ class Interpreter:
                         self.fail(node, "KeyError", repr(plain), owner, key)
                 others = self.store.get(owner, "others")
                 return others if isinstance(others, Value) else unknown_from(owner, key)
+            if isinstance(self.store.get(owner, "factory"), Value):
+                self.libraries.open_up(self, owner)  # it makes the key that it is asked for, whichever that is
             values = list(content.values())
             others = self.store.get(owner, "others")
             if isinstance(others, Value):
@@ -2351,7 +2375,7 @@ class Interpreter:
             iterable = self.container("list", iterable.collect(), node, is_open=True)
         if len(generators) == 1 and not generator.ifs:
             self.store.set(made, "length", self.length_of(iterable))
-        items = self.unrolled(iterable)
+        items = self.unrolled(iterable, node)
         rounds = items if items is not None else self._known_texts(iterable) or [self.element(iterable, node)]
         if items is None:
             self.store.set(made, "open", True)
@@ -2727,10 +2751,17 @@ def _only_speaks(body: Sequence[ast.stmt]) -> bool:
     return len(body) > 1 and all(isinstance(statement, ast.Expr) for statement in body)
 
 
-def _is_short(node: ast.For | ast.AsyncFor, rounds: int) -> bool:
-    """Whether a loop holds no other and can be followed round by round."""
-    nodes = [part for statement in node.body for part in ast.walk(statement)]
-    is_flat = not any(isinstance(part, (ast.For, ast.While, ast.FunctionDef)) for part in nodes)
+def _is_short(node: ast.AST, rounds: int) -> bool:
+    """Whether a loop or comprehension holds no other and can be followed round by round."""
+    is_loop = isinstance(node, (ast.For, ast.AsyncFor))
+    nodes = [
+        part
+        for statement in (node.body if isinstance(node, (ast.For, ast.AsyncFor)) else [node])
+        for part in ast.walk(statement)
+    ]
+    own = 0 if is_loop else 1  # the ``for`` of a comprehension
+    inner = (ast.For, ast.While, ast.FunctionDef) if is_loop else (ast.comprehension, ast.Lambda)
+    is_flat = sum(isinstance(part, inner) for part in nodes) <= own
     return is_flat and len(nodes) * rounds <= _MOST_NODES
 
 

@@ -7,6 +7,7 @@ entry_points={"console_scripts": ["train = package.cli:main"]}        setup.py, 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from functools import lru_cache
@@ -21,6 +22,11 @@ _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 _COMMAND = re.compile(
     r"""(?<![\w.-])["']?(?:scripts\.)?(?P<name>[A-Za-z][\w-]{0,100})["']?[ \t]{0,20}=[ \t]{0,20}["']?(?P<module>[A-Za-z_][\w.]{0,200}):(?P<function>[A-Za-z_][\w.]{0,100})"""
 )
+# ``where = ["pkg"]``, ``package-dir = {"" = "pkg"}``, ``package_dir={"": "pkg"}``
+_PACKAGES = re.compile(
+    r"""(?:\bwhere[ \t]{0,9}=[ \t]{0,9}\[?[ \t]{0,9}|package[-_]dir[ \t]{0,9}=[ \t]{0,9}\{[ \t]{0,9}["']{2}[ \t]{0,9}[=:][ \t]{0,9})["'](?P<folder>[\w./-]{1,100})["']"""
+)
+_MOST_FOLDERS = 4
 _HIGHEST = 8  # folders above a script in which its project may begin
 
 
@@ -36,13 +42,22 @@ def nearest_packages(folder: str) -> dict[str, str]:
     ``examples/train.py`` imports the package above it also where ``examples`` has its own requirements.
     """
     place = _nearest_project(folder)
-    folders = [] if place is None else [os.path.relpath(place), os.path.relpath(os.path.join(place, "src"))]
     found: dict[str, str] = {}
-    for each in folders:
+    for each in _package_folders(place) if place is not None else ():
         for name in names_in(each):
             if os.path.isfile(os.path.join(each, name, "__init__.py")):
                 found.setdefault(name, each)
     return found
+
+
+def _package_folders(place: str) -> list[str]:
+    """The folders in which the packages of a project lie."""
+    texts = []
+    for file in _FILES:
+        with contextlib.suppress(CommandError, OSError):
+            texts.append(text_of(os.path.join(place, file)))
+    said = [match["folder"] for text in texts for match in _PACKAGES.finditer(text)]
+    return list(dict.fromkeys(os.path.relpath(os.path.join(place, name)) for name in (".", "src", *said[:_MOST_FOLDERS])))
 
 
 def _nearest_project(folder: str) -> str | None:

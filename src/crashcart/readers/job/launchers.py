@@ -125,6 +125,8 @@ def peel(words: Sequence[Word], *, certain: bool = False, installed: Collection[
             kind = LAUNCHERS[head]
             launch.kind = launch.kind if launch.kind and kind in {"srun", "mpirun"} else kind
             rest = _options(rest[length:], kind, launch)
+        elif head == "command" and len(rest) > 1 and rest[1].text in {"-v", "-V"}:
+            return None  # it only looks where the program is
         elif head in WRAPPERS:
             rest = _options(rest[length:], "", launch)[WRAPPERS[head] :]
             while head == "env" and rest and "=" in rest[0].text:

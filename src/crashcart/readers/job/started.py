@@ -16,9 +16,10 @@ ENTRY_MISSING = "its entry file was not found"
 
 
 def count_ranks(case: Case) -> None:
-    """A plain ``python train.py`` is one process, unless the program starts others itself."""
+    """A plain ``python train.py``, or a command of the project whose code was followed, is one process, unless the program starts others itself."""
     kind = case.facts.get("launch.kind")
-    if kind is None or kind.value != "python":
+    is_followed = kind is not None and kind.value == "program" and bool(case.all("code.followed"))
+    if kind is None or not (kind.value == "python" or is_followed):
         return
     if "launch.processes" in case.facts and case.facts["launch.processes"].value is None:
         del case.facts["launch.processes"]  # `world_size: null`, which the program sets when it starts

@@ -943,6 +943,7 @@ def _full_name(name: str) -> str:
     return name
 
 
+@lru_cache(maxsize=1)
 def modelled_packages() -> frozenset[str]:
     """The libraries of which something is known here: their own code is not followed."""
     _load()

@@ -651,13 +651,8 @@ def set_attribute(interpreter: Interpreter, call: Call) -> Value:
 def all_attributes(interpreter: Interpreter, call: Call) -> Value:
     """The attributes of an object as a dictionary."""
     owner = call.argument(0)
-    if isinstance(owner, Container) and owner.kind in {"namespace", "config"}:
-        made = interpreter.container(
-            "dict", interpreter.items(owner), call.node, is_open=bool(interpreter.store.get(owner, "open"))
-        )
-        interpreter.store.set(made, "view", owner)
-        return made
-    return interpreter._attributes_as_dict(owner) if isinstance(owner, Instance) else Unknown()
+    is_known = isinstance(owner, Instance) or (isinstance(owner, Container) and owner.kind in {"namespace", "config"})
+    return interpreter._attributes_as_dict(owner) if is_known and owner is not None else Unknown()
 
 
 @models("globals")

@@ -222,7 +222,7 @@ def views(interpreter: Interpreter, call: Call) -> Value | None:
     return interpreter.container("list", items, call.node, is_open=bool(interpreter.store.get(owner, "open")))
 
 
-@models("dict.update", "config.update", "namespace.update", "namespace.__dict__.update")
+@models("dict.update", "config.update", "namespace.update")
 def update(interpreter: Interpreter, call: Call) -> Value:
     """More keys, or other values."""
     owner = call.receiver

@@ -389,7 +389,8 @@ def add_trainer_flags(interpreter: Interpreter, call: Call) -> Value | None:
 
 def _number(text: str) -> float:
     """``1`` is one batch, and ``1.0`` all of them."""
-    number = to_int(text, to_float(text, finite=False))
+    whole = to_int(text)
+    number = to_float(text, finite=False) if whole is None else whole
     if number is None:
         raise ValueError(text)
     return number
