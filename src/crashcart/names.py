@@ -244,7 +244,7 @@ def _squeeze(part: str) -> str:
 def _for_loader(name: str, parents: list[str]) -> str:
     """``data.val.num_workers`` belongs to another loader than ``data.train.num_workers``."""
     family, _, rest = name.partition(".")
-    if family != "loader" and name != "train.batch_size":
+    if family != "loader" and name not in {"train.batch_size", "train.global_batch_size"}:
         return name
     for parent in reversed(parents):
         if re.fullmatch(EVALUATION, parent):

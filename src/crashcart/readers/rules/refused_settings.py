@@ -62,13 +62,11 @@ def _lacking(execution: Execution, failure: Failure) -> Fact | None:
     if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant) or key.origins:
         return None
     origins = {name: _file_of(execution, value) for name, value in execution.interpreter.entries(owner).items()}
-    files = {fact.evidence.where.rpartition(":")[0] if fact is not None else "" for fact in origins.values()}
-    if len(files) != 1 or "" in files or execution.interpreter.store.get(owner, "open"):
+    files = {fact.evidence.where.rpartition(":")[0] for fact in origins.values() if fact is not None}
+    if len(files) != 1 or execution.interpreter.store.get(owner, "open"):
         return None
     close = _nearest(execution, failure)
-    beside = origins.get(close) or next(iter(origins.values()))
-    if beside is None:
-        return None
+    beside = origins.get(close) or next(fact for fact in origins.values() if fact is not None)
     says = f"the program reads the key {key.value}, which {files.pop()} does not have" + (
         f": did you mean {close}?" if close else ""
     )

@@ -10,11 +10,13 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
 from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.names import canonical
 from crashcart.readers.interpreter.execution import is_fed
+from crashcart.readers.interpreter.libraries import modelled_packages
 from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.store import NONE
 from crashcart.readers.interpreter.trace import Call, Region
@@ -275,9 +277,11 @@ def _accumulation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """``if (i + 1) % accum == 0: optimizer.step()``, or a loop of backward passes before one step."""
     for call in execution.steps:
         for region, modulus in _moduli_around(execution, call):
-            makes_more = any(not region.holds(backward.region) for backward in execution.backwards)
-            if makes_more or not execution.backwards:
-                value = modulus if makes_more else None
+            inside = [region.holds(backward.region) for backward in execution.backwards]
+            if any(inside):
+                continue  # a model that is trained now and then, each time with gradients of its own
+            if inside or not execution.backwards:
+                value = modulus if inside else None
                 yield "train.accumulation", fact_of(execution, "train.accumulation", value, call)
     if _steps_each_round(execution):
         yield "train.accumulation", execution.steps[0].fact("train.accumulation", 1)
@@ -309,6 +313,7 @@ def _steps_each_round(execution: Execution) -> bool:
         or (region.kind == "branch" and (id(region.parent), id(region.node), not region.sense) in arms)
         or _is_of_finite(region)
         or _is_behind_end(region)
+        or any(region.holds(backward.region) for backward in execution.backwards)  # with gradients of its own
         for call in execution.steps
         for region in _between(call.region, execution.training_loops)
     )
@@ -505,7 +510,7 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         if kind == "eval" and any(above.method == "training_step" for above in call.calls_above()):
             continue  # Lightning evaluates by itself
         region = _periodic(call.region) if kind and execution.is_training(call) else None
-        if region is not None:
+        if region is not None and not _counts_inside(execution, region):
             branches.setdefault(id(region), (region, {}))[1].setdefault(kind, call)
             if kind == "eval" and call.name == "iterate":
                 evaluating.add(id(region))
@@ -537,11 +542,29 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
     return not held or any(is_fed(loop) or _is_drawn(execution, loop) for loop in held)
 
 
-def _counts_rounds(execution: Execution, test: Value | None) -> bool:
-    """Whether what a test divides is raised in each round, and not now and then, as a number of ticks of many images."""
+def _counts_inside(execution: Execution, region: Region) -> bool:
+    """Whether a test counts the rounds of a loop inside the training, as the batches or users of an evaluation."""
+    nearest = next(iter(region.loops()), None)
+    if nearest is None or execution.is_training_loop(nearest):
+        return False
+    counter = _counter_of(region.test)
+    drawn = [nearest.value, *execution.items(nearest.value)]
+    if any(part is not None and part is counter for part in drawn):
+        return True
+    raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
+    return bool(raised) and all(nearest.holds(write.region) for write in raised)
+
+
+def _counter_of(test: Value | None) -> Value | None:
+    """What a test of a remainder divides."""
     while isinstance(test, Unknown) and test.base is not None and test.kind in {"divides", "remains", "remainder"}:
         test = test.base
-    counter = test.base if isinstance(test, Unknown) and test.kind == "offset" else test
+    return test.base if isinstance(test, Unknown) and test.kind == "offset" else test
+
+
+def _counts_rounds(execution: Execution, test: Value | None) -> bool:
+    """Whether what a test divides is raised in each round, and not now and then, as a number of ticks of many images."""
+    counter = _counter_of(test)
     raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
     return counter is None or not any(map(_is_at_times, raised))
 
@@ -692,11 +715,25 @@ def _kind(execution: Execution, call: Call) -> str:
         return "save" if _is_save(call) else ""
     if call.name == "iterate":
         return "eval" if not execution._feeds_training(call) else ""  # noqa: SLF001 - the same question as for loaders
-    if call.function is not None:
-        if _NAMED_SAMPLING.search(call.method):
+    if call.function is not None or _is_unread(call):
+        names = (call.method, _written_name(call))
+        if any(map(_NAMED_SAMPLING.search, names)):
             return "sample"
-        return "eval" if _NAMED_EVALUATION.search(call.method) else ""
+        return "eval" if any(map(_NAMED_EVALUATION.search, names)) else ""
     return "log" if _LOGS.search(call.name) else ""
+
+
+def _is_unread(call: Call) -> bool:
+    """Whether a function of a package is called of which nothing is known."""
+    package = call.name.partition(".")[0]
+    is_known = package in modelled_packages() or package in sys.stdlib_module_names
+    return call.receiver is None and "." in call.name and not is_known and not isinstance(call.result, Instance)
+
+
+def _written_name(call: Call) -> str:
+    """What a function is called where it is called: ``eval_step`` for a ``step`` that another function made."""
+    written = call.node.func if isinstance(call.node, ast.Call) else None
+    return written.id if isinstance(written, ast.Name) else ""
 
 
 def _is_save(call: Call) -> bool:
