@@ -122,7 +122,7 @@ def test_what_is_no_job_is_one_sentence() -> None:
     with pytest.raises(CommandError, match="no such file or folder"):
         crashcart.check(["missing.sh"])
     Path("empty").mkdir()
-    with pytest.raises(CommandError, match="holds no launch script"):
+    with pytest.raises(CommandError, match="contains no launch script"):
         crashcart.check(["empty"])
 
 

@@ -111,7 +111,7 @@ def test_what_a_program_logged_right_before_it_stood_still_is_the_first_event(tm
     assert written is not None
     account = account_of(case)
     assert account.first is not None
-    assert account.first.says == "the program caught KeyError at /job/feed.py:9 in read: 'mass' (written into side.log)"
+    assert account.first.says == "the program caught KeyError at /job/feed.py:9 in read: 'mass' (written to side.log)"
 
 
 def test_a_log_that_goes_on_after_the_traceback_had_got_over_it(tmp_path: Path) -> None:

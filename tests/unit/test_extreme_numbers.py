@@ -307,7 +307,7 @@ def test_a_flag_that_is_no_number_gets_a_sentence(
         main(arguments)
     said = capsys.readouterr().err
     assert ended.value.code == code
-    assert "is not a whole number" in said or "is no length of time" in said
+    assert "is not a whole number" in said or "is not a number of seconds" in said
     assert max(map(len, said.splitlines())) < 200
     assert not list(folder.iterdir())
 

@@ -30,7 +30,7 @@ for epoch in range(2):
 """
 
 
-@pytest.mark.parametrize(("code", "says", "not_said"), [(QUEUE, "are lost", "finishes"), (UPLOAD, "finishes it", "lost")])
+@pytest.mark.parametrize(("code", "says", "not_said"), [(QUEUE, "are lost", "finishes"), (UPLOAD, "finishes when", "lost")])
 def test_what_not_waiting_for_a_tracker_costs(
     code: str, says: str, not_said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ def test_ten_checkpoints_do_not_fit_and_three_do(monkeypatch: pytest.MonkeyPatch
 def test_not_even_the_next_one_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     last_checkpoint(100 * MIB)
     free(monkeypatch, 60 * MIB)
-    assert "the next does not fit" in told()["host-memory/disk-full"][1]
+    assert "another one of that size does not fit" in told()["host-memory/disk-full"][1]
 
 
 def test_no_inode_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
