@@ -253,7 +253,7 @@ def test_the_verdict_says_what_is_wrong_once_and_cards_that_are_well_are_short(c
     assert lines[0].startswith("This machine is not fit for training: GPU 2 had 2 uncorrected memory errors")
     assert max(map(len, lines)) <= 80
     text = " ".join(" ".join(lines).split())
-    assert text.count("a job that needs them dies") == 1
+    assert text.count("a job that needs them will fail") == 1
     assert text.count("NVIDIA H200") == 3
     assert text.count("PCIe") == 2
 

@@ -19,7 +19,7 @@ TYRO = "│ Unrecognized options: --total-timestepz, 3000 │\n│ Arguments sim
 
 @pytest.mark.parametrize(
     ("log", "words"),
-    [(ARGPARSE, "Write --epochs instead of --epochz"), (TYRO, "Write --total-timesteps instead of --total-timestepz")],
+    [(ARGPARSE, "Use --epochs instead of --epochz"), (TYRO, "Use --total-timesteps instead of --total-timestepz")],
 )
 def test_the_flag_that_was_meant_is_the_first_fix(tmp_path: Path, log: str, words: str) -> None:
     (tmp_path / "train.log").write_text(log, encoding="utf-8")

@@ -78,7 +78,7 @@ def test_a_part_that_fails_costs_one_line_and_no_answer(
     (tmp_path / "train.log").write_text(LOG)
     diagnosis = why([str(tmp_path / "train.log")])
     assert diagnosis.findings[0].cause == OOM
-    gaps = [gap for gap in diagnosis.not_looked if "own error" in gap.why]
+    gaps = [gap for gap in diagnosis.not_looked if "internal error" in gap.why]
     assert [gap.what for gap in gaps] == [what]
     assert gaps[0].why.startswith("internal error in crashcart: KeyError")
     assert "planted" not in gaps[0].why  # a message may quote the log
@@ -89,7 +89,7 @@ def test_a_rule_that_fails_costs_one_line(folder: Path, monkeypatch: pytest.Monk
     rule = next(rule for rule in rules._rules() if rule.__name__.endswith(".zero_rate"))
     monkeypatch.setattr(rule, "look", fail)
     (folder / "train.py").write_text("import torch\n")
-    gaps = [gap.what for gap in check(["train.py"]).not_looked if "own error" in gap.why]
+    gaps = [gap.what for gap in check(["train.py"]).not_looked if "internal error" in gap.why]
     assert gaps == ["crashcart.readers.rules.zero_rate"]
 
 
@@ -128,7 +128,7 @@ def test_the_same_process_of_a_user_answers(folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, check=True, timeout=60, env=plain)
     told = json.loads(done.stdout)
     assert told["findings"][0]["cause"] == OOM
-    assert any(gap["what"] == "data/download" and "own error" in gap["why"] for gap in told["not_looked"])
+    assert any(gap["what"] == "data/download" and "internal error" in gap["why"] for gap in told["not_looked"])
 
 
 @pytest.mark.parametrize(

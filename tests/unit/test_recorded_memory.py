@@ -66,7 +66,7 @@ def flight(oom: dict[str, Any], *, others: float = 0.0, grows: float = 0.0, code
         ({"phase": "sample"}, {}, "gpu-memory/eval-or-sample", "during sampling"),
         ({"phase": "checkpoint"}, {}, "gpu-memory/checkpoint", "while the process wrote a checkpoint"),
         ({"phase": "load"}, {}, "gpu-memory/checkpoint", "while the process loaded a checkpoint"),
-        ({"phase": "sample"}, {"others": 78.0 * GIB}, "gpu-memory/other-process", "other processes hold 78.0 GiB of card 0"),
+        ({"phase": "sample"}, {"others": 78.0 * GIB}, "gpu-memory/other-process", "other processes hold 78.0 GiB on GPU 0"),
         ({"allocated": 50 * GIB}, {}, "gpu-memory/fragmentation", "27.0 GiB were reserved by PyTorch but unused"),
         ({}, {"grows": GIB / 3}, "gpu-memory/leak", "allocated memory rose from"),
         ({"batch_elements": 9000}, {}, "gpu-memory/outlier-batch", "9000 elements; the largest before it had 1000"),
@@ -95,7 +95,7 @@ def test_xids_that_the_driver_reported(number: int, strength: str | None, role: 
     assert [one.strength for one in found] == ([strength] if strength else [])
     if role:
         assert found[0].role == role
-        assert f"Xid {number} on card 2" in found[0].signs[0].says
+        assert f"Xid {number} on GPU 2" in found[0].signs[0].says
 
 
 def bus_error(free: float) -> Flight:
@@ -116,7 +116,7 @@ def bus_error(free: float) -> Flight:
 def test_a_bus_error_with_full_shared_memory() -> None:
     first = examine(Case(flight=bus_error(free=0.0))).findings[0]
     assert first.cause == "host-memory/shm"
-    assert "1.0 GiB of /dev/shm were used and 0 MiB free" in first.signs[0].says
+    assert "1.0 GiB of /dev/shm were used and 0 MiB were free" in first.signs[0].says
 
 
 def test_a_bus_error_with_room_in_shared_memory_is_something_else() -> None:

@@ -80,8 +80,8 @@ fixes = (
     Fix(
         "Install a compiler, headers and CUDA that match torch",
         "by-hand",
-        "`python -m torch.utils.collect_env`; gcc not newer than nvcc allows, python3-dev, ninja, CUDA_HOME of torch's "
-        "CUDA; or "
+        "check with `python -m torch.utils.collect_env`; you need a gcc that nvcc supports, python3-dev, ninja, and CUDA_HOME of torch's "
+        "CUDA; or use "
         "pre-built wheels",
     ),
 )
