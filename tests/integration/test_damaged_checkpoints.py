@@ -244,7 +244,7 @@ def test_a_damaged_checkpoint_is_never_called_whole(
     found = checkpoints.inspect(target)
     assert found.verdict != "whole", damage
     assert found.reasons, damage
-    assert "own error" not in " ".join(found.reasons), damage
+    assert "internal error" not in " ".join(found.reasons), damage
     chosen = checkpoints.newest_whole(copy)
     assert chosen is None or chosen.path != target, damage
     assert not marker.exists(), damage

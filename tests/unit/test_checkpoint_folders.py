@@ -242,7 +242,7 @@ def test_no_damage_makes_our_readers_stumble(tmp_path: Path) -> None:
         for name, content in originals.items():
             path = file_with(tmp_path, name, mutated(content, chooser))
             found = checkpoints.inspect(path.parent if name[1] == "/" else path)
-            assert "own error" not in " ".join(found.reasons)
+            assert "internal error" not in " ".join(found.reasons)
 
 
 def test_neither_torch_nor_safetensors_is_imported() -> None:

@@ -83,7 +83,7 @@ def test_a_python_config_with_old_line_ends_is_read(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("step 1 loss 2\n", encoding="utf-8")
     (tmp_path / "config.py").write_bytes(b"lr = 1\rbatch_size = 2\r")
     answer = crashcart(tmp_path, "why", "train.log", "--config", "config.py", "--json")
-    assert not [item for item in json.loads(answer.stdout)["not_looked"] if "own error" in item["why"]]
+    assert not [item for item in json.loads(answer.stdout)["not_looked"] if "internal error" in item["why"]]
 
 
 def test_the_cause_in_a_planted_answer_is_taken_only_if_it_is_one(tmp_path: Path) -> None:

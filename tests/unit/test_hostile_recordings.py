@@ -126,4 +126,4 @@ def test_every_cause_looks_at_it_without_an_error_of_ours(tmp_path: Path, seed: 
     diagnosis = examine(gather(Given([str(tmp_path)])))
     assert text(diagnosis)
     assert json.dumps(plain(diagnosis))
-    assert not [gap for gap in diagnosis.not_looked if "own error" in gap.why]
+    assert not [gap for gap in diagnosis.not_looked if "internal error" in gap.why]
