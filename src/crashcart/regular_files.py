@@ -10,10 +10,12 @@ What we name ourselves below /proc and /sys is opened directly.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
+import sys
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -30,6 +32,7 @@ __all__ = [
     "names_in",
     "open_input",
     "open_regular",
+    "open_standard_input",
     "problem_with",
     "read_end",
     "read_start",
@@ -91,6 +94,19 @@ def open_input(path: str, *, no_links_below: str | None = None) -> tuple[io.RawI
         opened = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
     else:
         opened = _descriptor(path, no_links_below)
+    return _opened(opened)
+
+
+def open_standard_input() -> tuple[Any, int | None]:
+    """Standard input: a file that the shell has opened at its beginning is read as one that is named."""
+    with contextlib.suppress(OSError, ValueError):  # no descriptor, or one that cannot be asked where it is
+        handle = sys.stdin.fileno()
+        if stat.S_ISREG(os.fstat(handle).st_mode) and os.lseek(handle, 0, os.SEEK_CUR) == 0:
+            return _opened(os.dup(handle))
+    return sys.stdin.buffer, None
+
+
+def _opened(opened: int) -> tuple[io.RawIOBase, int | None]:
     status = os.fstat(opened)
     stream = open(opened, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(status.st_mode):

@@ -83,17 +83,12 @@ def _places(text: str) -> Iterator[Place]:
 
 
 def _as_lines(text: str) -> str:
-    """The same places with written line ends as line ends, and blanks for what every line begins with (``[rank3]: ``, ``  | ``)."""
+    """The same places with written line ends as line ends, and blanks for what stands before lines (``[rank3]: ``, ``  | ``)."""
     if "\\n" in text:
-        text = text.replace("\\\\\\n", "  \\\n").replace("\\n", " \n")
-    lines = text.split("\n")
-    first, last = min(lines), max(lines)
-    if lines[-1] == "" and len(lines) > 2:  # noqa: PLR2004 - behind the end of the last line
-        first = min(lines[:-1])
-    mark = compiled(r"[+-]?[ \t]{0,40}(?:[|>]{1,8} ?|[^\w\s+\-\"'#{(][^\n]{0,60}?[\]|:>]{1,8} )", 0).match(first)
-    if mark is None or len(lines) == 1 or not last.startswith(mark[0]):
+        text = text.replace("\\\\\\n", "  \\\n").replace("\\n", " \n").replace("\\t", "  ")
+    if "\n" not in text:
         return text
-    return "\n".join(" " * len(mark[0]) + line[len(mark[0]) :] for line in lines)[: len(text)]
+    return compiled(_MARK, re.MULTILINE).sub(lambda mark: " " * len(mark[0]), text)
 
 
 def _in_new_version(text: str) -> Iterator[Place]:
@@ -155,6 +150,7 @@ _LAST_WORDS = {
     "cred": ALWAYS, "creds": ALWAYS, "dsn": ALWAYS, "otp": ALWAYS, "auth": IF_MIXED, "getpass": IF_UNUSUAL, "sig": IF_RANDOM,
     "signature": IF_RANDOM, "tokens": IF_RANDOM, "keys": IF_RANDOM,
 }  # fmt: skip
+_MARK = r"^[+-]?[ \t]{0,40}(?:[|>]{1,8} |\[[^\]\n]{1,40}\]:? ?|\([^()\n]{1,40}\) )"
 _NAME = r"[\w.-]{0,64}"
 _NAMED_BEHIND = r"\\{0,3}[\"'`]?[ \t]{0,2}[:=]"
 _REFUSED = r"(?:invalid|wrong|bad|incorrect|unknown|expired|rejected|revoked) \Z"
@@ -168,16 +164,16 @@ _RESOURCES = (
     "credentials",
     "webhook",
 )  # words for things that have names of their own
-_CLOSE = r"(?:\\{0,3}[\"'`])?(?:\[\w{0,8}\]|[\])]){0,2}"
+_CLOSE = r"(?:\\{0,3}[\"'`]|\*\*)?(?:\[\w{0,8}\]|[\])]){0,2}"
 _SEPARATOR = (
     r"(?P<close>"
     + _CLOSE
-    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:)| (?:string|str)(?= =))?[ \t]{0,8}"
+    + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:)| (?:string|str)(?= =)| / '-[^'\n]{1,40}'(?=:))?[ \t]{0,60}"
     + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= \\{0,3}[\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
 )
 _RULES = "|\u2502\u2503\u2551"
-# What may stand between a sign and its value: what argparse says of it, the tag and the anchor of YAML, a command of the shell that only prints.
-_BEFORE_VALUE = r"(?:invalid [\w.<>]{1,24}(?: value)?: (?=[\"']))?(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
+# What may stand between a sign and its value: what a parser says of it, another name for it, the tag and the anchor of YAML, a command of the shell that only prints.
+_BEFORE_VALUE = r"(?:(?:invalid [\w.<>]{1,24}(?: value)?: |[A-Za-z_][\w.]{0,40} = |None or )(?=[\"'])|Expected [^\n]{0,80}? Got value: )?(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
 _COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
@@ -185,15 +181,16 @@ _ITEM = r"(?:[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200}))"
 _LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,4}|(?=\n|\Z)))?"
 _LARGEST_COLLECTION = 1000  # characters
 _LONGEST_BLOCK = 20  # lines
-_DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}"
+_DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}\[?"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
-_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield)\([ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>(?:\\{1,3}[\"']){3}|\\{0,3}(?:\"\"\"|'''|[\"'`]))"
+_OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield|(?:base64\.)?b64decode|bytes\.fromhex|[\"']{2}\.join)\(\[?[ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>(?:\\{1,3}[\"']){3}|\\{0,3}(?:\"\"\"|'''|[\"'`]))"
 _GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
 _BELOW_KEY = r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}"  # of YAML, behind a question mark
 _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}(?:#[^\n]{0,80})?\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
-_VALUE_BESIDE = r"[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
+_VALUE_BESIDE = r"\\{0,3}[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
 _INPUT = r" ?\n[+-]?[ \t]{1,60}[A-Z][^\n\[]{0,120}\[[^\n\]]{0,80}\binput_value="  # what pydantic says of a setting
 _CHOICES = r"\\{0,3}[\"'],[^\[\]()\n]{0,160}(?<!\w)choices[ \t]{0,2}=[ \t]{0,2}[\[({]"
+_ATTRIBUTES = r"(?:(?: [\w:-]{1,30}=\"[^\"<>\n]{0,60}\"){1,4}(?=>))?"
 _RUN = r"[^\s\"'`,;&)}\]>|\\]+"
 _STOPS = r"[\"'`,;&)}\]>|](?:[\s\"'`,;&)}\]>|\\:]|\Z|[A-Za-z_][\w.\-]{0,40} ?[=:])|\\[nrt\"'\\/\s]|\s"
 _WORD_FOLLOWS = r" (?!is |was |of |set |value |str(?:ing)? =)[A-Za-z]+(?:[ .,;)\n]|\Z)"
@@ -368,6 +365,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
 
 def _value_of(text: str, begin: int, end: int, name: str, grade: int) -> Place | None:
     """Where the value of a name stands, if that is to be hidden."""
+    end = _after(_ATTRIBUTES, text, end)
     separator = compiled(_SEPARATOR, 0).match(text, end)
     if separator is None:
         return None
@@ -659,6 +657,8 @@ def _closing(text: str, start: int, quote: str) -> int:
     """Where the quote ends; without an end, the line does."""
     many = len(quote.lstrip("\\")) > 1
     limit = min(len(text), start + _LONGEST_VALUE) if many else _line_end(text, start)
+    if text[start:limit] == "\\":  # the text begins in the next line
+        limit = _line_end(text, limit + 1)
     at = text.find(quote, start, limit)
     while at > start and not quote.startswith("\\"):
         back = at - 1

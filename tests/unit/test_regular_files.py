@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -116,6 +117,17 @@ def test_holes_of_a_log_are_not_read(here: Path) -> None:
     assert size == (1 << 40) + 5
     assert len(content) < 1 << 20
     assert content.replace(b"\0", b"") == b"first\nlast\n"
+    assert here
+
+
+def test_a_file_as_standard_input_is_read_as_one_that_is_named(here: Path) -> None:
+    with open("rotated.log", "wb") as file:
+        file.write(b"step 1 loss 2\nKilled\n")
+        file.truncate(1 << 36)
+    command = [sys.executable, "-m", "crashcart", "why", "--json", "-"]
+    with open("rotated.log", "rb") as file:
+        answer = subprocess.run(command, stdin=file, capture_output=True, check=True, timeout=60).stdout
+    assert json.loads(answer)["ending"]["state"] == "killed"
     assert here
 
 

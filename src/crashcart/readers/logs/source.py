@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from crashcart.decompression import decompressor_for, unpacked
 from crashcart.errors import CommandError
-from crashcart.regular_files import RefusedFileError, open_input
+from crashcart.regular_files import RefusedFileError, open_input, open_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def open_source(path: str, *, no_links_below: str | None = None, text_only: bool
     if path == "-":
         if sys.stdin is None:
             raise CommandError("Standard input is closed.")
-        return _wrapped("standard input", sys.stdin.buffer, None)
+        return _wrapped("standard input", *open_standard_input())
     try:
         stream, size = open_input(path, no_links_below=no_links_below)
     except OSError as problem:
