@@ -440,7 +440,9 @@ def _lasting_bad_metrics(log: Log) -> Iterator[_LogEvent]:
 
 def _progress_before(log: Log, line: Line) -> StoryEvent | None:
     """The last step that was printed before a line."""
-    last = next((one for one in reversed(log.metrics) if one.step is not None and one.line.order < line.order), None)
+    last = next(
+        (metric for metric in reversed(log.metrics) if metric.step is not None and metric.line.order < line.order), None
+    )
     if last is None:
         return None
     return StoryEvent(

@@ -240,19 +240,19 @@ def first(case: Case) -> Death | None:
         return None
     last = len(_attempts(case.flight)) - 1
     watchdog = bool(case.log.collectives)  # then it aborts those that waited
-    ends = [one for one in deaths(case) if one.attempt == last]
-    workers = any(one.process.role == "loader worker" for one in ends)  # else one ended before anybody looked
-    faults = (one for one in ends if not one.echo or (one.of_worker and not workers))
-    own = next((one for one in faults if not (watchdog and one.signal == "SIGABRT")), None)
+    ends = [death for death in deaths(case) if death.attempt == last]
+    workers = any(end.process.role == "loader worker" for end in ends)  # else one ended before anybody looked
+    faults = (end for end in ends if not end.echo or (end.of_worker and not workers))
+    own = next((fault for fault in faults if not (watchdog and fault.signal == "SIGABRT")), None)
     own = _killed_with(own, ends) if own is not None else None
-    lost = min((one for one in ends if one.raised is not None and one.echo), key=lambda one: one.time, default=None)
+    lost = min((end for end in ends if end.raised is not None and end.echo), key=lambda one: one.time, default=None)
     if lost is None or (own is not None and own.time <= lost.time):
         return own
     left = left_early(case, lost, last)
     if left is not None and (own is None or left.time < own.time):
         return left
-    if lost.gave_up and not any(one.time < lost.time for one in ends):
-        together = [one for one in ends if one.gave_up and one.time < lost.time + _TOGETHER]
+    if lost.gave_up and not any(end.time < lost.time for end in ends):
+        together = [end for end in ends if end.gave_up and end.time < lost.time + _TOGETHER]
         return min(together, key=_progress_made)  # of those that gave up together, the one that was behind
     return own
 
@@ -275,7 +275,7 @@ def _progress_made(death: Death) -> tuple[float, float, float]:
 def left_early(case: Case, lost: Death, attempt: int) -> Death | None:
     """A rank that had ended well before another lost its connection to it, or gave up waiting."""
     flight = case.flight
-    if flight is None or len({one.rank for one in flight.ranks}) < 2:  # noqa: PLR2004 - nobody else is there to be left
+    if flight is None or len({rank.rank for rank in flight.ranks}) < 2:  # noqa: PLR2004 - nobody else is there to be left
         return None
     began = _attempts(flight)
     found = []
@@ -313,7 +313,7 @@ def timed_out_by(case: Case) -> Event | None:
     if flight is None or flight.stage is None:
         return None
     wrappers = [flight.processes[pid] for pid in flight.stage.wrappers]
-    pids = {one.pid for one in wrappers if one.command.split(" ", 1)[0].rpartition("/")[2] == "timeout"}
+    pids = {wrapper.pid for wrapper in wrappers if wrapper.command.split(" ", 1)[0].rpartition("/")[2] == "timeout"}
     for event in flight.of_kind("gone"):
         if event.details.get("pid") in pids and (
             event.details.get("code") in {124, 137} or event.details.get("signal") == "SIGKILL"
@@ -327,7 +327,7 @@ def blamed(case: Case) -> int | None:
     leader = first(case)
     if leader is None or case.flight is None or whole(case) is not None or stopped_first(case) is not None:
         return None
-    return leader.process.rank if len({one.rank for one in case.flight.ranks}) > 1 else None
+    return leader.process.rank if len({rank.rank for rank in case.flight.ranks}) > 1 else None
 
 
 def terminated_first(case: Case) -> Death | None:
@@ -336,7 +336,7 @@ def terminated_first(case: Case) -> Death | None:
     if flight is None or finished(case) or hung(case) or first(case) is not None or timed_out_by(case) is not None:
         return None
     last = len(_attempts(flight)) - 1
-    ends = sorted((one for one in deaths(case) if one.attempt == last and one.gone), key=lambda one: one.gone or 0.0)
+    ends = sorted((death for death in deaths(case) if death.attempt == last and death.gone), key=lambda one: one.gone or 0.0)
     alone = len(ends) > 1 and (ends[1].gone or 0.0) - (ends[0].gone or 0.0) > _APART
     return ends[0] if alone and ends[0].signal == "SIGTERM" and ends[0].raised is None else None
 
@@ -367,10 +367,10 @@ def whole(case: Case) -> Event | None:
     """The end of a launcher by a signal that it cannot have got from its ranks: somebody killed the job, not a rank of it."""
     if case.flight is None or finished(case):
         return None
-    launchers = {one.pid for one in case.flight.members if one.role == "launcher"}
+    launchers = {member.pid for member in case.flight.members if member.role == "launcher"}
     for event in case.flight.of_kind("gone"):
         if event.details.get("pid") in launchers and event.details.get("signal") == "SIGKILL":
-            ends = [one.time for one in deaths(case)]
+            ends = [death.time for death in deaths(case)]
             return event if event.time < min(ends, default=event.time) + _TOGETHER else None
     return None
 
@@ -551,7 +551,7 @@ def _caught(flight: Flight, child: Process) -> bool:
 
 def _reported(case: Case, flight: Flight) -> bool:
     """Whether a launcher has named by their numbers the ranks of this stage that failed."""
-    numbers = {pid.number if isinstance(pid, Pid) else pid for pid in (one.pid for one in flight.ranks)}
+    numbers = {pid.number if isinstance(pid, Pid) else pid for pid in (rank.pid for rank in flight.ranks)}
     return any(f"pid: {number}" in death.line.text for number in numbers for death in case.log.deaths)
 
 

@@ -177,7 +177,7 @@ def untrained(flight: Flight) -> Iterator[tuple[Stage, Event]]:
         if (
             stage.ended is None
             or exit_of(flight, stage) != (0, None)
-            or any(one.page.get("steps", 0.0) > 0 for one in members)
+            or any(member.page.get("steps", 0.0) > 0 for member in members)
         ):
             continue
         made = next((event for event in flight.of_kind("optimizer") if event.pid in stage.pids), None)

@@ -34,7 +34,7 @@ def died_after(case: Case, line: Line) -> bool:
         return case.exit.code != 0
     return (
         any(death.line.order > line.order and not _neighbour(death.line, line) for death in log.deaths)
-        or any(one.line.order > line.order for one in log.collectives)
+        or any(collective.line.order > line.order for collective in log.collectives)
         or any(_ended(one) and one.line.order > line.order for one in log.raised)
     )
 
@@ -46,7 +46,7 @@ def _neighbour(death: Line, finished: Line) -> bool:
 
 def _first_rank(log: Log, raised: list[Raised]) -> int | None:
     """Who ended first: a rank that a signal killed before those that noticed, else the first that raised."""
-    killed = [one.rank for one in log.deaths if one.signal not in {None, "SIGTERM"} and one.rank is not None]
+    killed = [death.rank for death in log.deaths if death.signal not in {None, "SIGTERM"} and death.rank is not None]
     own = [one.line.rank for one in raised if one.line.rank is not None]
     return next(iter([*killed, *own]), None)
 
@@ -103,7 +103,7 @@ def _ending_of_stage(case: Case, flight: Flight, stage: Stage) -> Ending:
     focused = replace(case, flight=replace(flight, stage=stage))
     ranks = focused.flight.ranks if focused.flight is not None else []
     leader = first(focused) if stage.failed else None
-    steps = to_int(max((one.page.get("steps", 0.0) for one in ranks), default=0.0), 0)
+    steps = to_int(max((rank.page.get("steps", 0.0) for rank in ranks), default=0.0), 0)
     return Ending(
         state=_state_of_stage(focused, stage, signal),
         exit_code=code,
@@ -128,8 +128,8 @@ def _state_of_stage(case: Case, stage: Stage, signal: str | None) -> State:
 
 def _as_recorded(case: Case, told: Ending) -> Ending:
     """The same where a recording knows better: who ended first and in which phase, and that somebody asked it to stop."""
-    steps = [one.page.get("steps", 0.0) for one in case.flight.ranks] if case.flight is not None else []
-    told = replace(told, optimizer_steps=to_int(max((one for one in steps if one > 0), default=0)) or None)
+    steps = [rank.page.get("steps", 0.0) for rank in case.flight.ranks] if case.flight is not None else []
+    told = replace(told, optimizer_steps=to_int(max((step for step in steps if step > 0), default=0)) or None)
     if stopped_first(case) is not None or (timed_out_by(case) is not None and first(case) is None):
         return replace(told, state="stopped", first_rank=None)
     if case.flight is not None and case.flight.alive and not hung(case):
@@ -154,7 +154,7 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
     if log.finished is not None:
         if not died_after(case, log.finished):
             return "finished", None, None
-        errors = [one for one in errors if one.line.order > log.finished.order]
+        errors = [error for error in errors if error.line.order > log.finished.order]
     if errors and log.goes_on_after(errors[-1].line):
         return "running", None, None
     if any("oom-kill" in line.lowered or "oom_kill" in line.lowered for line in log.lines[-400:]):
@@ -165,7 +165,7 @@ def _state(case: Case) -> tuple[State, int | None, str | None]:
         return "killed", None if signal else code, signal
     if log.collectives or (not errors and any(one.stack_only and _DUMPED.search(_above(log, one)) for one in log.raised)):
         return "hung", code, signal
-    if any(one.kind == "KeyboardInterrupt" for one in errors):
+    if any(error.kind == "KeyboardInterrupt" for error in errors):
         return "stopped", code, signal
     if errors or code or any(one.cut and not one.survivable for one in log.raised):
         return "crashed", code, signal

@@ -355,7 +355,7 @@ class _Lines:
         if phrase.strength != "weak" or phrase.fatal:
             return False
         first, last = found[0].order, found[-1].order
-        between = sum(first < one.line.order < last for one in self.log.metrics)
+        between = sum(first < metric.line.order < last for metric in self.log.metrics)
         return between >= _STEPS_BETWEEN
 
     def _sign(self, phrase: Phrase, line: Line) -> Sign:

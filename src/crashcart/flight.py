@@ -250,12 +250,12 @@ class Flight:
     @property
     def members(self) -> list[Process]:
         """The processes of the stage in question; all of them where nobody knows the stages."""
-        return [one for one in self.processes.values() if self.stage is None or one.pid in self.stage.pids]
+        return [process for process in self.processes.values() if self.stage is None or process.pid in self.stage.pids]
 
     @property
     def ranks(self) -> list[Process]:
         """The ranks of the stage in question, by number; where nothing trains, the program itself."""
-        mains = [one for one in self.members if one.role in {"rank", "program"}]
+        mains = [member for member in self.members if member.role in {"rank", "program"}]
         return sorted(mains, key=lambda one: (one.rank or 0, one.pid))
 
 

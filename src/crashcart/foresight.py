@@ -67,7 +67,7 @@ def foresee(
 def merged(diagnoses: Sequence[Diagnosis], subject: str) -> Diagnosis:
     """Several jobs of one project in one answer; what two of them share is said once."""
     findings: dict[tuple[str, str, tuple[Evidence, ...]], Finding] = {}
-    for finding in (finding for one in diagnoses for finding in one.findings):
+    for finding in (finding for diagnose in diagnoses for finding in diagnose.findings):
         places = tuple(item for sign in finding.signs for item in sign.evidence)
         findings.setdefault((finding.cause, finding.level, places), finding)
     return Diagnosis(
@@ -77,13 +77,13 @@ def merged(diagnoses: Sequence[Diagnosis], subject: str) -> Diagnosis:
         findings=tuple(sorted(findings.values(), key=_order)),
         ruled_out=tuple(dict.fromkeys(one for each in diagnoses for one in each.ruled_out)),
         not_looked=tuple(dict.fromkeys(one for each in diagnoses for one in each.not_looked)),
-        notes=tuple(dict.fromkeys(one for each in diagnoses for one in each.notes)),
+        notes=tuple(dict.fromkeys(note for each in diagnoses for note in each.notes)),
     )
 
 
 def news(now: Diagnosis, before: Diagnosis) -> Iterator[Finding]:
     """The findings of one version that the other has not: by what was seen, not by its line, which other changes move."""
-    known = {(one.cause, one.level, sign.says, _seen(sign)) for one in before.findings for sign in one.signs}
+    known = {(finding.cause, finding.level, sign.says, _seen(sign)) for finding in before.findings for sign in finding.signs}
     for one in now.findings:
         fresh = tuple(sign for sign in one.signs if (one.cause, one.level, sign.says, _seen(sign)) not in known)
         if fresh:

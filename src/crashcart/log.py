@@ -220,9 +220,9 @@ class _Steps:
         self.last_death = max((death.line.order for death in log.deaths), default=-1)
         self.told_by_shell = {death.line.order for death in log.deaths if death.by == "shell"}
         self.first: dict[tuple[str, str], int] = {}
-        for one in log.metrics:
-            key = one.line.log, one.shape
-            self.first[key] = min(self.first.get(key, one.line.order), one.line.order)
+        for metric in log.metrics:
+            key = metric.line.log, metric.shape
+            self.first[key] = min(self.first.get(key, metric.line.order), metric.line.order)
         self._metrics = log.metrics
         self._after: dict[tuple[int, str, int | None], dict[str, int]] = {}
 
@@ -231,9 +231,9 @@ class _Steps:
         key = order, line.log, line.rank
         if key not in self._after:
             counts: dict[str, int] = {}
-            for one in self._metrics:
-                if one.line.order > order and one.line.rank == line.rank and one.line.log == line.log:
-                    counts[one.shape] = counts.get(one.shape, 0) + 1
+            for metric in self._metrics:
+                if metric.line.order > order and metric.line.rank == line.rank and metric.line.log == line.log:
+                    counts[metric.shape] = counts.get(metric.shape, 0) + 1
             self._after[key] = counts
         return self._after[key]
 

@@ -102,7 +102,7 @@ def _join_ranks(flight: Flight, stages: list[Stage]) -> list[Stage]:
 def _ranks_of_group(flight: Flight, stage: Stage) -> set[int]:
     """The numbers of ranks that say that they are of several."""
     mains = [flight.processes[pid] for pid in stage.mains]
-    return {one.rank for one in mains if one.rank is not None and one.page.get("world_size", 0.0) > 1}
+    return {main.rank for main in mains if main.rank is not None and main.page.get("world_size", 0.0) > 1}
 
 
 def _merge(stage: Stage, other: Stage) -> None:
@@ -267,10 +267,10 @@ class _Tree:
 
     def _stage(self, head: Process, wrappers: tuple[Process, ...]) -> Iterator[Stage]:
         members = self._all_below(head)
-        ranks = [one for one in members if _is_rank(one, head, self.flight)]
-        if any(one.trained for one in ranks):  # beside those that train, a program of another name is a helper
-            names = {self._program(one) for one in ranks if one.trained}
-            ranks = [one for one in ranks if one.trained or self._program(one) in names]
+        ranks = [member for member in members if _is_rank(member, head, self.flight)]
+        if any(rank.trained for rank in ranks):  # beside those that train, a program of another name is a helper
+            names = {self._program(rank) for rank in ranks if rank.trained}
+            ranks = [rank for rank in ranks if rank.trained or self._program(rank) in names]
         _number(ranks)
         mains = sorted(ranks, key=lambda one: (one.rank or 0, one.born)) or [head]
         if not ranks and not wrappers and not self._worth_telling(head):
@@ -281,12 +281,12 @@ class _Tree:
             command=self._command(mains[0]),
             head=head.pid,
             pids={one.pid for one in (*members, *wrappers)},
-            mains=[one.pid for one in mains],
-            wrappers=[one.pid for one in wrappers],
+            mains=[main.pid for main in mains],
+            wrappers=[wrapper.pid for wrapper in wrappers],
             began=min(one.born for one in (head, *mains)),
             ended=None if None in ends else max(end for end in ends if end is not None),
-            ranks=len({one.rank for one in ranks}),
-            trained=any(one.trained for one in ranks),
+            ranks=len({rank.rank for rank in ranks}),
+            trained=any(rank.trained for rank in ranks),
         )
 
     def _command(self, process: Process) -> str:
@@ -315,7 +315,7 @@ class _Tree:
 
 def _number(ranks: list[Process]) -> None:
     """Number those that train side by side and say no rank (``torch.multiprocessing.spawn`` without a group) by their start."""
-    if len(ranks) > 1 and not any(one.rank or one.page.get("rank", -1.0) >= 0 for one in ranks):
+    if len(ranks) > 1 and not any(rank.rank or rank.page.get("rank", -1.0) >= 0 for rank in ranks):
         # By their numbers: those that one program starts within a tick of the clock say in any order that they began.
         for number, process in enumerate(sorted(ranks, key=lambda process: process.pid)):
             process.rank = number
@@ -404,7 +404,7 @@ def _gone(flight: Flight, process: Process) -> _Gone:
 
 
 def _raised(flight: Flight, mains: Iterable[Process]) -> bool:
-    pids = {one.pid for one in mains}
+    pids = {main.pid for main in mains}
     return any(event.pid in pids and event.details.get("thread") == "MainThread" for event in flight.of_kind("exception"))
 
 

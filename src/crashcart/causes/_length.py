@@ -91,7 +91,7 @@ def epoch_steps(case: Case) -> tuple[int, str, tuple[Evidence, ...]] | None:
     told = case.facts.get("train.steps_per_epoch")
     if told is not None and type(told.value) is int and told.value > 0:
         return told.value, f"{told.spelling} = {told.value}", (told.evidence,)
-    own = [one for one in loaders(case) if one.fact.value["for"] == "train"]
+    own = [loader for loader in loaders(case) if loader.fact.value["for"] == "train"]
     if len(own) != 1:
         return None
     known = next(lengths(case, own[0]), None)

@@ -24,9 +24,9 @@ _FAULT, _HOST = PROCESS.index("major_faults"), {name: at for at, name in enumera
 
 def crawls(watch: Watch) -> Iterator[str]:
     """Sentences: who waits for its loader, a file or memory in most of the looks."""
-    for one in watch.ranks:
-        yield from _of(watch, one, "for its loader", _at_loader, _MOSTLY)
-        yield from _of(watch, one, "for a disk or a file server", lambda seen: seen.state == "D", _OFTEN)
+    for rank in watch.ranks:
+        yield from _of(watch, rank, "for its loader", _at_loader, _MOSTLY)
+        yield from _of(watch, rank, "for a disk or a file server", lambda seen: seen.state == "D", _OFTEN)
     yield from _memory(watch)
 
 

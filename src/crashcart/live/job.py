@@ -62,7 +62,7 @@ def find_job(pid: int) -> Job:
     root = _top(pid)
     job = Job(root, _mark(pid), folder)
     tree = job.tree()
-    python = any(is_python(one) for one in tree.processes)
+    python = any(is_python(process) for process in tree.processes)
     tree.close()
     if not python:
         raise CommandError(f"process {pid} ({_named(pid)}) does not run Python, and neither do its child processes.")

@@ -59,7 +59,7 @@ def observe(
         if spent < SHORTEST:
             continue
         verdict = _verdict(watch, counts, floor)
-        stopped = any(one.last.state in "Tt" for one in verdict.paces)
+        stopped = any(pace.last.state in "Tt" for pace in verdict.paces)
         if not verdict.hung or stopped or verdict.seconds >= min(ENOUGH, floor) or spent > LONGEST:
             return verdict
 
@@ -74,23 +74,23 @@ def paces(watch: Watch) -> tuple[Pace, ...]:
 def _verdict(watch: Watch, counts: Mapping[int, tuple[float, ...]], floor: float) -> Verdict:
     everybody = paces(watch)
     ranks = [one for one in everybody if one.process in watch.ranks] or list(everybody)
-    works = {one.process.pid: _family_works(watch, everybody, one) for one in ranks}
+    works = {rank.process.pid: _family_works(watch, everybody, rank) for rank in ranks}
     odd = _odd(ranks, counts, works)
-    mine = next((one for one in ranks if odd is not None and one.process.pid == odd.pid), None)
+    mine = next((rank for rank in ranks if odd is not None and rank.process.pid == odd.pid), None)
     prompt = mine is not None and _asks(mine)
     nothing = Verdict(hung=False, odd=odd, seconds=0.0, works=False, prompt=prompt, paces=everybody)
-    if not ranks or any(one.collective and one.moves and not one.spins for one in ranks):
+    if not ranks or any(rank.collective and rank.moves and not rank.spins for rank in ranks):
         return nothing
-    waited = max((one.seconds for one in ranks if not one.moves), default=0.0)
+    waited = max((rank.seconds for rank in ranks if not rank.moves), default=0.0)
     if mine is None or odd is None or odd.rank is None:
-        stands = not any(works[one.process.pid] and not one.spins for one in ranks)
-        stands = stands and not all(one.spins for one in ranks)
+        stands = not any(works[rank.process.pid] and not rank.spins for rank in ranks)
+        stands = stands and not all(rank.spins for rank in ranks)
         return nothing._replace(hung=stands, seconds=waited)
-    others = [one for one in ranks if one is not mine]
-    if any(works[one.process.pid] and not one.spins for one in others):
+    others = [rank for rank in ranks if rank is not mine]
+    if any(works[other.process.pid] and not other.spins for other in others):
         return nothing
     if works[mine.process.pid]:
-        if others and not mine.spins and all(one.collective for one in others) and waited > WORKS * floor:
+        if others and not mine.spins and all(other.collective for other in others) and waited > WORKS * floor:
             return nothing._replace(hung=True, seconds=waited, works=True)
         return nothing._replace(works=True, seconds=waited)
     stood = [one.seconds for one in everybody if one.process.role == LOADER and one.process.rank == mine.process.rank]
@@ -135,12 +135,12 @@ def _at_loader(pace: Pace) -> bool:
 
 
 def _odd(ranks: Sequence[Pace], counts: Mapping[int, tuple[float, ...]], works: Mapping[int, bool]) -> Odd | None:
-    stopped = [one for one in ranks if one.last.state in "Tt"]
+    stopped = [rank for rank in ranks if rank.last.state in "Tt"]
     if stopped and len(ranks) > 1 and len(stopped) < len(ranks):
         return _named(stopped[0], "it is stopped")
-    idle = [one.process.pid for one in ranks if not works[one.process.pid]]
-    if all(one.last.stack.frames for one in ranks):
-        return odd_one_out([one.last.stack for one in ranks], counts, idle)
+    idle = [rank.process.pid for rank in ranks if not works[rank.process.pid]]
+    if all(rank.last.stack.frames for rank in ranks):
+        return odd_one_out([rank.last.stack for rank in ranks], counts, idle)
     return _odd_by_kernel(ranks, idle)
 
 
@@ -148,14 +148,14 @@ def _odd_by_kernel(ranks: Sequence[Pace], idle: Sequence[int]) -> Odd | None:
     """The same without stacks: who is not in a collective as far as gloo's threads tell, or does nothing where others spin."""
     if len(ranks) == 1:
         return _named(ranks[0], "it is the only rank")
-    absent = [one for one in ranks if not one.collective]
+    absent = [rank for rank in ranks if not rank.collective]
     if len(absent) == 1:
         others = "the other rank waits" if len(ranks) == 2 else "the others wait"  # noqa: PLR2004 - one of two
         return _named(absent[0], f"{others} for it in a collective")
     quiet = [one for one in absent if one.process.pid in idle]
     if len(quiet) == 1 and all(one.spins for one in absent if one is not quiet[0]):
         return _named(quiet[0], "it does nothing, while the others busy-wait for their GPU")
-    calls = [one.last.wait.call.name for one in ranks]
+    calls = [rank.last.wait.call.name for rank in ranks]
     lonely = [one for one in quiet if calls.count(one.last.wait.call.name) == 1 and one.last.wait.call.name != "futex"]
     return (
         _named(lonely[0], "it waits for something different from the others")

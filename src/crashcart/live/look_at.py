@@ -62,7 +62,7 @@ def _counts(flight: Flight | None) -> dict[int, tuple[float, ...]]:
     """What each rank has counted, where a recording knows it."""
     if flight is None:
         return {}
-    counts = {one.pid: tuple(one.page.get(name, 0.0) for name in _COUNTED) for one in flight.ranks if one.page}
+    counts = {rank.pid: tuple(rank.page.get(name, 0.0) for name in _COUNTED) for rank in flight.ranks if rank.page}
     return {pid: tuple(0.0 if value != value else value for value in one) for pid, one in counts.items()}  # noqa: PLR0124 - NaN
 
 
@@ -85,8 +85,8 @@ def _gaps(watch: Watch) -> Iterator[NotLooked]:
 def as_seen(diagnosis: Diagnosis) -> Diagnosis:
     """The same, with evidence that says that it was seen just now: nothing was recorded."""
     findings = tuple(
-        replace(one, signs=tuple(replace(sign, evidence=tuple(map(_seen, sign.evidence))) for sign in one.signs))
-        for one in diagnosis.findings
+        replace(finding, signs=tuple(replace(sign, evidence=tuple(map(_seen, sign.evidence))) for sign in finding.signs))
+        for finding in diagnosis.findings
     )
     ruled_out = tuple(replace(one, evidence=tuple(map(_seen, one.evidence))) for one in diagnosis.ruled_out)
     return replace(diagnosis, findings=findings, ruled_out=ruled_out)

@@ -87,16 +87,16 @@ class Watch:
     @property
     def ranks(self) -> list[Process]:
         """The processes that train, by rank; what has only been taken for one does not count beside one that says it."""
-        ranks = [one for one in self.tree.processes.values() if one.role == RANK]
-        stated = [one for one in ranks if not one.assumed]
+        ranks = [process for process in self.tree.processes.values() if process.role == RANK]
+        stated = [rank for rank in ranks if not rank.assumed]
         return sorted(stated or ranks, key=lambda one: (one.rank or 0, one.pid))
 
     @property
     def watched(self) -> list[Process]:
         """Ranks, then workers; the launcher where there are none."""
-        workers = [one for one in self.tree.processes.values() if one.role == LOADER]
+        workers = [process for process in self.tree.processes.values() if process.role == LOADER]
         found = [*self.ranks, *workers][:_MOST]
-        return found or [one for one in self.tree.processes.values() if one.role in {LAUNCHER, WRAPPER}][:1]
+        return found or [process for process in self.tree.processes.values() if process.role in {LAUNCHER, WRAPPER}][:1]
 
     def look(self) -> Look:
         """Look once."""
@@ -185,7 +185,11 @@ def _in_collective(stack: Stack, wait: Wait) -> bool:
 
 def _tell_ranks(tree: Tree) -> None:
     """``mp.spawn`` leaves no rank in the environment: whoever has threads for collectives is one, by the order of their births."""
-    spawned = [one for one in tree.processes.values() if one.role == LOADER and is_python(one.pid) and communicates(one.pid)]
+    spawned = [
+        process
+        for process in tree.processes.values()
+        if process.role == LOADER and is_python(process.pid) and communicates(process.pid)
+    ]
     for rank, one in enumerate(sorted(spawned, key=lambda one: one.start)):
         tree.tell_rank(one.pid, rank)
 

@@ -27,8 +27,8 @@ _MOST_TOLD = 8
 
 def note_standstill(flight: Flight) -> None:
     """Add what the supervisor would say now, where a run that is still there makes no progress and stacks of it were taken."""
-    stopped = [one.pid for one in flight.ranks if one.ended is None and process_state(one.pid) in "Tt"]
-    if flight.alive and stopped and len(stopped) == len([one for one in flight.ranks if one.ended is None]):
+    stopped = [rank.pid for rank in flight.ranks if rank.ended is None and process_state(rank.pid) in "Tt"]
+    if flight.alive and stopped and len(stopped) == len([rank for rank in flight.ranks if rank.ended is None]):
         numbers = " ".join(map(str, stopped[:_MOST_TOLD]))
         flight.says = f"The job is stopped (SIGSTOP or Ctrl-Z). To continue it: kill -CONT {numbers}."
         return
@@ -39,7 +39,7 @@ def note_standstill(flight: Flight) -> None:
     if dump.time < since or end - since < _STILL:
         return
     stacks = [Stack(one.pid, one.rank, f"{one.role} {one.rank}", "", one.frames, one.text) for one in dump.stood]
-    counts = {one.pid: tuple(one.page.get(name, 0.0) for name in _COUNTED[:-1]) for one in flight.ranks}
+    counts = {rank.pid: tuple(rank.page.get(name, 0.0) for name in _COUNTED[:-1]) for rank in flight.ranks}
     odd = odd_one_out(stacks, counts)
     ranks = [stack for stack in stacks if stack.role.startswith("rank")]
     mine = next((stack for stack in ranks if odd is not None and stack.pid == odd.pid), ranks[0] if ranks else None)
@@ -74,7 +74,7 @@ def _last_progress(flight: Flight) -> float:
     if "pid" not in columns:
         return flight.samples[0][0]
     pid_at, counted = columns.index("pid"), [columns.index(name) for name in _COUNTED if name in columns]
-    ranks = {one.pid for one in flight.ranks}
+    ranks = {rank.pid for rank in flight.ranks}
     before: dict[float, list[str]] = {}
     last = flight.samples[0][0]
     for time, tables in flight.samples:

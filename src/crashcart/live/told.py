@@ -32,10 +32,10 @@ def as_flight(watch: Watch, verdict: Verdict, floor: float) -> Flight:
     flight.samples = [(look.time, look.tables) for look in watch.looks]
     flight.waits = list(watch.sampler.waits)
     boot = time.time() - to_float(once("/proc/uptime", 64).split()[0], 0.0)
-    for one in watch.tree.processes.values():
-        known = Process(one.pid, one.role, one.rank, one.parent_pid, one.command)
-        known.born = boot + one.start / os.sysconf("SC_CLK_TCK")
-        flight.processes[one.pid] = known
+    for process in watch.tree.processes.values():
+        known = Process(process.pid, process.role, process.rank, process.parent_pid, process.command)
+        known.born = boot + process.start / os.sysconf("SC_CLK_TCK")
+        flight.processes[process.pid] = known
     add_to(flight, watch, verdict, floor)
     return flight
 
@@ -58,39 +58,39 @@ def add_to(flight: Flight, watch: Watch, verdict: Verdict, floor: float) -> None
 def _hang(watch: Watch, verdict: Verdict, floor: float) -> Event:
     """The event that the supervisor writes, with what only a look from outside can add."""
     look = watch.looks[-1]
-    ranks = [one for one in verdict.paces if one.process in watch.ranks]
+    ranks = [pace for pace in verdict.paces if pace.process in watch.ranks]
     details: dict[str, Any] = {
         "seconds": round(verdict.seconds, 1),
         "phase": "unknown",
         "since": look.time - verdict.seconds,
         "sure": verdict.seconds >= floor,
-        "waiting": [one.process.rank for one in ranks if one.collective][:_MOST_TOLD],
-        "stopped": [one.process.rank for one in ranks if one.last.state in "Tt"],
+        "waiting": [rank.process.rank for rank in ranks if rank.collective][:_MOST_TOLD],
+        "stopped": [rank.process.rank for rank in ranks if rank.last.state in "Tt"],
         "ranks": len(ranks),
         "alone": len(ranks) == 1 and ranks[0].process.assumed,
         "says": waiting_words(watch, verdict),
         "missing": missing(watch)[:_MOST_TOLD],
-        "meets": bool(ranks or verdict.paces) and all(meets(one.last) for one in ranks or verdict.paces),
+        "meets": bool(ranks or verdict.paces) and all(meets(rank.last) for rank in ranks or verdict.paces),
     }
     odd = verdict.odd
-    mine = next((one for one in verdict.paces if odd is not None and one.process.pid == odd.pid), None)
+    mine = next((pace for pace in verdict.paces if odd is not None and pace.process.pid == odd.pid), None)
     if odd is not None and mine is not None:
         wait = mine.last.wait
         details |= {"rank": odd.rank, "pid": odd.pid, "where": odd.where, "why": odd.why, "works": verdict.works}
         details |= {"call": wait.call.name, "file": wait.about or wait.call.file, "channel": wait.call.channel}
         details |= {"line": source_line(place_of(mine.last.stack)), "prompt": verdict.prompt, "words": wait.words}
         details |= {"state": mine.last.state, "stacks": bool(mine.last.stack.frames), "workers": _workers(verdict, mine)}
-        details["tracker"] = any(watch.ends.tracker(mine.process.pid, one) for one in wait.descriptors)
+        details["tracker"] = any(watch.ends.tracker(mine.process.pid, descriptor) for descriptor in wait.descriptors)
     return Event(look.time, "hang", details)
 
 
 def _workers(verdict: Verdict, mine: Pace) -> list[str]:
     """Loader workers of the rank that stand still and do not wait for their next order, in words."""
     found = []
-    for one in verdict.paces:
-        if one.process.role == LOADER and one.process.rank == mine.process.rank and not one.moves:
-            if one.last.state in "Tt":
-                found.append(f"worker {one.process.pid} is stopped")
-            elif one.last.wait.call.name not in IDLE:
-                found.append(f"worker {one.process.pid} {one.last.wait.words}")
+    for pace in verdict.paces:
+        if pace.process.role == LOADER and pace.process.rank == mine.process.rank and not pace.moves:
+            if pace.last.state in "Tt":
+                found.append(f"worker {pace.process.pid} is stopped")
+            elif pace.last.wait.call.name not in IDLE:
+                found.append(f"worker {pace.process.pid} {pace.last.wait.words}")
     return found[:_MOST_TOLD]

@@ -33,21 +33,21 @@ _NEAR = 0.9  # of a limit
 
 def moving(watch: Watch, verdict: Verdict) -> str:
     """The first line about a job in which nothing stands still for long."""
-    ranks = [one for one in verdict.paces if one.process in watch.ranks] or list(verdict.paces)
+    ranks = [pace for pace in verdict.paces if pace.process in watch.ranks] or list(verdict.paces)
     if verdict.prompt and len(ranks) == 1:
         return f"The program waits for keyboard input{_at(ranks[0])}."
     if not ranks:
         return "The job ended or changed while crashcart was looking at it."
     told = "; ".join(_does(one, watch) for one in sorted(ranks, key=lambda one: one.collective)[:_MOST])
     more = f"; and {len(ranks) - _MOST} more" if len(ranks) > _MOST else ""
-    slow = "".join(f"; {one}" for one in list(crawls(watch))[:_MOST])
+    slow = "".join(f"; {crawl}" for crawl in list(crawls(watch))[:_MOST])
     return f"The job is making progress: {told}{more}{slow}."
 
 
 def waiting_words(watch: Watch, verdict: Verdict) -> str:
     """Who waits for whom, where no more is known."""
-    ranks = [one for one in verdict.paces if one.process in watch.ranks] or list(verdict.paces)
-    told = "; ".join(_stands(one, watch) for one in ranks[:_MOST])
+    ranks = [pace for pace in verdict.paces if pace.process in watch.ranks] or list(verdict.paces)
+    told = "; ".join(_stands(rank, watch) for rank in ranks[:_MOST])
     gone = missing(watch)
     lost = f"; rank {', '.join(map(str, gone[:_MOST]))} is not among these processes" if gone else ""
     return f"no progress for {took(verdict.seconds)}: {told}{lost}"
@@ -62,8 +62,8 @@ def missing(watch: Watch) -> list[int]:
 
 def notes(watch: Watch, verdict: Verdict) -> Iterator[Evidence]:
     """What is known of each process, then of memory and cards."""
-    ranks = [one for one in verdict.paces if one.process.role != LOADER]
-    workers = [one for one in verdict.paces if one.process.role == LOADER]
+    ranks = [pace for pace in verdict.paces if pace.process.role != LOADER]
+    workers = [pace for pace in verdict.paces if pace.process.role == LOADER]
     workers.sort(key=lambda one: (one.moves, one.last.wait.call.name in IDLE))  # who does not wait for an order comes first
     shown = [*ranks[:_RANKS], *workers[:_MOST]]
     for one in shown:

@@ -25,9 +25,10 @@ def nearest(config: str, entries: Sequence[str]) -> list[str]:
     own = os.path.abspath(config).split(os.sep)
     shared = [
         sum(
-            1 for _ in takewhile(lambda both: both[0] == both[1], zip(own, os.path.abspath(one).split(os.sep), strict=False))
+            1
+            for _ in takewhile(lambda both: both[0] == both[1], zip(own, os.path.abspath(entry).split(os.sep), strict=False))
         )
-        for one in entries
+        for entry in entries
     ]
     return [one for one, count in zip(entries, shared, strict=True) if count == max(shared)]
 
@@ -52,7 +53,7 @@ def entry_of(facts: Sequence[Fact], places: Sequence[str]) -> str | None:
             name = str(fact.value)
             module = name.replace(".", "/")
             tries = [name] if name.endswith(".py") else [f"{module}.py", f"{module}/__main__.py"]
-            for one in tries if name.endswith(".py") else [*tries, *(f"src/{one}" for one in tries)]:
+            for one in tries if name.endswith(".py") else [*tries, *(f"src/{attempt}" for attempt in tries)]:
                 if path := found_in(places, one):
                     return path
             if (script := console_script(name, places)) is not None:

@@ -124,10 +124,10 @@ def _is_reduced(node: ast.expr) -> bool:
 def _assigned(function: Function) -> dict[str, ast.expr]:
     """What a name of a function was given last, as it is written."""
     return {
-        target.id: one.value
-        for one in ast.walk(function)
-        if isinstance(one, ast.Assign)
-        for target in one.targets
+        target.id: node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
         if isinstance(target, ast.Name)
     }
 
@@ -150,7 +150,7 @@ def _is_safe(node: ast.expr, known: dict[str, ast.expr], depth: int = 0) -> bool
     if isinstance(node, ast.Call):
         name = _last_name(node.func)
         bounded = name in _BOUNDED and bool(node.args or node.keywords)
-        if name in _NEVER_ZERO or bounded or any(one.arg in {"eps", "min"} for one in node.keywords):
+        if name in _NEVER_ZERO or bounded or any(keyword.arg in {"eps", "min"} for keyword in node.keywords):
             return not (name in {"max", "clamp_max"} and not node.args)
         if name in {"add", "add_"}:
             return True

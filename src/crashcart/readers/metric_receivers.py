@@ -84,8 +84,8 @@ def _receiver(call: ast.Call) -> str:
 
 
 def _words(call: ast.Call) -> Iterator[str]:
-    yield from (one.arg for one in call.keywords if one.arg)
-    for argument in (*call.args, *(one.value for one in call.keywords)):
+    yield from (keyword.arg for keyword in call.keywords if keyword.arg)
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
         if isinstance(argument, ast.Dict):
             yield from (key.value for key in argument.keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
 

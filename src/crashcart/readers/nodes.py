@@ -35,7 +35,7 @@ _LATE = 5.0  # seconds that a rank may have stood before it was killed for that,
 
 def same_group(facts: Sequence[dict[str, Any]]) -> bool:
     """Whether these are nodes of one job."""
-    groups = {str(_node(one).get("group")) for one in facts}
+    groups = {str(_node(fact).get("group")) for fact in facts}
     return len(facts) > 1 and len(groups) == 1 and groups != {"None"}
 
 
@@ -84,7 +84,9 @@ def clock_notes(case: Case) -> list[Evidence]:
     if leader is not None:
         doubt = _TOGETHER if len(ahead) == len(flight.nodes) else _APART
         near = [
-            one for one in deaths(case) if not one.echo and _elsewhere(one, leader) and abs(one.time - leader.time) < doubt
+            death
+            for death in deaths(case)
+            if not death.echo and _elsewhere(death, leader) and abs(death.time - leader.time) < doubt
         ]
         for one in near[:1]:
             says = f"{one.how} {abs(one.time - leader.time):.1f} s apart from {leader.process.name}, on another node"
@@ -105,7 +107,7 @@ def _tell_ranks(flights: list[Flight]) -> None:
         if claimed == {0} and sum(0 in other for other in claims) > 1 and isinstance(rank, int):
             for process in flight.processes.values():
                 process.rank = rank if process.rank == 0 else process.rank
-            flight.events = [replace(one, rank=rank) if one.rank == 0 else one for one in flight.events]
+            flight.events = [replace(event, rank=rank) if event.rank == 0 else event for event in flight.events]
             flight.stacks = [
                 replace(dump, stood=tuple(replace(one, rank=rank) if one.rank == 0 else one for one in dump.stood))
                 for dump in flight.stacks
@@ -151,13 +153,13 @@ def _brought(flight: Flight, folder: str, place: int) -> Node:
     if isinstance(flight.ending.get("time"), (int, float)):
         flight.ending["time"] += ahead
     last = max([time for time, _ in flight.samples[-1:]] + [one.time for one in flight.events[-1:]], default=0.0)
-    ranks = tuple(sorted({one.rank for one in flight.ranks if one.rank is not None}))
+    ranks = tuple(sorted({rank.rank for rank in flight.ranks if rank.rank is not None}))
     return Node(name, folder, str(flight.facts.get("host")), ranks, last, flight.ending, flight.alive)
 
 
 def _ending(flights: list[Flight]) -> dict[str, Any]:
     """How the job ended: well if it did everywhere, else as it did where it first ended badly."""
-    ended = sorted((one.ending for one in flights if one.ending), key=lambda one: _number(one.get("time"), 0.0))
+    ended = sorted((flight.ending for flight in flights if flight.ending), key=lambda one: _number(one.get("time"), 0.0))
     bad = [one for one in ended if one.get("code") != 0]
     if bad:
         return bad[0]
@@ -217,15 +219,15 @@ def _subject(whole: Flight, flights: list[Flight]) -> Flight:
 
 def _facts(flights: list[Flight], nodes: list[Node]) -> dict[str, Any]:
     """What is to be said of all nodes together."""
-    started = [_number(one.facts.get("started"), 0.0) for one in flights]
-    ended = [_number(one.facts.get("ended"), 0.0) for one in flights]
-    clocks = [_node(one.facts).get("clock") for one in flights]
+    started = [_number(flight.facts.get("started"), 0.0) for flight in flights]
+    ended = [_number(flight.facts.get("ended"), 0.0) for flight in flights]
+    clocks = [_node(flight.facts).get("clock") for flight in flights]
     return {
         "host": ", ".join(node.name for node in nodes),
         "started": min([one for one in started if one], default=0.0),
         **({"ended": max(ended)} if all(ended) else {}),
         "clocks": [one for one in clocks if one is not None],
-        "least": max(to_int(_node(one.facts).get("least"), 1) for one in flights),
+        "least": max(to_int(_node(flight.facts).get("least"), 1) for flight in flights),
     }
 
 

@@ -103,15 +103,15 @@ def _row(path: str) -> dict[str, Any]:
 
 def _stages(findings: dict[str, Any]) -> list[dict[str, Any]]:
     """The programs of the run in brief, where there are several."""
-    stages = [one for one in findings.get("stages", ()) if "ending" in one]
+    stages = [stage for stage in findings.get("stages", ()) if "ending" in stage]
     return [
         {
-            "program": _word(one.get("program")),
-            "role": _word(one.get("role")),
-            "state": _word(one["ending"].get("state")),
-            "decided": one.get("decided") is True,
+            "program": _word(stage.get("program")),
+            "role": _word(stage.get("role")),
+            "state": _word(stage["ending"].get("state")),
+            "decided": stage.get("decided") is True,
         }
-        for one in (stages if len(stages) > 1 else ())
+        for stage in (stages if len(stages) > 1 else ())
     ]
 
 

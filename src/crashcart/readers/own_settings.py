@@ -67,7 +67,7 @@ def _taken(path: str, table: dict[str, Any]) -> OwnSettings:
     )
     return OwnSettings(
         ignore=frozenset(_texts(table.get("ignore"))),
-        exclude=frozenset(os.path.normpath(one) for one in _texts(table.get("exclude"))),
+        exclude=frozenset(os.path.normpath(text) for text in _texts(table.get("exclude"))),
         names=right,
         not_looked=[NotLooked(path, why) for why in _odd(table, right)],
     )

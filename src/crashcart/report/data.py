@@ -47,14 +47,14 @@ def plain(diagnosis: Diagnosis) -> dict[str, Any]:
         "ending": _ending(diagnosis.ending),
         "stages": [
             {
-                "program": one.program,
-                "arguments": one.arguments,
-                "role": one.role,
-                "ranks": one.ranks,
-                "decided": one.decided,
-                "ending": _ending(one.ending),
+                "program": stage.program,
+                "arguments": stage.arguments,
+                "role": stage.role,
+                "ranks": stage.ranks,
+                "decided": stage.decided,
+                "ending": _ending(stage.ending),
             }
-            for one in diagnosis.stages
+            for stage in diagnosis.stages
         ],
         "story": [_story_event(event) for event in diagnosis.story],
         "findings": [_finding(finding) for finding in diagnosis.findings],

@@ -169,7 +169,9 @@ def _lines(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
         yield from _body(main)
     unsettled = main is not None and main.cause.startswith("unknown/")
     others = [finding for finding in diagnosis.findings if finding is not main]
-    yield from _others(others if unsettled else [one for one in others if _worth_saying(one, main)], candidates=unsettled)
+    yield from _others(
+        others if unsettled else [other for other in others if _worth_saying(other, main)], candidates=unsettled
+    )
     yield from _rest(diagnosis)
 
 
@@ -274,7 +276,9 @@ def _answer(diagnosis: Diagnosis) -> str:
 
 
 def _finished(diagnosis: Diagnosis) -> str:
-    caught = next((one for one in diagnosis.findings if one.cause == GENERAL and one.strength != "weak"), None)
+    caught = next(
+        (finding for finding in diagnosis.findings if finding.cause == GENERAL and finding.strength != "weak"), None
+    )
     if caught is not None and diagnosis.ending.exit_code == 0:
         return f"The run finished with exit code 0, but there was an error: {caught.signs[0].says}."
     failed_after = next((note.quote for note in diagnosis.notes if note.where == "exit.json"), None)

@@ -92,8 +92,8 @@ class Channels:
         self.folder = os.path.join(folder, "logs")
         self._logs: dict[str, Kept] = {}
         self._times = PrintTimes(folder)
-        self._joint = [one.log for one in streams.outputs]
-        self.shown = [Shown(one.user, wake) for one in streams.outputs]
+        self._joint = [output.log for output in streams.outputs]
+        self.shown = [Shown(output.user, wake) for output in streams.outputs]
         self.open: dict[int, _Channel] = {}
         self.last_word = self.typed = 0.0
         self._attempts: dict[int, int] = {}

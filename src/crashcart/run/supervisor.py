@@ -181,8 +181,8 @@ class Supervisor:
             for ended in self.sampler.tree.ended:
                 self.writer.event("ended", pid=ended.pid)
                 self._add_unwritten(ended)
-            for told in self.sampler.driver_events():
-                self.writer.event(told.kind, card=told.index, number=told.number)
+            for event in self.sampler.driver_events():
+                self.writer.event(event.kind, card=event.index, number=event.number)
         self.writer.sample(Sample(time.time(), time.monotonic(), tables))
         self.watchers.look(tables, events)
         saving = any(page.phase == "checkpoint" for page in self.pages.ranks)

@@ -118,7 +118,7 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
             else ProcessWait(pid, OPEN, words, "it is running, or writing to a disk")
         )
     others = [Stack(pid, 0, "rank 0", "", one, "") for one in _other_threads(stack)]
-    in_collective = [waits_for_others(one) for one in others]
+    in_collective = [waits_for_others(other) for other in others]
     communicates = kind == COLLECTIVE or any(in_collective)
     asks_again = kind == COLLECTIVE or _asks_again(frames)
     threads = [*(thread for thread in threads if thread is not main), main]
@@ -126,7 +126,7 @@ def wait_of_process(pid: int, stack: Stack | None, ends: Ends, *, on_card: bool 
     reasons = [_why_helper_is_open(pid, thread, ends, libraries, communicates=communicates) for thread in threads[:-1]]
     reasons.append(_why_open(pid, main, ends, communicates=communicates, asks_again=asks_again))
     reason = next((reason for reason in reasons if reason and reason != _WAKES), "")
-    excused = sum(_is_maintenance(one.frames) for one in others) + sum(in_collective)
+    excused = sum(_is_maintenance(other.frames) for other in others) + sum(in_collective)
     if not reason and reasons.count(_WAKES) > excused:
         reason = _WAKES
     words = words or ("the end of a sleep" if main.call == "nanosleep" else waited_for(frames))

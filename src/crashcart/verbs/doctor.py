@@ -81,7 +81,9 @@ def examined(case: Case, found: Sequence[Reading]) -> tuple[Diagnosis, list[Row]
             case.seen.setdefault(f"machine.{reading.name}", []).append(fact_of(reading))
     diagnosis = foresee(case, subject="this machine")
     told = tuple(
-        one for one in diagnosis.findings if any(item.source == "machine" for sign in one.signs for item in sign.evidence)
+        finding
+        for finding in diagnosis.findings
+        if any(item.source == "machine" for sign in finding.signs for item in sign.evidence)
     )
     gaps = tuple(NotLooked(f"{one.group}: {one.label}", one.says, one.how) for one in found if not one.known)
     rows = []

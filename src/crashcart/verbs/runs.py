@@ -70,7 +70,7 @@ def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def _stage(row: dict[str, Any]) -> str:
     """Which program of several decided how the run ended."""
-    decided = next((one for one in row["stages"] if one["decided"]), None)
+    decided = next((stage for stage in row["stages"] if stage["decided"]), None)
     if decided is None or row["state"] in {"finished", "running"}:
         return ""
     place = row["stages"].index(decided) + 1

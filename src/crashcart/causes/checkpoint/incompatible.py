@@ -131,7 +131,7 @@ def _mismatch_at_the_end(case: Case) -> Iterator[Sign]:
     for line in case.log.lines:
         if "size mismatch for" in line.lowered and "copying a param" in line.lowered:
             went_on = case.log.finished is not None or any(
-                one.line.order > line.order and one.get("loss") is not None for one in case.log.metrics
+                metric.line.order > line.order and metric.get("loss") is not None for metric in case.log.metrics
             )
             if not went_on:
                 yield Sign("strong", "a weight has a different shape in the checkpoint", (evidence(line),), order=line.order)

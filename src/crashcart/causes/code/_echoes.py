@@ -41,5 +41,5 @@ def _went_on(case: Case, raised: Raised) -> bool:
     """Whether steps follow a line without a stack, and nobody saw a process end: caught, or text that a model wrote."""
     if raised.frames or case.log.deaths or case.log.restarts:
         return False
-    steps = [one for one in case.log.metrics if one.line.order > raised.line.order and one.step is not None]
+    steps = [metric for metric in case.log.metrics if metric.line.order > raised.line.order and metric.step is not None]
     return len(steps) >= STEPS

@@ -64,7 +64,7 @@ def _bucketed(case: Case) -> tuple[int, int] | None:
         parts = [squeezed(part) for part in fact.spelling.lstrip("-").split(".")]
         if parts[-1] in BOUNDS or (set(parts) & BUCKETS and fact.origin in {"flag", "file"}):
             values = fact.value if isinstance(fact.value, list) else [fact.value]
-            found += [one for one in values if type(one) is int and one > 0]
+            found += [value for value in values if type(value) is int and value > 0]
     return (min(found), max(found)) if found else None
 
 

@@ -26,4 +26,4 @@ def says(raised: Raised, pattern: str) -> bool:
 
 def trained(case: Case, raised: Raised) -> bool:
     """Whether training steps were logged before the exception."""
-    return sum(one.line.order < raised.line.order and one.get("loss") is not None for one in case.log.metrics) > 1
+    return sum(metric.line.order < raised.line.order and metric.get("loss") is not None for metric in case.log.metrics) > 1

@@ -174,7 +174,7 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
         told = f"each step skips {lost} of {smallest:g} samples: {smallest:g} is not divisible by {parts:g}"
         return ("strong", told, items) if cut else None
     if smallest is not None:
-        training = [one for one in loaders(case) if one.fact.value["for"] != "eval"]
+        training = [loader for loader in loaders(case) if loader.fact.value["for"] != "eval"]
         if training and all(one.drop_last for one in training):
             return None  # the last batch is as large as the others, or left out
         return "weak", f"a last batch with fewer than {parts:g} samples would be split into empty parts", items

@@ -236,7 +236,7 @@ def _ended_early(case: Case) -> Iterator[Sign]:
 def _ended_otherwise(case: Case, bar: Line) -> bool:
     log = case.log
     done = log.finished is not None and log.finished.order > bar.order
-    ends = [one.line.order for one in log.deaths] + [one.line.order for one in log.collectives]
+    ends = [death.line.order for death in log.deaths] + [collective.line.order for collective in log.collectives]
     return done or any(order > bar.order for order in ends)
 
 

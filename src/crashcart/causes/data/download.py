@@ -116,7 +116,7 @@ def _retries_to_the_end(case: Case) -> Iterator[Sign]:
         if "thrown while requesting" in line.lowered or (
             "max retries exceeded" in line.lowered and not compiled(TRACKERS).search(line.text)
         ):
-            since = [one for one in case.log.metrics if one.line.order > line.order]
+            since = [metric for metric in case.log.metrics if metric.line.order > line.order]
             if not since and case.log.finished is None:
                 yield Sign(
                     "strong",

@@ -109,7 +109,7 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Code that trips over an empty loop, and epochs that cost nothing and learn nothing."""
-    trained = [one.line.order for one in case.log.metrics if one.get("loss") not in {None, 0.0}][1:2]
+    trained = [metric.line.order for metric in case.log.metrics if metric.get("loss") not in {None, 0.0}][1:2]
     for raised in case.log.uncaught(cut=True):
         if trained and trained[0] < raised.line.order:  # in the order of the log: all that follow have trained too
             break
@@ -149,14 +149,14 @@ def _told(case: Case, raised: Raised) -> str | None:
 
 def _idle_epochs(case: Case) -> Iterator[Sign]:
     """A loss of exactly 0 in every epoch, in no time: no batch came."""
-    losses = [one for one in case.log.metrics if one.get("loss") is not None]
+    losses = [metric for metric in case.log.metrics if metric.get("loss") is not None]
     idle = [
-        one
-        for one in losses
-        if one.get("loss") == 0.0
-        and compiled(r"\b0?0:00:00s?\b|\b0(?:\.0+)? ?s(?:ec)?\b|time: 0\.0+\b|\?it/s").search(one.line.text)
+        loss
+        for loss in losses
+        if loss.get("loss") == 0.0
+        and compiled(r"\b0?0:00:00s?\b|\b0(?:\.0+)? ?s(?:ec)?\b|time: 0\.0+\b|\?it/s").search(loss.line.text)
     ]
-    alike = [one for one in losses if idle and one.shape == idle[0].shape]
+    alike = [loss for loss in losses if idle and loss.shape == idle[0].shape]
     if len(idle) >= 3 and len(idle) == len(alike):
         told = f"{len(idle)} epochs took no time and had a loss of exactly 0: there were no batches (dataset smaller than a batch, drop_last)"
         yield Sign("strong", told, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)

@@ -96,7 +96,7 @@ def in_data(case: Case) -> Iterator[Sign]:
             yield Sign("strong", told, (fact.evidence, known.evidence))
     for fact in case.all("data.held"):
         value = fact.value
-        folders = [one for one in value["folders"] if one not in SPLITS]
+        folders = [folder for folder in value["folders"] if folder not in SPLITS]
         by_folder = case.all("code.folder_classes") and value["kinds"].get("image") and len(folders) == len(value["folders"])
         if by_folder and len(folders) > known.value:
             told = f"{value['path']} has {len(folders)} folders, each of them a class, but {known.spelling} is {known.value}"

@@ -104,7 +104,7 @@ def in_data(case: Case) -> Iterator[Sign]:
                 sure = fact.value["sure"] and held.value["whole"]
                 after = "" if sure else ": it fails for two of different length"
                 yield Sign("decisive" if sure else "strong", f"{told}{after}", (fact.evidence, held.evidence))
-    plain = [one for one in loaders(case) if not one.fact.value["collate"] and one.batch not in {None, 1}]
+    plain = [loader for loader in loaders(case) if not loader.fact.value["collate"] and loader.batch not in {None, 1}]
     if not plain or case.all("code.resized"):
         return
     for fact in case.all("data.shapes"):
@@ -112,7 +112,7 @@ def in_data(case: Case) -> Iterator[Sign]:
         read = [one for one in case.all("code.sample_read") if fits(one.value["key"], value["name"])]
         if value["kind"] == "hdf5" and not read:
             continue
-        shapes = " and ".join(str(one) for one in value["shapes"][:3])
+        shapes = " and ".join(str(shape) for shape in value["shapes"][:3])
         told = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: two of them cannot be stacked into a batch"
         yield Sign("strong", f"{told}, unless the program resizes or pads them", (fact.evidence, plain[0].fact.evidence))
 

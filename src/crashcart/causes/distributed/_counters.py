@@ -49,16 +49,16 @@ def counters_differ(case: Case) -> Sign | None:
     if leader is not None and not (leader.echo or leader.left):  # what it died of is the reason why its counters stopped
         return None
     ranks = _newest(flight)
-    sizes = {one.page.get("world_size", 0.0) for one in ranks}
-    if len(ranks) < 2 or sizes != {float(len(ranks))} or any(one.page.get("subgroups", 0.0) > 0 for one in ranks):
+    sizes = {rank.page.get("world_size", 0.0) for rank in ranks}
+    if len(ranks) < 2 or sizes != {float(len(ranks))} or any(rank.page.get("subgroups", 0.0) > 0 for rank in ranks):
         return None
     ended_by_launcher = {death.process.pid for death in deaths(case) if death.raised is None and death.signal == "SIGTERM"}
-    found = [_position(case, flight, one) for one in ranks if one.pid not in ended_by_launcher]
+    found = [_position(case, flight, rank) for rank in ranks if rank.pid not in ended_by_launcher]
     positions = [one for one in found if one is not None]
-    if len(positions) < max(2, len(found)) or all(one.ended for one in positions):
+    if len(positions) < max(2, len(found)) or all(position.ended for position in positions):
         return None
-    name = next((name for name in _DECIDING if len({one.counters.get(name) for one in positions}) > 1), None)
-    if name is None or any(name not in one.counters for one in positions):
+    name = next((name for name in _DECIDING if len({position.counters.get(name) for position in positions}) > 1), None)
+    if name is None or any(name not in position.counters for position in positions):
         return None
     behind = min(positions, key=lambda one: one.counters[name])
     ahead = max(positions, key=lambda one: one.counters[name])

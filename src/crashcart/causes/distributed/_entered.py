@@ -50,6 +50,6 @@ def entered(one: Collective) -> Evidence:
 
 def _groups(case: Case) -> dict[str, list[Collective]]:
     groups: dict[str, list[Collective]] = {}
-    for one in case.flight.collectives if case.flight is not None else ():
-        groups.setdefault(one.group, []).append(one)
+    for collective in case.flight.collectives if case.flight is not None else ():
+        groups.setdefault(collective.group, []).append(collective)
     return groups

@@ -63,7 +63,7 @@ def signs(case: Case, cause: str) -> Iterator[Sign]:
 def _stalled(case: Case, cause: str) -> Iterator[Sign]:
     """Horovod has no time-out of its own: it complains each minute, also when a rank is merely busy."""
     stalls = [line for line in case.log.lines if STALL in line.lowered]
-    if not stalls or any(one.line.order > stalls[-1].order and one.step is not None for one in case.log.metrics):
+    if not stalls or any(metric.line.order > stalls[-1].order and metric.step is not None for metric in case.log.metrics):
         return
     busy, _ = _before(case, stalls[0])
     blamed = "desync" if busy is None and len(stalls) > 1 else "slow-rank"
@@ -75,9 +75,9 @@ def _stalled(case: Case, cause: str) -> Iterator[Sign]:
 def waits(case: Case) -> list[Collective]:
     """One report for each rank and operation; where no operation is told, the ranks' positions alone."""
     told: dict[tuple[int | None, int | None, str], Collective] = {}
-    for one in case.log.collectives:
-        if one.timeout_seconds is not None or one.last_enqueued is not None:
-            told.setdefault((one.rank, one.sequence, one.operation), one)
+    for collective in case.log.collectives:
+        if collective.timeout_seconds is not None or collective.last_enqueued is not None:
+            told.setdefault((collective.rank, collective.sequence, collective.operation), collective)
     named = [one for one in told.values() if one.operation]
     return named or list(told.values())
 
@@ -103,14 +103,14 @@ def _failures(case: Case) -> Iterator[Line]:
 
 
 def _compared(case: Case, reports: list[Collective]) -> Iterator[Said]:
-    lines = tuple(one.line for one in reports)
+    lines = tuple(report.line for report in reports)
     split = _split(reports)
     if split:
         a, b = split
         says = f"at number {a.sequence} rank {a.rank} waits in {_name(a)} and rank {b.rank} in {_name(b)}"
         yield Said("desync", "decisive", says, (a.line, b.line))
         return
-    sequences = {one.sequence for one in reports if one.sequence is not None}
+    sequences = {report.sequence for report in reports if report.sequence is not None}
     if len(sequences) > 1 and _one_group(reports):
         numbers = ", ".join(map(str, sorted(sequences)[:4]))
         yield Said("desync", "strong", f"ranks wait in different collectives (numbers {numbers})", lines)
@@ -174,8 +174,8 @@ def _split(reports: list[Collective]) -> tuple[Collective, Collective] | None:
 
 def _one_group(reports: list[Collective]) -> bool:
     """Whether numbers can be compared: several ranks, one number each, and no other process group in sight."""
-    ranks = [one.rank for one in reports]
-    return len(set(ranks)) == len(ranks) > 1 and len({_group(one) for one in reports}) == 1
+    ranks = [report.rank for report in reports]
+    return len(set(ranks)) == len(ranks) > 1 and len({_group(report) for report in reports}) == 1
 
 
 def _group(one: Collective) -> str:

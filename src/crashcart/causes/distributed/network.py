@@ -108,7 +108,7 @@ def in_machine(case: Case) -> Iterator[Sign]:
             continue
         library = "NCCL" if name.startswith("NCCL") else "gloo"
         backends = [one.value for one in case.all("code.group_backend")]
-        used = [one is not None and library.lower() in one for one in backends]
+        used = [backend is not None and library.lower() in backend for backend in backends]
         if backends and None not in backends and not any(used):
             continue
         sure = bool(used) and all(used) and per_node(case) is not None and typed_here(case)

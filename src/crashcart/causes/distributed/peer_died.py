@@ -96,7 +96,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 
 def _own_error(case: Case) -> bool:
-    if any(one.timeout_seconds is not None for one in case.log.collectives) or case.log.memory:
+    if any(collective.timeout_seconds is not None for collective in case.log.collectives) or case.log.memory:
         return True
     return any(
         raised.kind
@@ -117,7 +117,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
             yield Sign("weak", says, (death.evidence,), fatal=False, order=order(case))
         return
     ends = deaths(case)
-    lost = [one for one in ends if one.raised is not None and one.echo]
+    lost = [end for end in ends if end.raised is not None and end.echo]
     if terminated_first(case) is not None:
         return
     if lost and not (finished(case) or hung(case) or stop(case)) and not case.log.collectives:

@@ -102,16 +102,16 @@ def _retried(case: Case, memory: Memory) -> bool:
 
 def alive(case: Case, memory: Memory) -> bool:
     """Whether step lines of a known shape follow: at once where there is no stack (quoted text), many where there is one."""
-    steps = [one for one in case.log.metrics if one.line.log == memory.line.log and one.step is not None]
-    known = {one.shape for one in steps if one.line.order < memory.line.order}
-    later = sum(one.line.order > memory.line.order and one.shape in known for one in steps)
+    steps = [metric for metric in case.log.metrics if metric.line.log == memory.line.log and metric.step is not None]
+    known = {step.shape for step in steps if step.line.order < memory.line.order}
+    later = sum(step.line.order > memory.line.order and step.shape in known for step in steps)
     return later >= (LONG_AFTER if memory.functions else 1)
 
 
 def _last_words(case: Case, memory: Memory) -> bool:
     if any(_says(case, SKIPPED, line) for line in case.log.around(memory.line, after=2)):
         return False
-    return not any(one.line.order > memory.line.order for one in case.log.metrics) and case.log.finished is None
+    return not any(metric.line.order > memory.line.order for metric in case.log.metrics) and case.log.finished is None
 
 
 def phase(case: Case, memory: Memory) -> str | None:
@@ -130,7 +130,7 @@ def _phase(case: Case, memory: Memory) -> str | None:
     told = _by_stack(case, memory) or _by_own_line(memory)
     if told or memory.functions:
         return told or memory.phase
-    steps = {one.line.order for one in case.log.metrics if any("loss" in name for name, _ in one.values)}
+    steps = {metric.line.order for metric in case.log.metrics if any("loss" in name for name, _ in metric.values)}
     for line in reversed(case.log.around(memory.line, before=30)[:-1]):
         if _says(case, VALIDATING, line):
             return "evaluate"
@@ -174,13 +174,13 @@ def _by_own_line(memory: Memory) -> str | None:
 
 def steps_before(case: Case, memory: Memory) -> int:
     """How many steps of training the log shows before the message; 0 where it shows none."""
-    steps = {one.step for one in case.log.metrics if one.step is not None and one.line.order < memory.line.order}
+    steps = {metric.step for metric in case.log.metrics if metric.step is not None and metric.line.order < memory.line.order}
     return max(steps) if len(steps) > 1 else 0
 
 
 def epochs_before(case: Case, memory: Memory) -> int:
     """How many epochs the step lines before the message count."""
-    before = (one for one in case.log.metrics if one.line.order < memory.line.order)
+    before = (metric for metric in case.log.metrics if metric.line.order < memory.line.order)
     found = (compiled(r"\bepochs?\W{0,4}(\d+)").search(one.line.text) for one in before)
     epochs = {to_int(match[1], 0) for match in found if match}
     return max(epochs) if len(epochs) > 1 else 0
@@ -188,7 +188,7 @@ def epochs_before(case: Case, memory: Memory) -> int:
 
 def sizes_vary(case: Case, memory: Memory) -> bool:
     """Whether the step lines before the message show batches of different sizes."""
-    before = [one for one in case.log.metrics if one.line.order < memory.line.order][-20:]
+    before = [metric for metric in case.log.metrics if metric.line.order < memory.line.order][-20:]
     return any(len({one.get(name) for one in before} - {None}) > 1 for name in SIZES)
 
 

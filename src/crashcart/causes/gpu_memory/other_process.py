@@ -97,7 +97,7 @@ def _full_before(case: Case) -> Iterator[Sign]:
         for line in case.log.lines
         if line.order < dead.line.order and "mib /" in line.lowered and (used := compiled(USED).search(line.text))
     ]
-    steps = any(one.step is not None and one.line.order < dead.line.order for one in case.log.metrics)
+    steps = any(metric.step is not None and metric.line.order < dead.line.order for metric in case.log.metrics)
     if not steps and compiled(CONTEXT).search(dead.line.text) and FIRST.intersection(dead.functions[-3:]):
         says = "the very first allocation failed, while a module was built: another process holds the GPU"
         yield Sign("decisive", says, (evidence(dead.line),), order=dead.line.order)

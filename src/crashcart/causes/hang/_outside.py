@@ -58,7 +58,7 @@ def from_outside(details: dict[str, Any], who: str, long: str, waiting: str) -> 
 
 
 def _without_stack(details: dict[str, Any], who: str, long: str, rest: str) -> tuple[str, str, Strength] | None:
-    workers = [str(one) for one in details.get("workers") or ()]
+    workers = [str(worker) for worker in details.get("workers") or ()]
     file, words = str(details.get("file") or ""), str(details.get("words") or "waits")
     if workers and (not file or compiled(LOADER_PIPE).search(file)):  # what a poll waits for may not always be looked at
         return "hang/dataloader", f"{who} has waited {long} for its loader, and {workers[0]}{rest}", "strong"

@@ -133,7 +133,9 @@ class _Told:
     def _left_alone(self) -> Stall | None:
         """A rank has ended by itself, and the others wait for it; one that ended badly is told as a death."""
         ended = {event.details.get("pid"): event.details for event in self.flight.of_kind("gone")}
-        gone = [one for one in self.flight.ranks if one.pid in ended and one.pid not in {stood.pid for stood in self.ranks}]
+        gone = [
+            rank for rank in self.flight.ranks if rank.pid in ended and rank.pid not in {stood.pid for stood in self.ranks}
+        ]
         if not gone or any(ended[one.pid].get("signal") or ended[one.pid].get("code") for one in gone):
             return None
         says = f"{self.details.get('proof')}, for {self._long}"
@@ -173,7 +175,7 @@ class _Told:
 
     def _at_loader(self, odd: Stood) -> Stall:
         workers = [one for one in self.stood if one.role == "loader worker" and one.rank == odd.rank]
-        held = [one for one in workers if one.frames and not _idle(one)]
+        held = [worker for worker in workers if worker.frames and not _idle(worker)]
         own = [(one, place) for one in held if (place := own_frame(one.frames)) is not None]
         locked = [(one, place) for one, place in own if _frame(one.frames[:4], LOCKS, r".")]
         if locked or _file_wait(self.details):
@@ -364,14 +366,14 @@ class _Told:
 
 def in_collective(stood: Stood) -> bool:
     """Whether a rank waits for the others: the innermost frame that is not Python's own decides."""
-    inner = next((one for one in stood.frames if not compiled(STANDARD).search(one.file)), None)
+    inner = next((frame for frame in stood.frames if not compiled(STANDARD).search(frame.file)), None)
     return waits_for_ranks(stood.frames) or (inner is not None and compiled(ENDS).search(inner.function) is not None)
 
 
 def own_frame(frames: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame of the user's own program."""
     libraries = f"{PACKAGES}|{STANDARD}|{OURS}"
-    return next((one for one in frames if not compiled(libraries).search(one.file)), None)
+    return next((frame for frame in frames if not compiled(libraries).search(frame.file)), None)
 
 
 def _collective(stood: Stood) -> str:
@@ -396,7 +398,9 @@ def _idle(worker: Stood) -> bool:
 
 
 def _frame(frames: tuple[Frame, ...], file: str, function: str) -> Frame | None:
-    return next((one for one in frames if compiled(file).search(one.file) and compiled(function).search(one.function)), None)
+    return next(
+        (frame for frame in frames if compiled(file).search(frame.file) and compiled(function).search(frame.function)), None
+    )
 
 
 def _file_wait(details: dict[str, object]) -> bool:
@@ -440,7 +444,7 @@ def _wait(stood: list[Stood]) -> str:
 def _shown(stood: Stood, time: float, rank: int | None) -> Evidence:
     """A stack; it carries its rank only where that is the one to blame."""
     who = f"rank {stood.rank}" if stood.role == "rank" else f"{stood.role} {stood.pid} of rank {stood.rank}"
-    frames = [one for one in stood.frames if not compiled(OURS).search(one.file)]
-    places = " < ".join(f"{one.function} ({_short(one)})" for one in frames[:5])
+    frames = [frame for frame in stood.frames if not compiled(OURS).search(frame.file)]
+    places = " < ".join(f"{frame.function} ({_short(frame)})" for frame in frames[:5])
     blamed = rank if stood.rank == rank else None
     return Evidence("recorder", f"stack of {who}: {places}", f"recorder {clock(time)} stacks", blamed, clock(time))

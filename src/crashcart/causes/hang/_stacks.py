@@ -81,7 +81,12 @@ def interrupted(case: Case, raised: Raised) -> bool:
 def frame_in(raised: Raised, file: str, function: str) -> Frame | None:
     """The first frame whose file and function both match."""
     return next(
-        (one for one in raised.frames if compiled(file).search(one.file) and compiled(function).search(one.function)), None
+        (
+            frame
+            for frame in raised.frames
+            if compiled(file).search(frame.file) and compiled(function).search(frame.function)
+        ),
+        None,
     )
 
 
@@ -93,4 +98,4 @@ def in_tracker(raised: Raised) -> bool:
 def moved_before(case: Case, raised: Raised) -> bool:
     """Whether step lines stand right before the stack, as in a run that was stopped while it worked."""
     near = {line.order for line in case.log.around(raised.line, before=30 + len(raised.frames) * 2)}
-    return sum(one.line.order in near for one in case.log.metrics if one.step is not None) > 1
+    return sum(metric.line.order in near for metric in case.log.metrics if metric.step is not None) > 1

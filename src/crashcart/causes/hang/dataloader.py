@@ -102,7 +102,7 @@ def _forked(case: Case) -> Iterator[Sign]:
     warned = next((line for line in last if "parallelism" in line.lowered and "deadlock" in line.lowered), None)
     if warned is None or case.log.finished is not None or any(one.kind for one in case.log.raised) or case.log.deaths:
         return
-    if not any(one.line.order > warned.order and one.step for one in case.log.metrics):
+    if not any(metric.line.order > warned.order and metric.step for metric in case.log.metrics):
         says = "workers were forked after a library had started threads, and no step came after it"
         yield Sign("strong", says, (evidence(warned),), fatal=False, order=warned.order)
 

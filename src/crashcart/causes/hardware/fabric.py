@@ -51,10 +51,10 @@ phrases = (
 
 def in_log(case: Case) -> Iterator[Sign]:
     """Xids of links and SXids of switches that someone pasted."""
-    for one in xids(case):
-        if one.code in LINK and not compiled("nonfatal").search(one.line.text):
-            says = f"the driver reported Xid {one.code}, a link error"
-            yield Sign("decisive", says, (evidence(one.line),), order=one.line.order)
+    for xid in xids(case):
+        if xid.code in LINK and not compiled("nonfatal").search(xid.line.text):
+            says = f"the driver reported Xid {xid.code}, a link error"
+            yield Sign("decisive", says, (evidence(xid.line),), order=xid.line.order)
     for line in case.log.lines:
         if "sxid" in line.lowered and compiled(r"\bSXid\b.{0,60}(?<!Non-)(?<!Non)\bFatal").search(line.text):
             yield Sign("decisive", "an NVSwitch reported a fatal error", (evidence(line),), order=line.order)

@@ -28,17 +28,17 @@ _OBJECT, _EACH = 64, 40  # bytes of a tuple in a list, and of each number in it
 def counted(case: Case) -> Iterator[Sign]:
     """How many worker processes there will be: loaders in the code times workers times ranks."""
     here = ranks_here(case)
-    with_workers = [one for one in loaders(case) if one.workers]
+    with_workers = [loader for loader in loaders(case) if loader.workers]
     if not with_workers or here is None:
         return
-    total = sum(one.workers or 0 for one in with_workers) * here
+    total = sum(worker.workers or 0 for worker in with_workers) * here
     if total >= MANY_WORKERS:
-        each = " + ".join(str(one.workers) for one in with_workers)
-        stay = " that stay between epochs" if any(one.persistent for one in with_workers) else ""
+        each = " + ".join(str(worker.workers) for worker in with_workers)
+        stay = " that stay between epochs" if any(worker.persistent for worker in with_workers) else ""
         of = f" on each of {here} ranks" if here > 1 else ""
         many = f"{len(with_workers)} loader{'s' if len(with_workers) > 1 else ''}"
         told = f"{many} with {each} workers{of} {'are' if len(with_workers) > 1 else 'is'} {total} worker processes{stay}"
-        places = dict.fromkeys(item for one in with_workers for item in one.evidence)
+        places = dict.fromkeys(item for worker in with_workers for item in worker.evidence)
         yield Sign("weak", told, tuple(places), fatal=False)
 
 
@@ -67,8 +67,8 @@ def loaded(case: Case) -> Iterator[Sign]:
         size = held(case, fact)
         if size is None or room is None or here is None:
             continue
-        spawned = any(one.started_by in {"spawn", "forkserver"} for one in loaders(case))
-        copies = here * (1 + sum(one.workers or 0 for one in loaders(case))) if spawned else here
+        spawned = any(loader.started_by in {"spawn", "forkserver"} for loader in loaders(case))
+        copies = here * (1 + sum(loader.workers or 0 for loader in loaders(case))) if spawned else here
         least, most = size[0] * copies, size[1] * copies
         each = f"{gib(size[0])} x {copies} processes = " if copies > 1 else ""
         told = f"the dataset {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
@@ -87,7 +87,7 @@ def caches(case: Case) -> Iterator[Sign]:
     """A cache in the data set that only grows: each worker of each rank fills one of its own."""
     room, here = limit(case), ranks_here(case) or 1
     for fact in _growing(case, "code.sample_cache"):
-        own = [one for one in loaders(case) if one.fact.value["data"] in {fact.value["class"], ""}]
+        own = [loader for loader in loaders(case) if loader.fact.value["data"] in {fact.value["class"], ""}]
         size = next((found for one in own if (found := sample(case, one)) is not None), None)
         name = f"the dataset's {fact.value['class']}.{fact.value['attribute']} keeps every sample it has read and never frees one"
         stay = any(one.persistent and one.workers for one in own)

@@ -129,7 +129,7 @@ def sample(case: Case, loader: Loader) -> Sample | None:
                 (one.value["files"] for one in case.all("data.held") if one.value["path"] == fact.value["path"]), count
             )
             firm = firm or not case.all("code.resized")
-            single = all(one["kind"] in {"image", "array"} for one in fact.value["tables"].values())
+            single = all(table["kind"] in {"image", "array"} for table in fact.value["tables"].values())
             return Sample(least, most, read, firm, files, fact.evidence, single)
     return _of_files(case, loader)
 
@@ -159,9 +159,9 @@ def _is_meant(case: Case, reads: list[Fact], table: str, tables: dict[str, objec
 
     Of several that a name put in later may mean, the first stands for all where no such list is known.
     """
-    if any("#" not in one.value["key"] and fits(one.value["key"], table) for one in reads):
+    if any("#" not in read.value["key"] and fits(read.value["key"], table) for read in reads):
         return True
-    keys = [one.value["key"] for one in reads if fits(one.value["key"], table)]
+    keys = [read.value["key"] for read in reads if fits(read.value["key"], table)]
     alike = [name for name in tables if any(fits(key, name) for key in keys)]
     last = {name.rpartition("/")[2] for name in alike}
     facts = case.facts.values()
@@ -200,10 +200,10 @@ def _samples(case: Case, loader: Loader) -> int | None:
     if known is not None:
         return share(case, loader, known.count) or known.count
     rows = [
-        sum(shape[0] for shape, _ in one["tables"] if shape)
+        sum(shape[0] for shape, _ in table["tables"] if shape)
         for fact in case.all("data.tables")
-        for one in fact.value["tables"].values()
-        if one["kind"] == "hdf5"
+        for table in fact.value["tables"].values()
+        if table["kind"] == "hdf5"
     ]
     return max(rows, default=None)
 

@@ -71,7 +71,7 @@ def kills(case: Case) -> Iterator[End]:
     """The first SIGKILL of the log, unless something before it says who sent it and why."""
     if not_for_memory(case):
         return
-    found = [(one.line, one.by) for one in case.log.deaths if one.signal == "SIGKILL"] + [
+    found = [(death.line, death.by) for death in case.log.deaths if death.signal == "SIGKILL"] + [
         (line, "launcher") for line in case.log.index.saying(_KILL_WORDS) if compiled(_KILL).search(line.text)
     ]
     found = sorted((one for one in found if not over(case, one[0])), key=lambda one: one[0].order)
@@ -100,7 +100,9 @@ def over(case: Case, line: Line) -> bool:
 
 def _last_step(case: Case, line: Line, count: int) -> int:
     """Where the last but so many step line before the line stands: nothing before it ended what came after."""
-    steps = [one.line.order for one in case.log.metrics if one.line.order < line.order and "loss" in one.line.lowered]
+    steps = [
+        metric.line.order for metric in case.log.metrics if metric.line.order < line.order and "loss" in metric.line.lowered
+    ]
     return steps[-count] if len(steps) >= count else -1
 
 
@@ -109,9 +111,13 @@ def explained(case: Case, line: Line) -> bool:
     log, since = case.log, _last_step(case, line, _STEPS_BACK)
     if any(since < one.line.order < line.order and _own(one) for one in log.raised):
         return True
-    if any(since < one.line.order < line.order for one in log.collectives if one.timeout_seconds is not None):
+    if any(
+        since < collective.line.order < line.order
+        for collective in log.collectives
+        if collective.timeout_seconds is not None
+    ):
         return True
-    others = (one for one in log.deaths if since < one.line.order < line.order and one.exit_code)
+    others = (death for death in log.deaths if since < death.line.order < line.order and death.exit_code)
     if any(one.signal not in {"SIGKILL", "SIGTERM"} for one in others):
         return True
     near = (other for other in log.lines if other.order > since and abs(other.order - line.order) < _NEAR)

@@ -184,7 +184,7 @@ def grown(case: Case, death: Death) -> Evidence | None:
 def _trainer_of(case: Case, death: Death) -> int | None:
     """The rank to which a process belonged: a loader worker makes no steps of its own."""
     ranks = case.flight.ranks if case.flight is not None else []
-    own = [one.pid for one in ranks if one.rank == death.process.rank and one.born <= death.time]
+    own = [rank.pid for rank in ranks if rank.rank == death.process.rank and rank.born <= death.time]
     return own[-1] if own else None
 
 

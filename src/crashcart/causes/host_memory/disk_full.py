@@ -83,7 +83,7 @@ def in_log(case: Case) -> Iterator[Sign]:
         if line.order in elsewhere or compiled(r"\bWARN(?:ING)?\b|Warning:").search(f"{line.level} {line.text[:200]}"):
             continue
         if line.order in survived:
-            if case.log.finished is None and not any(one.line.order > line.order for one in case.log.metrics):
+            if case.log.finished is None and not any(metric.line.order > line.order for metric in case.log.metrics):
                 says = "a message reports no space left on the device, and no step followed"
                 yield Sign("strong", says, (evidence(line),), order=line.order)
             continue

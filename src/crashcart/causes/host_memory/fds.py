@@ -95,7 +95,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def _last(case: Case, raised: Raised) -> bool:
     """Whether no step follows: the thread's death was the end."""
-    steps = any(one.line.order > raised.line.order for one in case.log.metrics)
+    steps = any(metric.line.order > raised.line.order for metric in case.log.metrics)
     return case.log.finished is None and not steps
 
 
@@ -120,7 +120,7 @@ def _gathered(case: Case, room: Fact | None, held: list[Fact]) -> Iterator[Sign]
     if len(held) != 1:
         return
     count = held[0].value["kinds"]["hdf5"]
-    own = [one for one in loaders(case) if one.workers is not None]
+    own = [loader for loader in loaders(case) if loader.workers is not None]
     lasting = any(not one.workers or one.persistent for one in own)
     for fact in case.all("code.handles_gathered"):
         told = f"{fact.value['who']} keeps every file it has read open; {held[0].value['path']} has {count:,}"

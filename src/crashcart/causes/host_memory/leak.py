@@ -145,7 +145,11 @@ def _steady(values: list[float], direction: int) -> bool:
 
 def _while_training(case: Case, first: Line, last: Line) -> bool:
     """Steps are reported between the first and the last number, so that it is not the start-up that fills memory."""
-    between = [one for one in case.log.metrics if first.order < one.line.order < last.order and "loss" in one.line.lowered]
+    between = [
+        metric
+        for metric in case.log.metrics
+        if first.order < metric.line.order < last.order and "loss" in metric.line.lowered
+    ]
     return len(between) >= _POINTS - 1
 
 

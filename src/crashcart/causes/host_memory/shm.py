@@ -93,14 +93,14 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if finished(case) or hung(case):
         return
     ends = deaths(case)
-    fitting = next((one for one in ends if one.signal == "SIGBUS" or one.says(_RECORDED)), None)
+    fitting = next((end for end in ends if end.signal == "SIGBUS" or end.says(_RECORDED)), None)
     used, free = (last_of(case, "host", f"shm_{what}", fitting.time) if fitting else None for what in ("used", "free"))
     if fitting is not None and used is not None and free is not None and free < _FULL * (used + free):
         at = clock(fitting.time)
         says = f"{gib(used)} of /dev/shm were used and {gib(free)} were free"
         seen = Evidence("recorder", says, f"recorder {at}", rank=fitting.process.rank, time=at)
         yield Sign("decisive", f"{says} when {fitting.how}", (seen, fitting.evidence), order=order(case))
-    worker = next((one for one in ends if one.process.role == "loader worker"), None)
+    worker = next((end for end in ends if end.process.role == "loader worker"), None)
     if worker is not None and worker.signal != "SIGBUS":
         yield Sign("against", f"{worker.how}, not by a bus error", (worker.evidence,), order=order(case))
 

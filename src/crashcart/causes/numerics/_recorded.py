@@ -49,7 +49,7 @@ def broken_losses(case: Case) -> list[Broken]:
 
 def alone(case: Case, found: list[Broken]) -> bool:
     """Whether one of several ranks had it before all others, with a loss that had not grown: its batch brought it in."""
-    ranks = [one for one in (case.flight.ranks if case.flight is not None else ()) if one.page.get("steps", 0.0) > 0]
+    ranks = [rank for rank in (case.flight.ranks if case.flight is not None else ()) if rank.page.get("steps", 0.0) > 0]
     if len(ranks) < 2 or not found or not found[0].steady:
         return False
     return len(found) == 1 or found[1].step > found[0].step
@@ -119,7 +119,7 @@ def was_data(case: Case, broken: Broken) -> bool:
     events = (
         [one for one in case.flight.of_kind("inputs", "nonfinite") if one.pid == broken.process.pid] if case.flight else []
     )
-    return any(_fields(one) for one in events)
+    return any(_fields(event) for event in events)
 
 
 def has_usual_loss(broken: Broken) -> bool:
@@ -137,9 +137,9 @@ def _has_ordinary_weights(event: Event) -> bool:
 def _fields(event: Event) -> dict[str, str]:
     """Fields of a batch with values that are not finite, in words."""
     told: dict[str, str] = {}
-    for one in event.details.get("fields") or ():
-        name, count, samples = str(one.get("field")), one.get("values"), one.get("samples") or []
-        indices = one.get("indices") or []
+    for field in event.details.get("fields") or ():
+        name, count, samples = str(field.get("field")), field.get("values"), field.get("samples") or []
+        indices = field.get("indices") or []
         rows = ", ".join(str(row) for row in samples)
         where = f" in row {rows}" if samples else ""
         if indices:

@@ -81,10 +81,10 @@ class Broken:
 def broken(case: Case) -> Iterator[Broken]:
     """Each series of training losses that holds a value that is no number."""
     series: dict[tuple[str, ...], list[Metrics]] = {}
-    for one in case.log.metrics:
-        names = tuple(sorted(_losses(one)))
+    for metric in case.log.metrics:
+        names = tuple(sorted(_losses(metric)))
         if names:
-            series.setdefault((one.shape[:BEGINNING], *names), []).append(one)
+            series.setdefault((metric.shape[:BEGINNING], *names), []).append(metric)
     for lines in series.values():
         bad = [index for index, one in enumerate(lines) if _bad(one)]
         if bad:
@@ -150,7 +150,7 @@ EVALUATED = r"^(?:val|valid|validation|eval|evaluation|test|dev)(?:[_/ -]|$)"
 
 def validation(case: Case) -> list[Metrics]:
     """The last lines of an evaluation whose loss is no number, if the very last is one of them."""
-    lines = [(one, values) for one in case.log.metrics if (values := _evaluated(one))]
+    lines = [(metric, values) for metric in case.log.metrics if (values := _evaluated(metric))]
     tail: list[Metrics] = []
     for one, values in reversed(lines):
         if all(isfinite(value) for value in values):
@@ -220,8 +220,10 @@ def _scale_column(case: Case) -> list[tuple[Line, float]]:
 
 def climbing(case: Case) -> tuple[Line, Line, str] | None:
     """A loss that grows without end: by far, or steadily while the accuracy falls."""
-    lines = [one for one in case.log.metrics if not any(word in name for name, _ in one.values for word in HOVERING)]
-    series = [(one, value) for one in lines for name, value in _losses(one).items() if name in TOTAL and isfinite(value)]
+    lines = [
+        metric for metric in case.log.metrics if not any(word in name for name, _ in metric.values for word in HOVERING)
+    ]
+    series = [(line, value) for line in lines for name, value in _losses(line).items() if name in TOTAL and isfinite(value)]
     values = [value for _, value in series]
     if len(values) < FEWEST:
         return None

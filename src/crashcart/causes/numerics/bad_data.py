@@ -96,10 +96,10 @@ def _in_evaluation(case: Case) -> Iterator[Sign]:
     """An evaluation whose loss is no number, again and again, while that of training is fine."""
     lines = validation(case)
     enough = 1 if case.flight is not None else EVALUATIONS
-    hidden = any(one.stays for one in broken_losses(case))  # that of the training is none either, whatever the log shows
+    hidden = any(loss.stays for loss in broken_losses(case))  # that of the training is none either, whatever the log shows
     if len(lines) < enough or hidden or any(not one.recovered for one in broken(case)):
         return
-    train = next((one for one in reversed(case.log.metrics) if trained(one)), None)
+    train = next((metric for metric in reversed(case.log.metrics) if trained(metric)), None)
     says = (
         "the evaluation loss is not finite but the training loss is: the reason is a sample of the evaluation set, "
         "or code that only the evaluation runs"
@@ -148,7 +148,10 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 
 def _small_rate(case: Case) -> bool:
     rates = [
-        value for one in case.log.metrics for name, value in one.values if name in {"lr", "learning_rate", "learning rate"}
+        value
+        for metric in case.log.metrics
+        for name, value in metric.values
+        if name in {"lr", "learning_rate", "learning rate"}
     ]
     return bool(rates) and max(rates) <= SMALL_RATE
 

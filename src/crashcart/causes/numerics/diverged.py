@@ -236,7 +236,7 @@ def _exploded(case: Case) -> Iterator[Sign]:
     leader = first(case)
     if leader is None or leader.raised is None or not leader.says(SAYS_NOT_FINITE) or held_by_last_batch(case) is not None:
         return
-    process = next((one for one in case.flight.ranks if one.rank == leader.process.rank), None) if case.flight else None
+    process = next((rank for rank in case.flight.ranks if rank.rank == leader.process.rank), None) if case.flight else None
     loss = process.page.get("loss", 0.0) if process is not None else 0.0
     if process is None or not (abs(loss) > HUGE_LOSS or loss - loss != 0):
         return
@@ -339,7 +339,7 @@ def _half(case: Case) -> bool:
         return not (bf16 is not None and bf16.value)
     if case.flight is None:
         return True
-    return any(isfinite(one.page.get("scale", float("nan"))) for one in case.flight.ranks)
+    return any(isfinite(rank.page.get("scale", float("nan"))) for rank in case.flight.ranks)
 
 
 experiment = Experiment(

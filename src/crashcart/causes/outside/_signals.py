@@ -24,16 +24,19 @@ _SECONDHAND = r"DataLoader worker|killed by signal|got signal|death signal|conne
 def failed_before(case: Case, line: Line) -> bool:
     """Whether a rank failed by itself, a collective timed out or the work was done before the line."""
     log = case.log
-    steps = [one.line.order for one in log.metrics if one.line.order < line.order and "loss" in one.line.lowered]
+    steps = [metric.line.order for metric in log.metrics if metric.line.order < line.order and "loss" in metric.line.lowered]
     since = steps[-_WENT_ON] if len(steps) >= _WENT_ON else -1  # what stands before it did not end the run
-    later = (one.line for one in log.metrics if one.line.order > line.order and one.line.rank == line.rank)
+    later = (metric.line for metric in log.metrics if metric.line.order > line.order and metric.line.rank == line.rank)
     if sum("loss" in step.lowered and step.log == line.log for step in later) >= _WENT_ON:
         return True
     if log.finished is not None and since < log.finished.order < line.order:
         return True
     if any(since < one.line.order < line.order and _own(one) for one in log.raised):
         return True
-    if any(since < one.line.order < line.order and one.timeout_seconds is not None for one in log.collectives):
+    if any(
+        since < collective.line.order < line.order and collective.timeout_seconds is not None
+        for collective in log.collectives
+    ):
         return True
     deaths = (death for death in log.deaths if since < death.line.order < line.order)
     return any(death.exit_code or death.signal not in _ASKED for death in deaths)

@@ -105,7 +105,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 
 def _stuck(case: Case) -> bool:
     interrupts = [one for one in case.log.raised if one.kind == "KeyboardInterrupt" or one.stack_only]
-    return any(_waits(one) for one in interrupts)
+    return any(_waits(interrupt) for interrupt in interrupts)
 
 
 def _waits(raised: Raised) -> bool:
@@ -203,7 +203,9 @@ def _signal(case: Case) -> str | None:
         return asked[0]
     if leader is not None and leader.signal:
         return leader.signal
-    ends = [one.signal for one in deaths(case) if one.signal] + [one.signal for one in case.log.deaths if one.signal]
+    ends = [death.signal for death in deaths(case) if death.signal] + [
+        death.signal for death in case.log.deaths if death.signal
+    ]
     if ends or case.exit is not None:
         return ends[0] if ends else case.exit.signal if case.exit is not None else None
     return "SIGINT" if any(one.kind == "KeyboardInterrupt" for one in case.log.raised) else None

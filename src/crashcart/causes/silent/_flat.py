@@ -86,10 +86,12 @@ def flat(case: Case) -> Iterator[Told]:
 
 
 def _losses(case: Case) -> Iterator[tuple[str, list[tuple[Metrics, float]]]]:
-    lines = [one for one in case.log.metrics if not hovers(one) and not compiled(NOT_TRAINING).search(one.line.text)]
-    for name in sorted({name for one in lines for name, _ in one.values if "loss" in name}):
+    lines = [
+        metric for metric in case.log.metrics if not hovers(metric) and not compiled(NOT_TRAINING).search(metric.line.text)
+    ]
+    for name in sorted({name for line in lines for name, _ in line.values if "loss" in name}):
         if not compiled(NO_LOSS).search(name):
-            yield name, [(one, value) for one in lines if (value := one.get(name)) is not None and value > 0]
+            yield name, [(line, value) for line in lines if (value := line.get(name)) is not None and value > 0]
 
 
 def _same(case: Case) -> Iterator[Told]:
@@ -118,7 +120,7 @@ def _when(one: Metrics) -> int | None:
 
 
 def _same_accuracy(lines: list[Metrics]) -> bool:
-    told = [compiled(ACCURACY).search(one.line.text) for one in lines]
+    told = [compiled(ACCURACY).search(line.line.text) for line in lines]
     return all(told) and len({match[1] for match in told if match}) == 1
 
 
@@ -163,7 +165,10 @@ def _falls(values: list[float]) -> bool:
 
 def _low_accuracy(lines: list[Metrics]) -> bool:
     told = [
-        value for one in lines for name, value in one.values if name.startswith("acc") or name.endswith(("acc", "accuracy"))
+        value
+        for line in lines
+        for name, value in line.values
+        if name.startswith("acc") or name.endswith(("acc", "accuracy"))
     ]
     return len(told) >= LONG and max(told) < LOW_ACCURACY
 

@@ -143,7 +143,7 @@ def in_log(case: Case) -> Iterator[Sign]:
 def _no_number(case: Case) -> Iterator[Sign]:
     """Means over all classes that are NaN though the loss is a number, and scores that are all 0 late in a run."""
     lost = [line for line in lines_with(case, "nan") if compiled(MEAN_LOST).search(line.text)]
-    broken = any(value != value for one in case.log.metrics for name, value in one.values if "loss" in name)  # noqa: PLR0124 - NaN
+    broken = any(value != value for metric in case.log.metrics for name, value in metric.values if "loss" in name)  # noqa: PLR0124 - NaN
     if lost and not broken:
         says = "the mean over all classes is NaN: no class was present"
         yield Sign(grade(case, "strong"), says, (evidence(lost[0]),), fatal=False, order=lost[0].order)
@@ -193,7 +193,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     phases = [event for event in flight.of_kind("phase") if event.details.get("phase") == "evaluate"] if flight else []
     bare = [event for event in phases if event.details.get("edge") == "empty loader"]
     if flight is not None and bare:
-        seen = max((one.page.get("eval_batches", 0.0) for one in flight.ranks), default=0.0)
+        seen = max((rank.page.get("eval_batches", 0.0) for rank in flight.ranks), default=0.0)
         says = f"a loader produced no batches in {len(bare)} evaluation(s)" + (f", others gave {seen:.0f}" if seen else "")
         yield Sign(grade(case, "strong" if seen else "decisive"), says, (bare[0].evidence,), order=order(case))
         return

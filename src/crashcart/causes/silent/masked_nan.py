@@ -92,9 +92,9 @@ def _shown_by_evaluation(case: Case) -> Iterator[Sign]:
 
 def _zero_beside_nan(case: Case) -> Iterator[Sign]:
     """Every step reads a loss of exactly 0 while the evaluation between them is NaN."""
-    losses = [one for one in case.log.metrics if one.get("loss") is not None]
+    losses = [metric for metric in case.log.metrics if metric.get("loss") is not None]
     lost = next((line for line in case.log.index.saying(("eval_loss",)) if compiled(LOST).search(line.text)), None)
-    if lost is not None and len(losses) > 1 and all(one.get("loss") == 0 for one in losses):
+    if lost is not None and len(losses) > 1 and all(loss.get("loss") == 0 for loss in losses):
         says = "the training loss is exactly 0 in every line, while the evaluation loss is NaN"
         yield Sign(grade(case, "strong"), says, (evidence(losses[0].line), evidence(lost)), order=losses[0].line.order)
 
@@ -102,20 +102,22 @@ def _zero_beside_nan(case: Case) -> Iterator[Sign]:
 def _zero_lines(case: Case) -> Iterator[Sign]:
     """Step lines whose loss is exactly 0 while their gradient, other fields or the step before say that it was not."""
     before: Metrics | None = None
-    for one in case.log.metrics:
-        loss = next((one.get(name) for name in LOSSES if one.get(name) is not None), None)
+    for metric in case.log.metrics:
+        loss = next((metric.get(name) for name in LOSSES if metric.get(name) is not None), None)
         if loss is None:
-            if before is not None and _left_out(one):
+            if before is not None and _left_out(metric):
                 says = "the line has a gradient norm that is not finite, and no loss"
-                yield Sign(grade(case, "strong"), says, (evidence(before.line), evidence(one.line)), order=one.line.order)
+                yield Sign(
+                    grade(case, "strong"), says, (evidence(before.line), evidence(metric.line)), order=metric.line.order
+                )
                 return
             continue
-        why = _masked(one, before) if loss == 0 else None
+        why = _masked(metric, before) if loss == 0 else None
         if why:
-            items = tuple(evidence(item.line) for item in (before, one) if item)
-            yield Sign(grade(case, "strong"), f"the logged loss is exactly 0 while {why}", items, order=one.line.order)
+            items = tuple(evidence(item.line) for item in (before, metric) if item)
+            yield Sign(grade(case, "strong"), f"the logged loss is exactly 0 while {why}", items, order=metric.line.order)
             return
-        before = one
+        before = metric
 
 
 def _left_out(one: Metrics) -> bool:
@@ -148,9 +150,9 @@ def in_recorder(case: Case) -> Iterator[Sign]:
     if lost is None:
         return
     shown = [
-        (one, loss)
-        for one in case.log.metrics
-        if (loss := next((one.get(name) for name in LOSSES if one.get(name) is not None), None)) is not None
+        (metric, loss)
+        for metric in case.log.metrics
+        if (loss := next((metric.get(name) for name in LOSSES if metric.get(name) is not None), None)) is not None
     ]
     after = [(one, loss) for one, loss in shown if one.step is not None and one.step > lost.step]
     if len(after) > 1 and all(isfinite(loss) for _, loss in shown):

@@ -75,15 +75,15 @@ def in_log(case: Case) -> Iterator[Sign]:
     case = of_stage(case)
     yield from _all_skipped(case)
     yield from _broadcast(case)
-    lines = [one for one in case.log.metrics if not hovers(one)]
+    lines = [metric for metric in case.log.metrics if not hovers(metric)]
     yield from _zero(case, lines, GRADIENTS, "the gradient norm")
     begun = (
         len(lines) > SEVERAL - 1
         and case.log.finished is None
-        and all(compiled(BEGUN).search(one.line.text) for one in lines)
+        and all(compiled(BEGUN).search(line.line.text) for line in lines)
     )
     yield from _zero(case, lines if begun else lines[1:-1], RATES, "the learning rate")
-    both = [one for one in lines if _value(one, ("loss",)) == 0 == _value(one, GRADIENTS)]
+    both = [line for line in lines if _value(line, ("loss",)) == 0 == _value(line, GRADIENTS)]
     if both:
         says = "loss and gradient norm are exactly 0: no label counts, or nothing is connected"
         yield Sign(grade(case, "strong"), says, (evidence(both[0].line),), order=both[0].line.order)
@@ -118,13 +118,13 @@ def _all_skipped(case: Case) -> Iterator[Sign]:
     skipped = [line for line in case.log.index.saying(("skipping", "skipped")) if compiled(SKIPPED).search(line.text)]
     if said:
         yield Sign("strong", "the program reports that it trained on nothing", (evidence(said[0]),), order=said[0].order)
-    elif len(skipped) >= MANY_SKIPPED and not any(one.get("loss") is not None for one in case.log.metrics):
+    elif len(skipped) >= MANY_SKIPPED and not any(metric.get("loss") is not None for metric in case.log.metrics):
         says = f"{len(skipped)} batches were skipped, and no loss was ever printed"
         yield Sign("strong", says, (evidence(skipped[0]), evidence(skipped[-1])), order=skipped[0].order)
 
 
 def _zero(case: Case, lines: list[Metrics], names: tuple[str, ...], what: str) -> Iterator[Sign]:
-    known = [one for one in lines if _value(one, names) is not None]
+    known = [line for line in lines if _value(line, names) is not None]
     zero = [one for one in known if _value(one, names) == 0]
     if len(zero) >= SEVERAL and len(zero) > len(known) // 2:
         strength: Strength = grade(case, "strong")
@@ -185,9 +185,9 @@ def _decayed(case: Case) -> Iterator[Sign]:
     for schedule in case.flight.of_kind("schedule") if case.flight is not None else ():
         stepped, steps = (to_int(schedule.details.get(name), 0) for name in ("stepped", "step"))
         made = [
-            one
-            for one in _settings(case, schedule, "scheduler")
-            if one.details.get("place") == schedule.details.get("place")
+            setting
+            for setting in _settings(case, schedule, "scheduler")
+            if setting.details.get("place") == schedule.details.get("place")
         ]
         settings = dict(made[0].details.get("settings") or ()) if len(made) == 1 else {}
         gamma, every = to_float(settings.get("gamma"), 1.0), to_int(settings.get("step_size", 1), 0)
@@ -220,7 +220,7 @@ def _frozen(case: Case) -> Iterator[Sign]:
         frozen, tensors = event.details.get("frozen"), event.details.get("tensors")
         if process is None or len([*_optimizers(case, event)]) > 1:
             continue
-        made = next((str(one.details.get("place", "")) for one in _optimizers(case, event)), "")
+        made = next((str(optimizer.details.get("place", "")) for optimizer in _optimizers(case, event)), "")
         where = f", made at {made.partition(' ')[0]}," if made else ""
         if frozen == tensors:
             says = f"all {tensors} tensors of the optimizer{where} are frozen: its {process.page.get('steps', 0.0):.0f} steps changed nothing"
@@ -250,7 +250,7 @@ def _few(case: Case) -> Iterator[Sign]:
     count, frozen = to_int(made.details.get("parameters"), 0), case.all("code.frozen")
     if (count > FEW_NUMBERS and not (frozen and case.all("code.empty_part"))) or (saved is None and not frozen):
         return
-    place = next((str(one.details.get("place", "")) for one in _optimizers(case, made)), "")
+    place = next((str(optimizer.details.get("place", "")) for optimizer in _optimizers(case, made)), "")
     where = f", made at {place.partition(' ')[0]}," if place else ""
     numbers = "1 number" if count == 1 else f"{count} numbers"
     whole = f" of a model with {to_int(saved.details.get('bytes'), 0)} bytes" if saved is not None else ""

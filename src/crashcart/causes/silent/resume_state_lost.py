@@ -133,7 +133,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
         if compiled(RESUMED).search(line.text) is None or compiled(NO_RESUME).search(line.text):
             continue
         told = compiled(COUNT).search(line.text.rsplit("/", 1)[-1])
-        after = [one for one in case.log.metrics if one.line.order > line.order]
+        after = [metric for metric in case.log.metrics if metric.line.order > line.order]
         first = next((one.step for one in after if one.step is not None), None)
         if (
             told
@@ -146,7 +146,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
         rates = (
-            [_rate(one) for one in case.log.metrics if one.line.order < line.order and _rate(one)],
+            [_rate(metric) for metric in case.log.metrics if metric.line.order < line.order and _rate(metric)],
             [_rate(one) for one in after if _rate(one)],
         )
         if (
@@ -158,7 +158,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
             says = f"the learning rate was {rates[0][-1]:g} before the resume and is {rates[1][0]:g} after it"
             yield Sign(grade(case, "strong"), says, (evidence(line), evidence(after[0].line)), fatal=False, order=line.order)
             return
-        old = [one.get("loss") for one in case.log.metrics if one.line.order < line.order]
+        old = [metric.get("loss") for metric in case.log.metrics if metric.line.order < line.order]
         new = [one.get("loss") for one in after]
         before, now = next((v for v in reversed(old) if v is not None), None), next((v for v in new if v is not None), None)
         if before and now and now > JUMP * before > 0 and len(old) > 1:
@@ -169,7 +169,7 @@ def _begins_again(case: Case) -> Iterator[Sign]:
 
 def _leap(case: Case) -> Iterator[Sign]:
     """A rate that had been falling and is all at once many times higher, where no resume is announced."""
-    rates = [(one.line, rate) for one in case.log.metrics if (rate := _rate(one))]
+    rates = [(metric.line, rate) for metric in case.log.metrics if (rate := _rate(metric))]
     for at in range(FALLING, len(rates)):
         before = [rate for _, rate in rates[at - FALLING : at]]
         if before == sorted(set(before), reverse=True) and rates[at][1] > LEAP * before[-1]:
@@ -201,7 +201,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if flight is not None and _is_of_another_program(flight, load):
             continue
         rates = [one for one in own if one.kind == "lr" and one.time >= load.time and _first(one) > 0]
-        lost = next((one for one in rates if _restarts(one, _saved(load))), None)
+        lost = next((rate for rate in rates if _restarts(rate, _saved(load))), None)
         if lost is not None:
             says = f"the checkpoint has a learning rate of {_saved(load):g}, but step {lost.details.get('step')} after it used {_first(lost):g}"
             ours = _is_own(load, own)

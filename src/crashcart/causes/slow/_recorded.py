@@ -36,7 +36,7 @@ class Waits:
 def waits(case: Case) -> list[Waits]:
     """Of each rank that trained for a while, between its first steps and its last; the longest first."""
     flight = case.flight
-    found = [_waits(flight, one) for one in flight.ranks] if flight is not None else []
+    found = [_waits(flight, rank) for rank in flight.ranks] if flight is not None else []
     return sorted((one for one in found if one is not None), key=lambda one: -one.share)
 
 

@@ -180,11 +180,11 @@ def _fell_early(case: Case) -> Iterator[Sign]:
 
 def in_recorder(case: Case) -> Iterator[Sign]:
     """The share of the training time in which a rank waited for its loader."""
-    for one in waits(case)[:1]:
-        if one.share > RECORDED_SOME and one.each > WORTH:
-            says = f"{one.process.name} spent {min(1.0, one.share):.0%} of its time waiting for data, {one.each:.2f} s per batch"
-            strength: Strength = "strong" if one.share > RECORDED else "weak"
-            yield Sign(grade(case, strength), says, (one.evidence,), fatal=False, order=order(case))
+    for wait in waits(case)[:1]:
+        if wait.share > RECORDED_SOME and wait.each > WORTH:
+            says = f"{wait.process.name} spent {min(1.0, wait.share):.0%} of its time waiting for data, {wait.each:.2f} s per batch"
+            strength: Strength = "strong" if wait.share > RECORDED else "weak"
+            yield Sign(grade(case, strength), says, (wait.evidence,), fatal=False, order=order(case))
 
 
 fixes = (

@@ -111,7 +111,7 @@ def _cold(case: Case) -> Iterator[Sign]:
 def _nothing_but_saves(case: Case) -> Iterator[Sign]:
     lines = case.log.lines[-SAVES:]
     if len(lines) == SAVES and all(
-        compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(one.text) for one in lines
+        compiled(r"\bsav(?:ing|ed)\b.{0,30}(?:checkpoint|model|state|weights)").search(line.text) for line in lines
     ):
         says = "one save follows another without a step in between"
         yield Sign("weak", says, (evidence(lines[0]), evidence(lines[-1])), order=lines[0].order)

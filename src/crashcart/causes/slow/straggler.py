@@ -115,7 +115,7 @@ def _side_by_side(case: Case) -> Iterator[Sign]:
 def _not_ready(case: Case) -> Iterator[Sign]:
     """Horovod's report of ranks that come late, in the middle of a run."""
     for line in lines_with(case, "waiting for remainder of ranks"):
-        steps = [one.step for one in case.log.metrics if one.step is not None and one.line.order <= line.order]
+        steps = [metric.step for metric in case.log.metrics if metric.step is not None and metric.line.order <= line.order]
         saving = any("saving" in one.lowered for one in case.log.around(line, before=2))
         if max(steps, default=0) > LATE and not saving:
             says = "some ranks wait for others in the middle of a run"
@@ -167,7 +167,7 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         if usual < found[0].share / 2:
             says = f"{found[0].process.name} spends {found[0].share:.0%} of its time waiting for data, the others {usual:.0%}: they wait for it"
             yield Sign(grade(case, "strong"), says, (found[0].evidence, found[1].evidence), fatal=False, order=order(case))
-    working = [one for one in cards(case) if one.clock > 0]
+    working = [card for card in cards(case) if card.clock > 0]
     if len(working) > 1:
         slowest = min(working, key=lambda one: one.clock)
         usual = median(one.clock for one in working if one is not slowest)

@@ -52,4 +52,4 @@ def _outermost_first(raised: Raised) -> bool:
 
 def went_on(case: Case, line: Line) -> bool:
     """Whether step lines follow: then the program got over it."""
-    return any(one.line.order > line.order and one.step is not None for one in case.log.metrics)
+    return any(metric.line.order > line.order and metric.step is not None for metric in case.log.metrics)

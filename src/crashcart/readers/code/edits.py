@@ -65,7 +65,7 @@ def wrapped(source: Source, node: ast.stmt, end: ast.stmt, before: list[str], in
         return ()
     first, last = node.lineno, end.end_lineno or end.lineno
     texts = source.nodes(ast.Constant, ast.JoinedStr) if first < last else []
-    if any(first <= one.lineno <= last and one.end_lineno != one.lineno for one in texts):
+    if any(first <= text.lineno <= last and text.end_lineno != text.lineno for text in texts):
         return ()  # blanks before its later lines would become part of a text
     indent, step = indent_of(source, first), step_of(source)
     start = source.offset(first, 0)

@@ -116,12 +116,12 @@ class Source:
         """What each imported name stands for; relative imports keep their dots."""
         names: dict[str, str] = {}
         for node in self.nodes(ast.Import):
-            for one in node.names:
-                names[one.asname or one.name.split(".")[0]] = one.name if one.asname else one.name.split(".")[0]
+            for name in node.names:
+                names[name.asname or name.name.split(".")[0]] = name.name if name.asname else name.name.split(".")[0]
         for found in self.nodes(ast.ImportFrom):
             module = "." * found.level + (found.module or "")
-            for one in found.names:
-                names[one.asname or one.name] = f"{module}.{one.name}" if module.strip(".") else f"{module}{one.name}"
+            for name in found.names:
+                names[name.asname or name.name] = f"{module}.{name.name}" if module.strip(".") else f"{module}{name.name}"
         return names
 
     def called(self, node: ast.expr) -> str:
@@ -216,6 +216,10 @@ def keyword(call: ast.Call, name: str, position: int | None = None) -> ast.expr 
     for one in call.keywords:
         if one.arg == name:
             return one.value
-    if position is not None and position < len(call.args) and not any(isinstance(one, ast.Starred) for one in call.args):
+    if (
+        position is not None
+        and position < len(call.args)
+        and not any(isinstance(argument, ast.Starred) for argument in call.args)
+    ):
         return call.args[position]
     return None

@@ -39,7 +39,7 @@ def facts_of(found: Found, named: Fact) -> Iterator[Fact]:
             "of": found.files,
         }
         yield Fact("data.stand_in", value, Evidence("data", _WORDS[kind], path), "data")
-    bad = [one for one in found.answers if "problem" in one]
+    bad = [answer for answer in found.answers if "problem" in answer]
     for one in bad[:_MOST]:
         value = {**base, "file": one["path"], "why": one["problem"], "count": len(bad), "of": found.looked}
         yield Fact("data.unreadable", value, Evidence("data", one["problem"], one["path"]), "data")
@@ -56,7 +56,7 @@ def _counted(found: Found) -> str:
 
 def _in_a_row(found: Found) -> bool:
     """Whether the files are numbered from 0 without a gap: ``episode_0.hdf5``, ``episode_1.hdf5``."""
-    names = [re.fullmatch(r".*\D(\d+)\.\w+", str(one["path"])) for one in found.answers]
+    names = [re.fullmatch(r".*\D(\d+)\.\w+", str(answer["path"])) for answer in found.answers]
     return found.looked == found.files and sorted(to_count(name[1], -1) for name in names if name) == list(range(len(names)))
 
 
@@ -110,25 +110,25 @@ class _Gathered:
 
 def _tables(found: Found, base: dict[str, Any]) -> Iterator[Fact]:
     gathered, rows = _Gathered(), 0
-    for one in found.answers:
-        rows += one.get("rows") or 0
-        lengths = {table["shape"][0] if table.get("shape") else 0 for table in (one.get("tables") or {}).values()}
-        if one["kind"] == "arrays" and len(lengths) == 1 and 0 not in lengths:
+    for answer in found.answers:
+        rows += answer.get("rows") or 0
+        lengths = {table["shape"][0] if table.get("shape") else 0 for table in (answer.get("tables") or {}).values()}
+        if answer["kind"] == "arrays" and len(lengths) == 1 and 0 not in lengths:
             count = lengths.pop()
             yield Fact(
                 "data.file_rows",
-                {**base, "file": one["path"], "rows": count},
-                Evidence("data", f"{count} rows", one["path"]),
+                {**base, "file": answer["path"], "rows": count},
+                Evidence("data", f"{count} rows", answer["path"]),
                 "data",
             )
-        if one.get("rows") == 0:
-            yield Fact("data.no_rows", {**base, "file": one["path"]}, Evidence("data", "no rows", one["path"]), "data")
-        for name, table in (one.get("tables") or {}).items():
-            where = f"{one['path']}:{name}" if name else one["path"]
-            gathered.take(one, name, table, where)
+        if answer.get("rows") == 0:
+            yield Fact("data.no_rows", {**base, "file": answer["path"]}, Evidence("data", "no rows", answer["path"]), "data")
+        for name, table in (answer.get("tables") or {}).items():
+            where = f"{answer['path']}:{name}" if name else answer["path"]
+            gathered.take(answer, name, table, where)
             if table.get("nonfinite"):
                 at = ", ".join(str(row) for row in table["nonfinite"])
-                value = {**base, "file": one["path"], "name": name, "kind": one["kind"]}
+                value = {**base, "file": answer["path"], "name": name, "kind": answer["kind"]}
                 yield Fact("data.nonfinite", value, Evidence("data", f"not finite at row {at}", where), "data")
     yield from gathered.facts(base, found)
     if rows and found.looked >= found.files:
@@ -138,11 +138,11 @@ def _tables(found: Found, base: dict[str, Any]) -> Iterator[Fact]:
 def gaps_of(found: Found) -> Iterator[NotLooked]:
     """What could not be looked at, and why."""
     lacking: dict[str, int] = {}
-    for one in found.answers:
-        if "lacks" in one:
-            lacking[one["lacks"]] = lacking.get(one["lacks"], 0) + 1
-        elif "not_looked" in one:
-            yield NotLooked(one["path"], one["not_looked"])
+    for answer in found.answers:
+        if "lacks" in answer:
+            lacking[answer["lacks"]] = lacking.get(answer["lacks"], 0) + 1
+        elif "not_looked" in answer:
+            yield NotLooked(answer["path"], answer["not_looked"])
     for library, count in lacking.items():
         name = {"PIL": "pillow"}.get(library.split(".")[0], library.split(".")[0])
         yield NotLooked(

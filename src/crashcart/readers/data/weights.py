@@ -57,5 +57,5 @@ def _files(value: str, places: Sequence[str]) -> Iterator[str]:
         if os.path.isdir(path) and not os.path.ismount(path):
             names = names_in(path)[:_MOST]
             files = [os.path.join(path, name) for name in names if name.endswith((".safetensors", ".bin", ".pth", ".pt"))]
-            yield from (one for one in files if os.path.isfile(one))
+            yield from (file for file in files if os.path.isfile(file))
             return

@@ -42,7 +42,7 @@ def span_of_flag(evidence: Evidence, flag: str) -> Span | None:
     if line is None or not os.path.isfile(path):
         return None
     text = text_of(path)
-    start = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
+    start = sum(len(part) + 1 for part in text.split("\n")[: line - 1])
     found = re.compile(rf"(?<![\w-]){re.escape(flag)}(?![\w-])").search(text, start)
     return Span(path, found.start(), found.end(), line) if found else None
 

@@ -125,11 +125,16 @@ def makefile(path: str, target: str = "", given: Mapping[str, str] | None = None
     wanted = sorted(_spans(rules, target or first, 0))
     before = wanted[0][0] if wanted else 0
     out = ["\n" if each == "\n" else " " for each in text]
-    for one in variables:
-        if one.start < before and one.name not in (given or {}) and one.how != "+" and PLAIN.fullmatch(one.value):
-            head = f"{'export ' * one.exported}{one.name}="
-            begin = one.start - len(head)
-            out[begin : one.start + len(one.value)] = list(head + _as_shell(one.value))
+    for variable in variables:
+        if (
+            variable.start < before
+            and variable.name not in (given or {})
+            and variable.how != "+"
+            and PLAIN.fullmatch(variable.value)
+        ):
+            head = f"{'export ' * variable.exported}{variable.name}="
+            begin = variable.start - len(head)
+            out[begin : variable.start + len(variable.value)] = list(head + _as_shell(variable.value))
     for start, end in wanted:
         recipe = BEFORE.sub(lambda match: " " * len(match[0]), text[start:end], count=1)  # a continued line has no prefix
         out[start:end] = list(_as_shell(recipe))
@@ -209,11 +214,11 @@ def _filled(value: str, known: Mapping[str, str]) -> str:
 def _values(variables: Sequence[_Variable]) -> dict[str, str]:
     """Every variable with the others filled in, as make does when a recipe needs it."""
     found: dict[str, str] = {}
-    for one in variables:
-        if one.how == "+":
-            found[one.name] = f"{found[one.name]} {one.value}" if one.name in found else one.value
-        elif one.how != "?" or one.name not in found:
-            found[one.name] = one.value
+    for variable in variables:
+        if variable.how == "+":
+            found[variable.name] = f"{found[variable.name]} {variable.value}" if variable.name in found else variable.value
+        elif variable.how != "?" or variable.name not in found:
+            found[variable.name] = variable.value
     for _ in range(DEEPEST):
         filled = {name: _filled(value, found) for name, value in found.items()}
         if filled == found:

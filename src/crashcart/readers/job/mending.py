@@ -45,8 +45,8 @@ def oddities(script: Script) -> Iterator[Fact]:
     for name, span in unset.items():
         evidence = Evidence("command", f"${name}", f"{script.file}:{span.line}")
         yield Fact("script.unset_variable", name, evidence, "file", name, span)
-    if unset and not any(one.words and one.words[0].text in {"source", "."} for one in script.commands):
-        names = sorted({name for one in script.commands for name, _ in one.assignments})
+    if unset and not any(command.words and command.words[0].text in {"source", "."} for command in script.commands):
+        names = sorted({name for command in script.commands for name, _ in command.assignments})
         yield Fact("script.names", names, Evidence("script", "", script.file))
 
 

@@ -120,7 +120,7 @@ def _pairs(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 yield key.value, value
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
-        yield from ((one.arg, one.value) for one in node.keywords if one.arg)
+        yield from ((keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg)
 
 
 def _imported(path: str, node: ast.ImportFrom) -> str:
@@ -132,8 +132,8 @@ def _imported(path: str, node: ast.ImportFrom) -> str:
         folder = os.path.dirname(folder)
     name = (node.module or "").replace(".", "/") + ".py"
     upwards = [folder] if node.level else [folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder)), ""]
-    tries = [os.path.normpath(os.path.join(one, name)) for one in upwards]
-    found = next((one for one in tries if os.path.isfile(one)), "")
+    tries = [os.path.normpath(os.path.join(upward, name)) for upward in upwards]
+    found = next((attempt for attempt in tries if os.path.isfile(attempt)), "")
     return found if found and os.path.realpath(found) != os.path.realpath(path) else ""
 
 
@@ -156,9 +156,9 @@ def _values(node: ast.expr, path: str, names: dict[str, Any], lines: _Lines) -> 
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 yield from _values(value, f"{path}.{key.value}", names, lines)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
-        for one in node.keywords:
-            if one.arg:
-                yield from _values(one.value, f"{path}.{one.arg}", names, lines)
+        for keyword in node.keywords:
+            if keyword.arg:
+                yield from _values(keyword.value, f"{path}.{keyword.arg}", names, lines)
     elif isinstance(node, (ast.List, ast.Tuple)) and any(isinstance(item, (ast.Dict, ast.Call)) for item in node.elts):
         for number, item in enumerate(node.elts):
             yield from _values(item, f"{path}[{number}]", names, lines)

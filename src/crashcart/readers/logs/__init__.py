@@ -233,7 +233,7 @@ def structured(lines: list[Line], notes: list[str] | None = None, seconds: float
     )
     if not log.restarts:
         ended = [one.line.order for one in raised if one.kind and not one.survivable]
-        ended += [one.line.order for one in log.deaths]
+        ended += [death.line.order for death in log.deaths]
         log.attempts = parts.found("attempts", lambda: find_attempts(lines, log.metrics, ended), [])
     log.phase = parts.found("the phase", lambda: phase_of_lines(lines[-40:])[0], None)
     return log

@@ -28,7 +28,7 @@ def find_attempts(lines: Sequence[Line], metrics: Sequence[Metrics], ends: Seque
     """The places in the log (as ``order``) where attempts begin that follow the end of another."""
     if not lines or len({line.log for line in lines}) > 1:
         return []
-    steps = {one.line.order for one in metrics}
+    steps = {metric.line.order for metric in metrics}
     shapes = [(shape(line.text), line.order) for line in lines]
     counts = Counter(form for form, _ in shapes)
     for line in lines[:_OPENING]:

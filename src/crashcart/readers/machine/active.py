@@ -89,10 +89,10 @@ def _meeting(python: str, backend: str, cards: Sequence[dict[str, Any]]) -> Read
     command = [python, os.path.join(_TRIALS, "meet.py"), backend, str(limit / 3)]
     begin = time.monotonic()
     answers = _answers([(command, {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)}) for rank in range(2)], limit)
-    missing = next((one["missing"] for one in answers if "missing" in one), None)
+    missing = next((answer["missing"] for answer in answers if "missing" in answer), None)
     if missing is not None:
         return unknown((GROUP, "meeting_test", label), f"not tested: {missing}", python)
-    failed = next((one["failed"] for one in answers if "failed" in one), "")
+    failed = next((answer["failed"] for answer in answers if "failed" in answer), "")
     says = failed or f"connected and reduced in {time.monotonic() - begin:.1f} s, including the import of torch"
     return Reading(
         GROUP, "meeting_test", label, says, f"process group over {backend}", {"backend": backend, "failed": failed}

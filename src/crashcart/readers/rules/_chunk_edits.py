@@ -168,7 +168,7 @@ def edits(execution: Execution, frame: Frame, cut: Cut) -> tuple[Edit, ...]:
     if not isinstance(cut.index, ast.Name) or cut.lower is None or cut.upper is None:
         return ()
     index = cut.index.id
-    if isinstance(frame.node, FUNCTIONS) and index in [one.arg for one in frame.node.args.args]:
+    if isinstance(frame.node, FUNCTIONS) and index in [argument.arg for argument in frame.node.args.args]:
         return (*_bounds(frame, cut, size, parts), *_callers(execution, frame, cut, index))
     return _in_place(frame, cut, size, number)
 
@@ -197,27 +197,27 @@ def _in_place(frame: Frame, cut: Cut, size: str, number: ast.expr) -> tuple[Edit
     region = loop_of(begin) or frame.node
     taken = [cut.lower, cut.upper]
     places = [
-        one
-        for one in source.nodes(type(number))
-        if ast.dump(one) == wanted
-        and contains(region, one)
-        and one.lineno >= begin.lineno
-        and not any(contains(bound, one) for bound in taken if bound is not None)
-        and not (isinstance(cut.quotient, ast.Call) and contains(cut.quotient, one))
+        node
+        for node in source.nodes(type(number))
+        if ast.dump(node) == wanted
+        and contains(region, node)
+        and node.lineno >= begin.lineno
+        and not any(contains(bound, node) for bound in taken if bound is not None)
+        and not (isinstance(cut.quotient, ast.Call) and contains(cut.quotient, node))
     ]
     found = [line_before(source, begin, f"{name} = min({source.written(number)}, {size})")]
-    found += [replaced(source, one, name) for one in places]
+    found += [replaced(source, place, name) for place in places]
     return (*found, *_bounds(frame, cut, size, name))
 
 
 def _listed(cut: Cut) -> bool:
     """Whether the parts are made by a comprehension that counts them."""
     comprehensions = (ast.ListComp, ast.GeneratorExp)
-    above = [one for one in parents(cut.use) if isinstance(one, comprehensions)] if cut.use is not None else []
+    above = [parent for parent in parents(cut.use) if isinstance(parent, comprehensions)] if cut.use is not None else []
     return any(
-        isinstance(one.target, ast.Name) and isinstance(cut.index, ast.Name) and one.target.id == cut.index.id
+        isinstance(generator.target, ast.Name) and isinstance(cut.index, ast.Name) and generator.target.id == cut.index.id
         for comprehension in above
-        for one in comprehension.generators
+        for generator in comprehension.generators
     )
 
 
@@ -225,7 +225,7 @@ def _callers(execution: Execution, frame: Frame, cut: Cut, index: str) -> Iterat
     """Where a function cuts one part, its caller must ask for no more parts than there are samples."""
     if not isinstance(frame.node, FUNCTIONS) or cut.use is None or not isinstance(cut.use.value, ast.Name):
         return
-    names = [one.arg for one in frame.node.args.args]
+    names = [argument.arg for argument in frame.node.args.args]
     parts = cut.quotient.right if isinstance(cut.quotient, ast.BinOp) else cut.number
     if not isinstance(parts, ast.Name) or parts.id not in names or cut.use.value.id not in names:
         return
@@ -246,9 +246,9 @@ def _callers(execution: Execution, frame: Frame, cut: Cut, index: str) -> Iterat
         text, size = caller.source.written(count), _samples(frame, caller, whole)
         if size:
             yield line_before(caller.source, begin, f"{name} = min({text}, {size})")
-            for one in caller.source.nodes(type(count)):
-                if ast.dump(one) == wanted and contains(begin, one):
-                    yield replaced(caller.source, one, name)
+            for node in caller.source.nodes(type(count)):
+                if ast.dump(node) == wanted and contains(begin, node):
+                    yield replaced(caller.source, node, name)
             yield from divisors(execution, caller, count)
 
 
@@ -270,7 +270,7 @@ def _node(frame: Frame) -> ast.stmt:
 
 
 def _fresh(frame: Frame, name: str) -> str:
-    used = {one.id for one in frame.source.nodes(ast.Name)}
+    used = {node.id for node in frame.source.nodes(ast.Name)}
     return name if name not in used else f"{name}_here"
 
 
@@ -280,7 +280,7 @@ def _tight(node: ast.expr, text: str) -> str:
 
 def divisors(execution: Execution, maker: Frame, number: ast.expr) -> Iterator[Edit]:
     """The edits for each loop over what a function makes; none where the parts are handed on elsewhere."""
-    names = [one.arg for one in maker.node.args.args] if isinstance(maker.node, FUNCTIONS) else []
+    names = [argument.arg for argument in maker.node.args.args] if isinstance(maker.node, FUNCTIONS) else []
     if not isinstance(number, ast.Name) or number.id not in names:
         return
     place = names.index(number.id) - (names[:1] == ["self"])
@@ -305,7 +305,7 @@ def divisors(execution: Execution, maker: Frame, number: ast.expr) -> Iterator[E
         ):
             name = begin.targets[0].id
             for loop in caller.source.nodes(ast.For):
-                over = any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(loop.iter))
+                over = any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(loop.iter))
                 if over and contains(caller.node, loop):
                     found = [one for one in _divided(caller, loop) if ast.dump(one) == wanted]
                     yield from (replaced(caller.source, one, f"len({name})") for one in found)
@@ -323,5 +323,5 @@ def _divided(frame: Frame, loop: ast.stmt) -> Iterator[ast.expr]:
 
 def _lists(maker: Frame) -> bool:
     """Whether a function answers with a list, which has a length."""
-    answers = [one.value for one in maker.source.nodes(ast.Return) if contains(maker.node, one)]
-    return bool(answers) and all(isinstance(one, (ast.List, ast.ListComp)) for one in answers)
+    answers = [node.value for node in maker.source.nodes(ast.Return) if contains(maker.node, node)]
+    return bool(answers) and all(isinstance(answer, (ast.List, ast.ListComp)) for answer in answers)

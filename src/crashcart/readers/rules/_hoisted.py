@@ -72,20 +72,20 @@ def hoisted(source: Source, statement: ast.stmt, call: ast.Call) -> tuple[Source
         now = Source(source.path, text[:at] + made + text[end:])
     except SyntaxError:
         return None
-    found = next((one for one in now.nodes(ast.Assign) if one.lineno == anchor.lineno), None)
+    found = next((node for node in now.nodes(ast.Assign) if node.lineno == anchor.lineno), None)
     return (now, found) if found is not None else None
 
 
 def _anchor(statement: ast.stmt, call: ast.Call) -> ast.stmt | None:
     """The statement before which the call can be made: around it stands at most what opens something that it does not need."""
-    used = {one.id for one in ast.walk(call) if isinstance(one, ast.Name)}
+    used = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
     anchor = statement
     while isinstance(above := parent(anchor), ast.With):
         if any(
-            "no_grad" in name_of(one.context_expr) or "inference_mode" in name_of(one.context_expr) for one in above.items
+            "no_grad" in name_of(item.context_expr) or "inference_mode" in name_of(item.context_expr) for item in above.items
         ):
             return None
-        made = {one.id for one in ast.walk(above) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+        made = {node.id for node in ast.walk(above) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         if made & used:
             return None
         anchor = above
@@ -96,8 +96,8 @@ def is_nested(statement: ast.stmt, call: ast.Call) -> bool:
     """Whether a statement does more than the call, so that not every rank may carry it out."""
     if getattr(statement, "value", None) is call:
         return False
-    others = [one for one in ast.walk(statement) if isinstance(one, ast.Call) and one is not call]
-    outside = [one for one in others if not any(one is inner for inner in ast.walk(call))]
+    others = [node for node in ast.walk(statement) if isinstance(node, ast.Call) and node is not call]
+    outside = [other for other in others if not any(other is inner for inner in ast.walk(call))]
     return not (isinstance(statement, ast.Assign) and all(name_of(one.func).split(".")[-1] in HARMLESS for one in outside))
 
 

@@ -117,17 +117,18 @@ def _without(source: Source, node: ast.Assign) -> Edit:
 
 def _arguments_text(source: Source, call: ast.Call) -> str:
     """The arguments of a call kept for later: plain data goes to every process, a function of C may not."""
-    given = "".join(f"{source.written(one)}, " for one in call.args)
+    given = "".join(f"{source.written(argument)}, " for argument in call.args)
     given = given if len(call.args) == 1 else given.removesuffix(", ")
     named = [
-        f'"{one.arg}": {source.written(one.value)}' if one.arg else f"**{source.written(one.value)}" for one in call.keywords
+        f'"{keyword.arg}": {source.written(keyword.value)}' if keyword.arg else f"**{source.written(keyword.value)}"
+        for keyword in call.keywords
     ]
     return f"(({given.strip()}), {{{', '.join(named)}}})"
 
 
 def _local(node: ast.Assign, init: Function) -> bool:
     """Whether a statement uses names that only ``__init__`` knows."""
-    own = {one.arg for one in init.args.args if one.arg != "self"}
+    own = {argument.arg for argument in init.args.args if argument.arg != "self"}
     own |= {one.id for one in ast.walk(init) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     return any(isinstance(one, ast.Name) and one.id in own for one in ast.walk(node.value))
 
@@ -288,6 +289,6 @@ def _stored_elsewhere(owner: ast.ClassDef, method: Function, names: list[str]) -
     """Whether anything but the method sets or deletes one of the attributes."""
     inner = set(ast.walk(method))
     return any(
-        isinstance(one, ast.Attribute) and one.attr in names and not isinstance(one.ctx, ast.Load) and one not in inner
-        for one in ast.walk(owner)
+        isinstance(node, ast.Attribute) and node.attr in names and not isinstance(node.ctx, ast.Load) and node not in inner
+        for node in ast.walk(owner)
     ) or not isinstance(parent(method), ast.ClassDef)

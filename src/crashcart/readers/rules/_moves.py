@@ -80,7 +80,7 @@ def _call_out(
 ) -> tuple[Edit, ...]:
     """A call taken out of its statement first, which stays in the branch."""
     found = hoisted(source, statement, call)
-    branch = next((one for one in found[0].nodes(ast.If) if one.lineno == guard.lineno), None) if found else None
+    branch = next((node for node in found[0].nodes(ast.If) if node.lineno == guard.lineno), None) if found else None
     edits = moved_out(found[0], branch, found[1], None, rank_tests) if found and branch is not None else ()
     if not edits or not found:
         return ()
@@ -96,15 +96,15 @@ def all_moved_out(
     end = _line_end(source, guard.end_lineno or guard.lineno)
     places = {one.lineno: (call.lineno, call.col_offset) for one, call in zip(statements, calls, strict=False)}
     for statement in sorted(statements, key=lambda one: -one.lineno):
-        found = next((one for one in now.nodes(type(statement)) if one.lineno == statement.lineno), None)
+        found = next((node for node in now.nodes(type(statement)) if node.lineno == statement.lineno), None)
         place = places.get(statement.lineno)
-        call = next((one for one in now.nodes(ast.Call) if (one.lineno, one.col_offset) == place), None)
+        call = next((node for node in now.nodes(ast.Call) if (node.lineno, node.col_offset) == place), None)
         edits = moved_out(now, branch, found, call, rank_tests) if found is not None else ()
         if not edits:
             return ()
         text = now.text[: edits[0].span.start] + edits[0].text + now.text[edits[0].span.end :]
         now = Source(source.path, text)
-        again = next((one for one in now.nodes(ast.If) if one.lineno == guard.lineno), None)
+        again = next((node for node in now.nodes(ast.If) if node.lineno == guard.lineno), None)
         if again is None and statement is not min(statements, key=lambda one: one.lineno):
             return ()
         branch = again or branch
@@ -141,10 +141,10 @@ def _needed(statement: ast.stmt, levels: list[ast.If]) -> list[ast.Assign] | Non
     """The plain assignments of the branch that the statement uses; None where it uses something that is not plain."""
     blocks = [one for level, inner in zip(levels, [*levels[1:], statement], strict=True) for one in _before(level, inner)]
     made: dict[str, ast.stmt] = {}
-    for one in blocks:
-        for node in ast.walk(one):
+    for block in blocks:
+        for node in ast.walk(block):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                made[node.id] = one
+                made[node.id] = block
     needed: list[ast.Assign] = []
     waiting = _used(statement) | {name for level in levels[1:] for name in _used(level.test)}
     while waiting:
@@ -163,9 +163,9 @@ def _used(node: ast.AST) -> set[str]:
 
 
 def _pure(value: ast.expr) -> bool:
-    calls = [one for one in ast.walk(value) if isinstance(one, ast.Call)]
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
     return all(
-        name_of(one.func) in PURE or name_of(one.func).split(".")[-1] in PURE or not name_of(one.func) for one in calls
+        name_of(call.func) in PURE or name_of(call.func).split(".")[-1] in PURE or not name_of(call.func) for call in calls
     )
 
 
@@ -176,7 +176,7 @@ def _before(level: ast.If, inner: ast.stmt) -> list[ast.stmt]:
 def _without_ranks(source: Source, level: ast.If, rank_tests: frozenset[str]) -> str:
     """A test without what it says about ranks; "?" where it cannot be asked twice."""
     values = level.test.values if isinstance(level.test, ast.BoolOp) and isinstance(level.test.op, ast.And) else [level.test]
-    left = [one for one in values if ast.unparse(one) not in rank_tests]
+    left = [value for value in values if ast.unparse(value) not in rank_tests]
     if any(not _pure(one) or isinstance(one, ast.NamedExpr) for one in left):
         return "?"
     texts = [source.written(one) for one in left]

@@ -110,13 +110,13 @@ def _used_later(callers: CallSites, source: Source, call: ast.Call) -> list[tupl
     value = call.func.value if isinstance(call.func, ast.Attribute) else call
     names = {name_of(value)} if not isinstance(value, ast.Call) else set()
     if isinstance(statement, ast.Assign):
-        names |= {name_of(one) for one in statement.targets}
+        names |= {name_of(target) for target in statement.targets}
     chained = isinstance(parent(call), ast.Attribute)
     later = [
-        one
-        for one in ast.walk(function or source.tree)
-        if isinstance(one, (ast.Name, ast.Attribute)) and isinstance(one.ctx, ast.Load) and name_of(one) in names
-        and one.lineno > (statement.end_lineno or 0)
+        node
+        for node in ast.walk(function or source.tree)
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load) and name_of(node) in names
+        and node.lineno > (statement.end_lineno or 0)
     ]  # fmt: skip
     if not later and not chained and not isinstance(statement, ast.Return):
         return []
@@ -135,7 +135,7 @@ def _server(callers: CallSites, source: Source, call: ast.Call) -> Edits:
     text = _with(_without_none(source, call), f"timeout={SECONDS}")
     statements = _depending(statement_of(call))
     function = function_of(call)
-    gives = any(isinstance(one, ast.Return) and one.value is not None for part in statements for one in ast.walk(part))
+    gives = any(isinstance(node, ast.Return) and node.value is not None for part in statements for node in ast.walk(part))
     sites = callers.calling(function) if function is not None else []
     taken = gives and any(isinstance(site, ast.Call) and not isinstance(parent(site), ast.Expr) for _, site in sites)
     made = source.called(call.func).rpartition(".")[2] in {"create_connection", "HTTPConnection", "HTTPSConnection"}
@@ -160,11 +160,11 @@ def _depending(statement: ast.stmt) -> list[ast.stmt]:
 def _made(statement: ast.stmt) -> set[str]:
     """The names that a statement sets, and the lists that it adds to."""
     found = set()
-    for one in ast.walk(statement):
-        if isinstance(one, (ast.Name, ast.Attribute)) and isinstance(one.ctx, ast.Store):
-            found.add(name_of(one))
-        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr in GROWS:
-            found.add(name_of(one.func.value))
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(name_of(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in GROWS:
+            found.add(name_of(node.func.value))
     return found
 
 
@@ -173,7 +173,7 @@ def _suppressed(source: Source, statements: list[ast.stmt], texts: dict[ast.Call
     first, last = statements[0], statements[-1]
     if not own_lines(source, first) or not own_lines(source, last):
         return ()
-    inner = [one for one in source.nodes(ast.Constant, ast.JoinedStr) if one.end_lineno != one.lineno]
+    inner = [node for node in source.nodes(ast.Constant, ast.JoinedStr) if node.end_lineno != node.lineno]
     if any(first.lineno <= one.lineno <= (last.end_lineno or 0) for one in inner):
         return ()
     start, end = source.span(first).start, source.span(last).end

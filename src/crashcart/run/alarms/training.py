@@ -43,7 +43,7 @@ class Numerics:
         for event in events:
             if event.get("kind") == "nonfinite":
                 who = f" on rank {event['rank']}" if event.get("rank") is not None else ""
-                held = ", ".join(str(one.get("field")) for one in event.get("fields") or ())
+                held = ", ".join(str(field.get("field")) for field in event.get("fields") or ())
                 data = f"; its batch has such values in field {held}" if held else ""
                 yield "nonfinite", f"the {event.get('what', 'loss')} is not finite at step {event.get('step')}{who}{data}."
         for page in pages[:1]:

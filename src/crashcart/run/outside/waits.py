@@ -122,7 +122,7 @@ def wait_of(pid: int, ends: Ends) -> Wait:
         call = call._replace(name=next((name for part, name in _CHANNELS.items() if part in call.channel), ""))
     arguments = [int(word, 16) for word in words[1:7]] if len(words) > 6 else []  # noqa: PLR2004 - as the kernel has it
     descriptors = tuple(_descriptors(pid, call.name, arguments, ends))
-    abouts = [about for one in descriptors if (about := ends.behind(pid, one))]
+    abouts = [about for descriptor in descriptors if (about := ends.behind(pid, descriptor))]
     about = ", ".join(list(dict.fromkeys(abouts))[:3]) or _path(pid, call.name, words)
     return Wait(call, about, descriptors, _timed(call.name, arguments), " ".join(words) or call.channel)
 

@@ -241,4 +241,4 @@ def _pair(build: Callable[[Any], Any], node: Any, wanted: object) -> Any:  # noq
             merges += value.value if isinstance(value, yaml.SequenceNode) else [value]
         elif build(key) == wanted:
             return key, value
-    return next((found for one in merges if (found := _pair(build, one, wanted))), None)
+    return next((found for merge in merges if (found := _pair(build, merge, wanted))), None)

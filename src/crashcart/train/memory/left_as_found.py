@@ -20,7 +20,7 @@ __all__ = ["clear_gradients", "left_as_found"]
 @contextmanager
 def left_as_found(things: Iterable[Any]) -> Iterator[None]:
     """Copies on the host, so that none takes memory where it is measured; restored also after an error."""
-    undo = [_random_numbers(), *(_module(one) if isinstance(one, nn.Module) else _stateful(one) for one in things)]
+    undo = [_random_numbers(), *(_module(thing) if isinstance(thing, nn.Module) else _stateful(thing) for thing in things)]
     try:
         yield
     finally:
@@ -31,9 +31,9 @@ def left_as_found(things: Iterable[Any]) -> Iterator[None]:
 
 def clear_gradients(things: Iterable[Any]) -> None:
     """Free the gradients of the modules among them."""
-    for one in things:
-        if isinstance(one, nn.Module):
-            one.zero_grad(set_to_none=True)
+    for thing in things:
+        if isinstance(thing, nn.Module):
+            thing.zero_grad(set_to_none=True)
 
 
 def _module(module: nn.Module) -> Callable[[], None]:

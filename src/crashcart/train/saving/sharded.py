@@ -15,7 +15,7 @@ def is_sharded(model: Any) -> bool:  # noqa: ANN401 - a module or several
     if not hasattr(model, "modules"):
         return False
     kinds = {type(module).__name__ for module in model.modules()}
-    return "FullyShardedDataParallel" in kinds or any(hasattr(one, "device_mesh") for one in model.parameters())
+    return "FullyShardedDataParallel" in kinds or any(hasattr(parameter, "device_mesh") for parameter in model.parameters())
 
 
 def _options(**more: Any) -> Any:  # noqa: ANN401 - StateDictOptions
@@ -70,12 +70,12 @@ def by_number(model: Any, optimizer: Any, state: Any) -> Any:  # noqa: ANN401 - 
 def _renamed(state: dict[str, Any], names: dict[Any, Any]) -> dict[str, Any]:
     """Another name for each parameter, where all of them have one; else it is not ours to change."""
     groups = state.get("param_groups")
-    if not isinstance(groups, list) or not all(one in names for group in groups for one in group.get("params", ())):
+    if not isinstance(groups, list) or not all(param in names for group in groups for param in group.get("params", ())):
         return state
     return {
         **state,
         "state": {names.get(one, one): value for one, value in state["state"].items()},
-        "param_groups": [{**group, "params": [names[one] for one in group["params"]]} for group in groups],
+        "param_groups": [{**group, "params": [names[param] for param in group["params"]]} for group in groups],
     }
 
 
@@ -88,4 +88,4 @@ def _names(model: Any, optimizer: Any) -> list[str]:  # noqa: ANN401 - a module 
         id(parameter): ".".join(part for part in name.split(".") if part not in wrappers)
         for name, parameter in model.named_parameters()
     }
-    return [names.get(id(one), "") for group in optimizer.param_groups for one in group["params"]]
+    return [names.get(id(param), "") for group in optimizer.param_groups for param in group["params"]]

@@ -30,13 +30,13 @@ def sync_tracker(folder: str | os.PathLike[str], tracker: Any, *, everything: bo
     everything: all rows, into a fresh run; wandb takes no step that lies before one it has.
     """
     count = 0
-    for one in copies(os.fspath(folder)):
-        done = set() if everything else sent(one)
-        note = LocalCopy.at(one)
-        for row in rows(one):
+    for copy in copies(os.fspath(folder)):
+        done = set() if everything else sent(copy)
+        note = LocalCopy.at(copy)
+        for row in rows(copy):
             if row["n"] in done:
                 continue
-            args, kwargs = _read(row["args"], one, kind_of(tracker)), _read(row["kwargs"], one, kind_of(tracker))
+            args, kwargs = _read(row["args"], copy, kind_of(tracker)), _read(row["kwargs"], copy, kind_of(tracker))
             getattr(tracker, row["call"])(*args, **kwargs)
             note.took([row["n"]])
             count += 1
