@@ -121,3 +121,19 @@ WORKER = """
 
 def test_the_line_of_the_data_set_is_named_where_a_worker_raised(tmp_path: Path) -> None:
     assert " at train.py:9 in __getitem__" in shown(ran(tmp_path, WORKER))
+
+
+def test_an_index_that_came_with_the_data_is_a_label_out_of_range(tmp_path: Path) -> None:
+    """A plain `table[label]` raises the same words as a mistake in the code; what its names held tells them apart."""
+    program = """
+        import torch
+        counts = torch.zeros(6, dtype=torch.long)
+        for labels in (torch.tensor([0, 5, 3]), torch.tensor([2, 6, 1])):
+            for label in labels:
+                counts[NUMBER] += 1
+    """
+    diagnosis = ran(tmp_path, program.replace("NUMBER", "label"))
+    assert blamed(diagnosis)[0] == "data/label-range"
+    assert diagnosis.findings[0].signs[0].says == "label holds 6, but what it indexes has size 6 there"
+    (tmp_path / "computed").mkdir()
+    assert blamed(ran(tmp_path / "computed", program.replace("NUMBER", "len(counts)")))[0] == "code/bug"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.cause import against, compiled, decisive, strong, weak
 from crashcart.causes._joined import setting
+from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Edit, Experiment, Fix, Sign
 from crashcart.numbers import to_int
@@ -37,6 +38,8 @@ IGNORED = {-100, -1, 255}
 SPLITS = {"train", "val", "test", "valid", "validation", "eval", "training", "testing", "images", "labels", "annotations"}
 LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
 TARGET = r"\bTarget (-?\d+) is out of bounds"
+INDEX = r"^index (-?\d+) is out of bounds for dimension \d+ with size (\d+)"
+HELD = r"^Tensor\[[^]]*\] int\d+ cpu from (-?\d+) to (-?\d+)$"
 
 phrases = (
     decisive(
@@ -79,6 +82,29 @@ def in_log(case: Case) -> Iterator[Sign]:
         if compiled(LOOK_UP).search(raised.stack(2)):
             told = "the index of an embedding or loss is out of range"
             yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+
+
+def in_recorder(case: Case) -> Iterator[Sign]:
+    """An index error whose index is the smallest or largest number of a tensor at the line: it came with the data."""
+    for event in case.flight.of_kind("exception") if case.flight is not None else ():
+        raised = compiled(INDEX).search(str(event.details.get("message") or ""))
+        if raised is None or event.details.get("type") != "IndexError":
+            continue
+        index, size = raised[1], raised[2]
+        for frame in reversed(event.details.get("locals") or ()):
+            names = frame.get("names")
+            held = names.items() if isinstance(names, dict) else ()
+            ends = [
+                (name, bounds)
+                for name, value in held
+                if (bounds := compiled(HELD).search(str(value))) and index in bounds.groups()
+            ]
+            if ends:
+                name, bounds = ends[-1]
+                holds = index if bounds[1] == bounds[2] else f"{bounds[1]} to {bounds[2]}"
+                says = f"{name} holds {holds}, but what it indexes has size {size} there"
+                yield Sign("decisive", says, (event.evidence,), order=order(case))
+                return
 
 
 def in_data(case: Case) -> Iterator[Sign]:
