@@ -241,7 +241,7 @@ def test_some_episodes_are_lost_without_a_word() -> None:
     project(CHUNKS, "data/episodes", [100, 100, 30, 45])
     told = found("python", "main.py")["can", "data/empty-or-short"]
     assert told.startswith("2 of 4 episodes are shorter")
-    assert "74 samples remain" in told
+    assert "the others give 74 samples" in told
 
 
 def test_episodes_that_are_long_enough_or_padded_are_no_finding() -> None:
@@ -262,7 +262,7 @@ def test_a_cache_in_every_worker_and_batches_ahead() -> None:
     """More than the job asks for: said with the sum, and with the patch nothing is claimed and the program runs."""
     project(CACHE, "data/transfer_cube", [40] * 6)
     told = found("train.sh")
-    assert "keeps every sample that was read" in told["can", "host-memory/leak"]
+    assert "keeps every sample it has read" in told["can", "host-memory/leak"]
     assert ("can", "host-memory/oom-kill") in told
     patched("train.sh")
     assert not [cause for level, cause in found("train.sh") if level != "note"]

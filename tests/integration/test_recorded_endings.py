@@ -44,7 +44,7 @@ def program(what: str, rate: str = "1.0") -> str:
 def test_an_exit_without_an_exception_has_no_traceback_to_look_at(tmp_path: Path) -> None:
     said = shown(ran(tmp_path, program("train(10); os._exit(7)")))
     assert "exited with code 7, without an exception" in said
-    assert "Find who ended the process" in said
+    assert "Find what ended the process" in said
     assert "the traceback above" not in said
 
 
@@ -82,7 +82,7 @@ def test_an_error_that_ends_with_0_is_mentioned_and_nobody_is_blamed(tmp_path: P
 def test_a_learning_rate_that_stays_at_zero_is_told_with_its_steps(tmp_path: Path) -> None:
     diagnosis = ran(tmp_path, program("train(250)", rate="max(0.0, 1 - step // 10)"))
     assert diagnosis.findings[0].cause == "silent/not-learning"
-    assert "the learning rate of every group of rank 0 was 0 at step" in shown(diagnosis)
+    assert "The learning rate of every group of rank 0 was 0 at step" in shown(diagnosis)
 
 
 def test_a_schedule_that_ends_at_zero_is_healthy(tmp_path: Path) -> None:

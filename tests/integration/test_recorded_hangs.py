@@ -243,7 +243,7 @@ def test_a_job_that_hangs_is_started_again_where_that_was_asked_for(folder: Path
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert (done.returncode, done.stdout) == (0, "finished\n")
-    assert "started again (attempt 2)" in done.stderr
+    assert "restarting it (attempt 2)" in done.stderr
     assert len(list(folder.glob("crashcart_runs/*/run.json"))) == 2
     newest = max(folder.glob("crashcart_runs/*/run.json"))
     assert json.loads(newest.read_text())["attempt"] == 2

@@ -51,7 +51,7 @@ def test_a_full_file_system_elsewhere_is_named(tmp_path: Path, elsewhere: Path, 
     assert causes[0] == "host-memory/disk-full"
     assert "checkpoint/save-failed" in causes
     said = shown(diagnosis)
-    assert "the file system elsewhere had" in said
+    assert "The file system elsewhere had" in said
     assert "while writing elsewhere/1.pt" in said
     if (elsewhere / "1.pt").exists():
         assert "is incomplete; the last complete one is elsewhere/0.pt" in said

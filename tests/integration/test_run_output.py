@@ -43,7 +43,9 @@ def test_a_full_disk_costs_lines_and_nothing_else(small: Path) -> None:
     lines = done.stdout.splitlines()
     assert (done.returncode, len(lines)) == (1, 40000)
     assert done.stderr.count("Traceback") == 1
-    assert len(re.findall(r"the recording is incomplete: \d{6,} bytes of the log", done.stderr)) == 1
+    assert (
+        len(re.findall(r"the recording is incomplete, because the disk is full: \d{6,} bytes of the log", done.stderr)) == 1
+    )
     (kept,) = small.glob("*/exit.json")
     assert json.loads(kept.read_text())["code"] == 1
     facts = json.loads((kept.parent / "run.json").read_text())
@@ -51,7 +53,7 @@ def test_a_full_disk_costs_lines_and_nothing_else(small: Path) -> None:
     assert facts["lost"] > 100_000
     log = (kept.parent / "logs" / "output.log").read_text()
     assert log.endswith("line 39999 of a job that writes more than the disk can hold\n")
-    assert "found no room on the disk" in log
+    assert "bytes of this log were lost: the disk is full" in log
     found = json.loads((kept.parent / "findings.json").read_text())["findings"]
     assert "code/bug" in [finding["cause"] for finding in found]
     assert not (kept.parent / "reserve").exists()

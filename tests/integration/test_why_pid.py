@@ -174,7 +174,7 @@ def told(diagnosis: Diagnosis) -> str:
     [
         pytest.param(RANKS + OPTIMIZER + SLEEPS, ("distributed/slow-rank", 1), ("rank 1 sleeps", "rank 0 waits"),
                      ("wait_for_something", "_engine_run_backward"), id="sleeps"),
-        pytest.param(RANKS + OPTIMIZER + ASKS, ("hang/lock-or-io", 1), ("rank 1 has waited", "its user", "rank 0 waits"),
+        pytest.param(RANKS + OPTIMIZER + ASKS, ("hang/lock-or-io", 1), ("rank 1 has waited", "keyboard input", "rank 0 waits"),
                      ("input('go on? ')",), id="asks"),
         pytest.param(RANKS + OPTIMIZER + LOCKED, ("hang/lock-or-io", 1), ("rank 1 has waited", "cache.lock"), ("train.py",), id="locked"),
         pytest.param(LOOP + OPTIMIZER + LOADER, ("hang/dataloader", 0), ("for its loader", "worker"), ("decode_with_a_lock",), id="loader"),
@@ -346,7 +346,7 @@ def test_a_program_that_asks_its_user_hangs_no_more_than_it_did(start: Start, *,
     job = start("print('ready', flush=True)\nprint(input())\n")
     diagnosis = why(pid=job.pid)
     assert (diagnosis.ending.state, diagnosis.findings) == ("running", ())
-    assert headline(diagnosis).startswith("The program waits for its user")
+    assert headline(diagnosis).startswith("The program waits for keyboard input")
     assert job.communicate("yes\n")[0] == "yes\n"
 
 

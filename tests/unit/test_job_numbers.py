@@ -927,7 +927,7 @@ for epoch in range(config.epochs):
             "parser.add_argument('--batch_size', type=int)\nparser = pl.Trainer.add_argparse_args(parser)\nargs = parser.parse_args()\n"
         },
         "python train.py --gpus 2 --check_val_every_n_epochs 2",
-        {"refused": ["the program knows no --check_val_every_n_epochs: did you mean --check_val_every_n_epoch?"]},
+        {"refused": ["the program has no option --check_val_every_n_epochs: did you mean --check_val_every_n_epoch?"]},
     ),
     "a whole number of an older Lightning": (
         {

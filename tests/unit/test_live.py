@@ -98,18 +98,18 @@ def test_where_there_is_nothing_to_look_at_a_sentence_says_so() -> None:
     with pytest.raises(CommandError, match="no process 4194304"):
         find_job(4194304)
     with subprocess.Popen(["sleep", "60"]) as job:
-        with pytest.raises(CommandError, match=r"\(sleep\) runs no Python"):
+        with pytest.raises(CommandError, match=r"\(sleep\) does not run Python"):
             find_job(job.pid)
         job.kill()
         os.waitid(os.P_PID, job.pid, os.WEXITED | os.WNOWAIT)
-        with pytest.raises(CommandError, match=f"has ended and only waits for its parent {os.getpid()}"):
+        with pytest.raises(CommandError, match=f"has ended and is a zombie of its parent {os.getpid()}"):
             find_job(job.pid)
 
 
 def test_a_thread_of_the_kernel_is_no_program() -> None:
     if not os.path.exists("/proc/2/comm") or open("/proc/2/comm").read() != "kthreadd\n":  # noqa: SIM115
         pytest.skip("a container shows no threads of the kernel")
-    with pytest.raises(CommandError, match="thread of the kernel"):
+    with pytest.raises(CommandError, match="is a kernel thread"):
         find_job(2)
 
 

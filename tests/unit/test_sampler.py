@@ -430,5 +430,5 @@ def test_without_nvml_there_are_no_rows_and_one_sentence() -> None:
     assert cards.take() == []
     assert cards.events() == []
     assert cards.why.endswith(".")
-    assert cards.why.startswith("The GPUs cannot be seen")
+    assert cards.why.startswith("GPUs cannot be monitored")
     cards.close()

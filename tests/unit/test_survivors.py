@@ -172,10 +172,10 @@ def test_sacct_is_asked_for_one_job(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("time.sleep(30)", "did not answer"),
+        ("time.sleep(30)", "did not respond"),
         ("sys.exit('Slurm accounting storage is disabled')", "storage is disabled"),
-        ("print('JobID|State')", "knows nothing"),
-        ("print(chr(0) * 9)", "knows nothing"),
+        ("print('JobID|State')", "does not know it"),
+        ("print(chr(0) * 9)", "does not know it"),
     ],
 )
 def test_an_accounting_that_does_not_answer_is_said(
