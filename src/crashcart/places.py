@@ -200,7 +200,7 @@ def origin_sign(case: Case) -> Sign | None:
         if made:
             told = ", ".join(name for name, _ in made)
             return Sign(
-                "weak", f"there the values of that line are made ({told})", tuple(place for _, place in made), fatal=False
+                "weak", f"the values in that line come from here ({told})", tuple(place for _, place in made), fatal=False
             )
     return None
 
@@ -212,7 +212,7 @@ def at_the_scene(case: Case, fix: Fix) -> Fix:
         words = f"it broke in `{expression}` at {fact.evidence.where}"
         words += f", where {', '.join(f'{name} is {value}' for name, value in held)}" if held else ""
         made_at = ", ".join(f"{name} at {place.where}" for name, place in made[:_MOST_TELLING])
-        words += f"; made are {made_at}" if made else ""
+        words += f"; these come from: {made_at}" if made else ""
         return replace(fix, why=f"{words}; {fix.why}")
     return fix
 
