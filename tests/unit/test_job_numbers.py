@@ -774,6 +774,19 @@ settings = Settings(**yaml.safe_load(open("config.yaml")))
             ]
         },
     ),
+    "a flag that a base class of another version of the library may have is not refused": (
+        {
+            "train.py": """from dataclasses import dataclass
+from transformers import GlueDataTrainingArguments, HfArgumentParser
+@dataclass
+class Arguments(GlueDataTrainingArguments):
+    prompt: str = ""
+HfArgumentParser(Arguments).parse_args_into_dataclasses()
+"""
+        },
+        "python train.py --task_name mrpc --prompt a",
+        {"refused": []},
+    ),
     "a name that a module may register which is not known is not refused": (
         {
             "train.py": """import argparse

@@ -92,5 +92,7 @@ def test_advice_begins_with_the_line_that_it_is_about() -> None:
     case = Case()
     case.seen[ORIGINS] = [origins({"train.py": TRAIN, "model.py": MODEL}, *FRAMES, columns=COLUMNS)]
     fix = at_the_scene(case, Fix("Make sizes agree", "by-hand", "count the rows"))
-    assert fix.why.startswith("it broke in `self.items(history)` at model.py:10; these come from: self.items at model.py:6, ")
+    assert fix.why.startswith(
+        "it broke in `self.items(history)` at model.py:10; these come from: self.items at model.py:6, "
+    )
     assert fix.why.endswith("; count the rows")

@@ -9,6 +9,7 @@ Flags that another version of transformers knows are accepted, with the value un
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING, Any
 
 from crashcart.numbers import to_float, to_int
@@ -130,11 +131,16 @@ def add_dataclass(interpreter: Interpreter, spec: ParserSpec, cls: Value, call: 
     """The flags of one dataclass."""
     fields = fields_in(interpreter, cls) if isinstance(cls, (Class, Library)) else []
     libraries = _libraries_of(cls)
-    if not fields or any(name.startswith("trl.") and not field_table(name) for name in libraries):
+    if not fields or any(_has_unknown_fields(name) for name in libraries):
         spec.known = False
     for field in fields:
         if field.init:
             spec.arguments += flags_of(interpreter, field, call)
+
+
+def _has_unknown_fields(base: str) -> bool:
+    """Whether a base class is of a library whose fields are not in our table, as `transformers.GlueDataTrainingArguments`."""
+    return base.partition(".")[0] not in {"builtins", *sys.stdlib_module_names} and not field_table(base)
 
 
 def _add_older(spec: ParserSpec, types: list[Value], call: Call) -> None:

@@ -1,0 +1,19 @@
+import torch
+from torch.nn import functional as F
+
+
+def direction(raw):
+    """Unit vectors; a vector of no length points up."""
+    up = torch.tensor([0.0, 0.0, 1e-6], device=raw.device)
+    return F.normalize(raw + up, dim=-1)
+
+
+def angle(a, b):
+    """The angle between unit vectors, in radians."""
+    across = torch.linalg.cross(a, b, dim=-1).square().sum(-1)
+    return torch.atan2((across + 1e-12).sqrt(), (a * b).sum(-1))
+
+
+def bend(path):
+    """How much the direction turns from place to place."""
+    return (path[:, 1:] - path[:, :-1]).square().sum(-1).mean()
