@@ -225,7 +225,7 @@ def test_a_program_whose_ranks_failed_has_not_finished(tmp_path: Path) -> None:
 def test_a_worker_that_leaves_is_the_first(tmp_path: Path) -> None:
     diagnosis, _ = ran_steps(tmp_path, "PYTHON loads.py")
     assert diagnosis.findings[0].cause == "code/bug"
-    assert "exit code 7" in diagnosis.findings[0].signs[0].says
+    assert "code 7" in diagnosis.findings[0].signs[0].says
 
 
 @pytest.mark.long
