@@ -86,7 +86,7 @@ def _examined(
     seconds = None
     if pid is None and case.flight is None and any(map(os.path.isdir, listed or ["."])):
         seconds = max(_LEAST_CAUSES_SECONDS, _SEARCH_SECONDS - (time.thread_time() - start))
-    diagnosis = examine(case, subject=subject, resolve=_resolver(case, _own_folders(case, listed, given)), seconds=seconds)
+    diagnosis = examine(case, subject=subject, resolve=_resolver(case, listed, given), seconds=seconds)
     if pid is not None and diagnosis.run is None:
         from crashcart.live.look_at import as_seen
 
@@ -105,14 +105,17 @@ def _own_folders(case: Case, listed: Sequence[str], given: Given) -> list[str]:
     return own_folders([*listed, *given.configs, *given.scripts, *([ran_in] if is_ours else [])])
 
 
-def _resolver(case: Case, folders: Sequence[str]) -> Callable[[Fix], Fix]:
+def _resolver(case: Case, listed: Sequence[str], given: Given) -> Callable[[Fix], Fix]:
     """Settings of a fix become edits and arguments where the job is known; else the fix stays in words."""
+    folders: list[str] = []
 
     def resolved(fix: Fix) -> Fix:
         if not case.facts and not fix.edits:
             return fix
         from crashcart.patch import keep_inside, resolve
 
+        if not folders:  # asked for only where there is something to change: the project's readers are dear to import
+            folders.extend(_own_folders(case, listed, given))
         return keep_inside(resolve(fix, case.facts, case.program_flags) if case.facts else fix, folders)
 
     return resolved
