@@ -304,12 +304,7 @@ class _Planning:
             case.not_looked.append(NotLooked("the program's code", ENTRY_MISSING, "run this in the job's folder"))
         case.seen = {key: list(group) for key, group in seen.items()}
         facts = list(as_read(case, facts))
-        defaults = [
-            replace(fact, name=name.removeprefix("default."))
-            for name, group in seen.items()
-            if name.startswith("default.")
-            for fact in group[:1]
-        ]
+        defaults = _defaults_among(seen)
         launch = launch_facts(facts, places)
         read = Read()
         with our_errors("config files", case.could_not_look):
@@ -413,3 +408,14 @@ def _is_lost(facts: Sequence[Fact]) -> bool:
 def _files(case: Case) -> set[str]:
     """The files from which a case's facts come."""
     return {fact.evidence.where.rsplit(":", 1)[0] for group in case.seen.values() for fact in group}
+
+
+def _defaults_among(seen: dict[str, list[Fact]]) -> list[Fact]:
+    """The defaults of the program's own parser, under the names of their settings."""
+    prefix = "default."
+    return [
+        replace(fact, name=name.removeprefix(prefix))
+        for name, group in seen.items()
+        if name.startswith(prefix)
+        for fact in group[:1]
+    ]

@@ -130,15 +130,15 @@ def in_code(case: Case) -> Iterator[Sign]:
         yield Sign("weak", "the program writes its checkpoints here", (fact.evidence, *fact.value), fatal=False)
     for fact in case.all("code.saved_in_place"):
         many = fact.value["everyone"] and (ranks(case) or 1) > 1
-        told = f"{fact.value['name']} is written in place, "
-        told += (
+        says = f"{fact.value['name']} is written in place, "
+        says += (
             "and a resume reads the same file: " if fact.value["read"] is not None else "over the only copy of the state: "
         )
-        told += f"{ranks(case)} ranks write it at the same time, and " if many else ""
-        told += "if the job is killed while it saves, both the new and the old checkpoint are lost"
+        says += f"{ranks(case)} ranks write it at the same time, and " if many else ""
+        says += "if the job is killed while it saves, both the new and the old checkpoint are lost"
         read = (fact.value["read"],) if fact.value["read"] is not None else ()
         items = (fact.evidence, *read, *(launched_with(case) if many else ()))
-        yield Sign("strong", told, items)
+        yield Sign("strong", says, items)
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -98,8 +98,8 @@ def in_log(case: Case) -> Iterator[Sign]:
                 )
             continue
         if raised.stack_only and compiled(CUT).search(raised.stack(1)):
-            told = "the stack ends where a saved state is restored; its last line was cut off"
-            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            says = "the stack ends where a saved state is restored; its last line was cut off"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
             continue
         if raised.worker or not compiled(LOADING).search(where):
             continue

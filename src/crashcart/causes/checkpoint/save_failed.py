@@ -139,8 +139,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
     """Before the start: an output folder in which a few bytes could not be written."""
     for fact in case.all("disk.refused"):
         if fact.value["refused"] not in {"No space left on device", "Disk quota exceeded"}:
-            told = f"{fact.value['path']} is not writable: {fact.value['refused']}"
-            yield Sign("decisive", told, (fact.evidence, fact.value["named"]))
+            says = f"{fact.value['path']} is not writable: {fact.value['refused']}"
+            yield Sign("decisive", says, (fact.evidence, fact.value["named"]))
 
 
 def in_code(case: Case) -> Iterator[Sign]:
@@ -149,8 +149,8 @@ def in_code(case: Case) -> Iterator[Sign]:
         if case.before and not fact.value["is_save"]:
             continue
         what = "the checkpoint" if fact.value["is_save"] else "a file"
-        told = f"{what} goes into {fact.value['folder']}, which the program does not create: "
-        yield Sign("strong", f"{told}the first save fails if the folder does not exist", (fact.evidence,))
+        says = f"{what} goes into {fact.value['folder']}, which the program does not create: "
+        yield Sign("strong", f"{says}the first save fails if the folder does not exist", (fact.evidence,))
 
 
 def fix(case: Case) -> Iterator[Fix]:

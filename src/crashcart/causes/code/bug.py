@@ -143,17 +143,17 @@ NATIVE = Fix(
 def in_code(case: Case) -> Iterator[Sign]:
     """A file that is no Python; something that cannot be pickled, handed to a process that is spawned."""
     for fact in case.all("code.no_python"):
-        told = f"this file raises a SyntaxError ({fact.value['problem']}), unless the job's Python is newer than {fact.value['python']}"
-        yield Sign("strong" if fact.value["entry"] else "weak", told, (fact.evidence,), fatal=fact.value["entry"])
+        says = f"this file raises a SyntaxError ({fact.value['problem']}), unless the job's Python is newer than {fact.value['python']}"
+        yield Sign("strong" if fact.value["entry"] else "weak", says, (fact.evidence,), fatal=fact.value["entry"])
     for fact in case.all("code.unpicklable"):
         workers = fact.value["workers"] if fact.value["workers"] is not None else case.number("loader.workers")
         if workers == 0:
             continue
-        told = f"{fact.value['what']} cannot be pickled, but {fact.value['to']} needs that with spawn"
+        says = f"{fact.value['what']} cannot be pickled, but {fact.value['to']} needs that with spawn"
         if workers is None:
-            yield Sign("strong", f"{told}: it fails if there are workers", (fact.evidence,))
+            yield Sign("strong", f"{says}: it fails if there are workers", (fact.evidence,))
         else:
-            yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence,))
+            yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence,))
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -49,16 +49,16 @@ def _trainer(case: Case) -> Iterator[Sign]:
         for one, default in ((save, "steps"), (evaluate, "no"))
     ]
     if _value(best) is True and kinds[0] != kinds[1]:
-        told = (
+        says = (
             f"load_best_model_at_end needs saving and evaluation to go together: saving is {kinds[0]}, evaluation {kinds[1]}"
         )
-        yield Sign("decisive", told, _places(best, save, evaluate))
+        yield Sign("decisive", says, _places(best, save, evaluate))
     elif _value(best) is True and kinds[0] == "steps":
         each, check = _said(case, "save_steps"), _said(case, "eval_steps")
         saves, checks = _value(each) or 500, _value(check) or 500
         if isinstance(saves, int) and isinstance(checks, int) and checks and saves % checks:
-            told = f"load_best_model_at_end needs save_steps ({saves}) to be a multiple of eval_steps ({checks})"
-            yield Sign("decisive", told, _places(best, each, check))
+            says = f"load_best_model_at_end needs save_steps ({saves}) to be a multiple of eval_steps ({checks})"
+            yield Sign("decisive", says, _places(best, each, check))
     sharded, stages = _said(case, "fsdp"), _said(case, "deepspeed")
     if _value(sharded) and _value(stages):
         yield Sign("decisive", "--deepspeed and --fsdp cannot be used together", _places(stages, sharded))
@@ -77,8 +77,8 @@ def _halves(case: Case) -> Iterator[Sign]:
 def _loader(case: Case) -> Iterator[Sign]:
     """What DataLoader refuses without workers: seen in the program, or in settings of a program that was not followed."""
     for fact in case.all("code.loader_refuses"):
-        told = f"{fact.value['name']} needs workers, but num_workers is 0: DataLoader refuses it"
-        yield Sign("decisive", told, (*fact.value["places"], fact.evidence))
+        says = f"{fact.value['name']} needs workers, but num_workers is 0: DataLoader refuses it"
+        yield Sign("decisive", says, (*fact.value["places"], fact.evidence))
     workers = case.facts.get("loader.workers")
     if workers is None or workers.value != 0 or isinstance(workers.value, bool) or case.all("code.followed"):
         return
@@ -87,5 +87,5 @@ def _loader(case: Case) -> Iterator[Sign]:
     wrong += [persistent] if persistent is not None and persistent.value is True else []
     for fact in wrong:
         if fact.origin != "default" and workers.origin != "default" and not case.all("code.loader_refuses"):
-            told = f"{fact.spelling} needs workers, but {workers.spelling} is 0 (if both are used for the same loader)"
-            yield Sign("strong", told, _places(fact, workers))
+            says = f"{fact.spelling} needs workers, but {workers.spelling} is 0 (if both are used for the same loader)"
+            yield Sign("strong", says, _places(fact, workers))

@@ -31,8 +31,8 @@ def foreseen(case: Case) -> Iterator[Sign]:
     for name in UNREAD:
         given = case.facts.get(f"environment.{name}")
         if given is not None:
-            told = f"torch does not read a variable {name}: the timeout does not change, unless the program itself reads it"
-            yield Sign("weak", told, (given.evidence,), fatal=False)
+            says = f"torch does not read a variable {name}: the timeout does not change, unless the program itself reads it"
+            yield Sign("weak", says, (given.evidence,), fatal=False)
 
 
 def _each_path_once(facts: Sequence[Fact]) -> list[Fact]:
@@ -68,16 +68,16 @@ def _files(case: Case) -> Iterator[Sign]:
         yield Sign("decisive", str(fact.value).rstrip("."), (fact.evidence,))
     for fact in case.all("config.document"):
         if isinstance(fact.value, str) and ":" in fact.value:
-            told = "every loader reads this file as one long string: a space is missing after a colon"
-            yield Sign("decisive", told, (fact.evidence,))
+            says = "every loader reads this file as one long string: a space is missing after a colon"
+            yield Sign("decisive", says, (fact.evidence,))
     for fact in case.all("config.duplicate"):
         refused = loader in {"omegaconf", "hydra", "ruamel"}
         after = ", and this loader rejects the file" if refused else ": the later one silently wins"
         yield Sign("decisive" if refused else "weak", f"{fact.value} stands twice{after}", (fact.evidence,), fatal=refused)
     for fact in case.all("config.documents"):
         if loader == "pyyaml" and not any("_all" in call.evidence.quote for call in case.all("code.config_loader")):
-            told = "the file contains several YAML documents, and the program's loader accepts only one"
-            yield Sign("decisive", told, (fact.evidence,))
+            says = "the file contains several YAML documents, and the program's loader accepts only one"
+            yield Sign("decisive", says, (fact.evidence,))
 
 
 def _missing(case: Case, fact: Fact) -> Sign:

@@ -57,14 +57,14 @@ def framework(case: Case) -> Iterator[Sign]:
             accumulation.value if accumulation and _is_number(accumulation.value) else batch.value // (micro.value * ranks)
         )
         if times * micro.value * ranks != batch.value:
-            told = f"DeepSpeed requires train_batch_size = micro x accumulation x ranks: {batch.value:g} is not {micro.value:g} x {times:g} x {ranks:g}"
+            says = f"DeepSpeed requires train_batch_size = micro x accumulation x ranks: {batch.value:g} is not {micro.value:g} x {times:g} x {ranks:g}"
             places = (
                 batch.evidence,
                 micro.evidence,
                 *((accumulation.evidence,) if accumulation else ()),
                 case.facts["launch.processes"].evidence,
             )
-            yield Sign("decisive", told, places)
+            yield Sign("decisive", says, places)
     for one, name in ((micro, "train.batch_size"), (accumulation, "train.accumulation")):
         flag = case.facts.get(name)
         if (
@@ -76,8 +76,8 @@ def framework(case: Case) -> Iterator[Sign]:
             and flag.value != one.value
             and flag.spelling.startswith(("--per_device", "--gradient"))
         ):
-            told = f"{flag.spelling} is {flag.value:g}, but the DeepSpeed file says {one.value:g}: the trainer refuses different values"
-            yield Sign("decisive", told, (flag.evidence, one.evidence))
+            says = f"{flag.spelling} is {flag.value:g}, but the DeepSpeed file says {one.value:g}: the trainer refuses different values"
+            yield Sign("decisive", says, (flag.evidence, one.evidence))
 
 
 def _parallel_sizes(case: Case) -> Iterator[Sign]:
@@ -92,8 +92,8 @@ def _parallel_sizes(case: Case) -> Iterator[Sign]:
     if product < 1 or ranks.value % product == 0:
         return
     written = " x ".join(f"{fact.spelling.lstrip('-')} {fact.value}" for fact in sizes.values())
-    told = f"{ranks.value} ranks are not divisible by {product} ({written}): the program refuses to start"
-    yield Sign("decisive", told, (*(fact.evidence for fact in sizes.values()), ranks.evidence))
+    says = f"{ranks.value} ranks are not divisible by {product} ({written}): the program refuses to start"
+    yield Sign("decisive", says, (*(fact.evidence for fact in sizes.values()), ranks.evidence))
 
 
 def _batch(case: Case, ranks: Fact, product: int, places: tuple[Evidence, ...]) -> Iterator[Sign]:
@@ -110,9 +110,9 @@ def _batch(case: Case, ranks: Fact, product: int, places: tuple[Evidence, ...]) 
         return
     copies = ranks.value // product
     if batch.value % (micro.value * copies):
-        told = f"the global batch {batch.value} is not divisible by micro-batch {micro.value} x {copies} data-parallel ranks ({ranks.value} / {product})"
+        says = f"the global batch {batch.value} is not divisible by micro-batch {micro.value} x {copies} data-parallel ranks ({ranks.value} / {product})"
         yield Sign(
-            "decisive", f"{told}: Megatron refuses to start", (batch.evidence, micro.evidence, *places, ranks.evidence)
+            "decisive", f"{says}: Megatron refuses to start", (batch.evidence, micro.evidence, *places, ranks.evidence)
         )
 
 

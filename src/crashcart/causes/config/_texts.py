@@ -86,9 +86,9 @@ def _as_words(case: Case) -> Iterator[Misread]:
     for fact in case.all("code.setting_misread"):
         setting: Fact = fact.value["setting"]
         is_text = isinstance(fact.value["text"], str)
-        told = f"the program reads {setting.spelling} as {'the text ' if is_text else ''}{fact.value['text']!r}, {fact.value['says']}"
+        says = f"the program reads {setting.spelling} as {'the text ' if is_text else ''}{fact.value['text']!r}, {fact.value['says']}"
         strength: Strength = "decisive" if fact.value["certain"] else "strong"
-        yield Misread(setting, strength, told, (fact.evidence,), fact.value["instead"])
+        yield Misread(setting, strength, says, (fact.evidence,), fact.value["instead"])
 
 
 def _instead(setting: Fact, text: object) -> str | None:
@@ -128,22 +128,22 @@ def _by_looks(case: Case, fact: Fact, loader: str) -> Iterator[Misread]:
     elif isinstance(fact.value, bool):
         written = compiled(r":\s*(?P<word>no|off|yes|on)\s*(?:#.{0,200})?$").search(fact.evidence.quote.lower())
         if written is not None and fact.name in WORDS and loader != "ruamel":
-            told = f"the program reads {fact.spelling} as {fact.value}, not as the word {written['word']!r}"
-            yield Misread(fact, "weak", told, (), f'"{written["word"]}"')
+            says = f"the program reads {fact.spelling} as {fact.value}, not as the word {written['word']!r}"
+            yield Misread(fact, "weak", says, (), f'"{written["word"]}"')
     elif isinstance(fact.value, int) and fact.name in NUMERIC:
         written = compiled(r":\s*(?P<text>0[0-7]+|\d+(?::[0-5]?\d){1,20})\s*(?:#.{0,200})?$").search(fact.evidence.quote)
         if written is not None and written["text"] != str(fact.value):
-            told = f"the program reads {fact.spelling} as {fact.value}: YAML 1.1 reads {written['text']} in another base"
-            yield Misread(fact, "weak", told)
+            says = f"the program reads {fact.spelling} as {fact.value}: YAML 1.1 reads {written['text']} in another base"
+            yield Misread(fact, "weak", says)
 
 
 def _nothing(fact: Fact, *, is_read: bool) -> Iterator[Misread]:
     """``resume: None`` is a text of four letters in every loader, and true."""
     if fact.name == "resume.path" and not is_read:
-        told = (
+        says = (
             f"{fact.spelling} is the text 'None', which counts as true: the program may look for a checkpoint of that name"
         )
-        yield Misread(fact, "strong", told, (), "null")
+        yield Misread(fact, "strong", says, (), "null")
     elif fact.name in NOTHING and not is_read:
         yield Misread(fact, "weak", f"{fact.spelling} is the text 'None', not null", (), "null")
 
@@ -155,16 +155,16 @@ def _text(case: Case, fact: Fact, loader: str, number: str, *, is_read: bool) ->
         return
     if any(type(one.value) in {int, float} for one in case.all(f"used.{fact.name}")):
         return  # a number is made of it on the way
-    told = f"the program reads {fact.spelling} as the text {fact.value!r}, not as a number"
+    says = f"the program reads {fact.spelling} as the text {fact.value!r}, not as a number"
     quoted = "e" not in str(fact.value).lower() or not compiled(NUMBER).fullmatch(str(fact.value).lower())
     unknown = not loader and not case.all("config.unnamed") and not case.all("code.trains")
     if fact.name in NUMERIC and not is_read and (loader in TEXT_LOADERS or unknown):
         reader = "it is read as now" if loader else "PyYAML reads this file"
-        yield Misread(fact, "strong", f"{told}, if {reader} and the program calculates with it", (), number)
+        yield Misread(fact, "strong", f"{says}, if {reader} and the program calculates with it", (), number)
     elif fact.name in NUMERIC and (loader in {"mixed", ""} or quoted):  # every loader reads 1e-4 differently, '0.1' alike
-        yield Misread(fact, "weak", f"{told}, if PyYAML reads this file", (), number)
+        yield Misread(fact, "weak", f"{says}, if PyYAML reads this file", (), number)
     elif loader in TEXT_LOADERS and compiled(EXPONENT).fullmatch(fact.evidence.quote):
-        yield Misread(fact, "weak", told, (), number)
+        yield Misread(fact, "weak", says, (), number)
 
 
 def _written(case: Case) -> Iterator[Fact]:

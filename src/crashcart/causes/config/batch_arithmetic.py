@@ -88,11 +88,11 @@ def in_log(case: Case) -> Iterator[Sign]:
             r"batch|accum|world_size|update_freq|n_gpu|num_gpus|replica|micro"
         ).search(code):
             counted = compiled(r"len\(|epoch_size|num_samples").search(code)
-            told = f"division by zero in a batch size calculation: {code}"
-            yield Sign("weak" if counted else "strong", told, (evidence(raised.line),), order=raised.line.order)
+            says = f"division by zero in a batch size calculation: {code}"
+            yield Sign("weak" if counted else "strong", says, (evidence(raised.line),), order=raised.line.order)
         elif raised.kind == "ZeroDivisionError":
-            told = "division by zero: there was no batch, or it was split into more parts than it has samples"
-            yield Sign("weak", told, (evidence(raised.line),), order=raised.line.order)
+            says = "division by zero: there was no batch, or it was split into more parts than it has samples"
+            yield Sign("weak", says, (evidence(raised.line),), order=raised.line.order)
         elif (
             raised.kind == "ValueError"
             and "chunk" in raised.stack(2)
@@ -126,19 +126,19 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     images, sequence = case.number("train.images_per_device"), case.number("data.images_per_sequence")
     if images is not None and sequence and images < sequence:
-        told = f"{images:g} images per device and {sequence:g} per sequence: {images:g} // {sequence:g} is 0"
+        says = f"{images:g} images per device and {sequence:g} per sequence: {images:g} // {sequence:g} is 0"
         facts = (case.facts["train.images_per_device"].evidence, case.facts["data.images_per_sequence"].evidence)
-        yield Sign("decisive", told, facts)
+        yield Sign("decisive", says, facts)
     batch, micro = case.number("train.global_batch_size"), case.number("train.batch_size")
     ranks = case.number("launch.processes")
     accumulation = case.number("train.accumulation")
     if batch and micro and ranks and accumulation and micro * ranks * accumulation != batch:
-        told = f"{micro:g} x {accumulation:g} x {ranks:g} is {micro * accumulation * ranks:g}, but the global batch is {batch:g}"
+        says = f"{micro:g} x {accumulation:g} x {ranks:g} is {micro * accumulation * ranks:g}, but the global batch is {batch:g}"
         names = ("train.global_batch_size", "train.batch_size", "train.accumulation", "launch.processes")
-        yield Sign("strong", told, tuple(case.facts[name].evidence for name in names))
+        yield Sign("strong", says, tuple(case.facts[name].evidence for name in names))
     if accumulation and micro and accumulation > micro and "train.images_per_device" in case.facts:
-        told = f"splitting a batch of {micro:g} into {accumulation:g} chunks leaves empty chunks"
-        yield Sign("weak", told, (case.facts["train.accumulation"].evidence, case.facts["train.batch_size"].evidence))
+        says = f"splitting a batch of {micro:g} into {accumulation:g} chunks leaves empty chunks"
+        yield Sign("weak", says, (case.facts["train.accumulation"].evidence, case.facts["train.batch_size"].evidence))
 
 
 def in_code(case: Case) -> Iterator[Sign]:
@@ -158,8 +158,8 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if largest == 0:
         return None  # of a size that comes out as 0 its own expression tells
     if parts == 1:
-        told = f"with {text} above 1, a batch with fewer samples than that is split into empty parts"
-        return "weak", told, items
+        says = f"with {text} above 1, a batch with fewer samples than that is split into empty parts"
+        return "weak", says, items
     if largest is not None and largest < parts:
         return (
             "decisive",
@@ -171,8 +171,8 @@ def _cut(case: Case, fact: Fact) -> tuple[Strength, str, tuple[Evidence, ...]] |
     if smallest is not None and smallest == largest and smallest % parts:
         lost = to_int(smallest % parts)
         cut = fact.value["form"] == "slices"
-        told = f"each step skips {lost} of {smallest:g} samples: {smallest:g} is not divisible by {parts:g}"
-        return ("strong", told, items) if cut else None
+        says = f"each step skips {lost} of {smallest:g} samples: {smallest:g} is not divisible by {parts:g}"
+        return ("strong", says, items) if cut else None
     if smallest is not None:
         training = [loader for loader in loaders(case) if loader.fact.value["for"] != "eval"]
         if training and all(one.drop_last for one in training):
@@ -188,8 +188,8 @@ def _foreseen(case: Case) -> Iterator[Sign]:
         is_check = fact.value["error"] not in SIZE_ERRORS
         what = "the program's own check fails: " if is_check else f"{fact.value['says'] or fact.value['error']}: "
         when = "" if fact.value["sure"] else ", for some of the numbers that are drawn"
-        told = f"{what}{fact.value['text']} with {numbers}{when}"
-        yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence, *fact.value["places"]))
+        says = f"{what}{fact.value['text']} with {numbers}{when}"
+        yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence, *fact.value["places"]))
     rate = case.facts.get("train.learning_rate")
     is_calculated = rate is not None and rate.origin == "code" and bool(rate.spelling)
     if rate is not None and is_calculated and isinstance(rate.value, float) and rate.value >= HIGH_RATE:

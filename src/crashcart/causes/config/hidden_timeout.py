@@ -57,8 +57,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         found = compiled(SET).search(line.text) if "timeout" in line.lowered else None
         off = "nccl" in line.lowered and compiled(OFF).search(line.text) and not compiled(ADVICE).search(line.text)
         if (found and to_int(found["seconds"], 0) >= LONG) or off:
-            told = "processes waited in a collective until somebody stopped them, with this setting"
-            yield Sign("strong", told, (evidence(line), evidence(stood.line)), fatal=False, order=stood.line.order)
+            says = "processes waited in a collective until somebody stopped them, with this setting"
+            yield Sign("strong", says, (evidence(line), evidence(stood.line)), fatal=False, order=stood.line.order)
             return
 
 
@@ -67,8 +67,8 @@ def in_config(case: Case) -> Iterator[Sign]:
     for name, unit in (("distributed.timeout_seconds", 1), ("distributed.timeout_minutes", 60)):
         value = case.number(name)
         if value is not None and value * unit >= LONG:
-            told = f"the timeout is {value * unit / HOUR:.0f} hours: a hang is not reported before that"
-            yield Sign("weak", told, (case.facts[name].evidence,), fatal=False)
+            says = f"the timeout is {value * unit / HOUR:.0f} hours: a hang is not reported before that"
+            yield Sign("weak", says, (case.facts[name].evidence,), fatal=False)
     for variable in ("TORCH_NCCL_ENABLE_MONITORING", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"):
         fact = case.facts.get(f"environment.{variable}")
         if fact is not None and str(fact.value) == "0":

@@ -74,15 +74,15 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     count, shown = cards
     if wanted.value > count:
-        told = f"{wanted.value:g} processes on a node, but {_source(shown)} {count} GPU{'s' if count != 1 else ''}"
-        yield Sign("decisive", told, (wanted.evidence, shown.evidence))
+        says = f"{wanted.value:g} processes on a node, but {_source(shown)} {count} GPU{'s' if count != 1 else ''}"
+        yield Sign("decisive", says, (wanted.evidence, shown.evidence))
     tasks = case.facts.get("launch.tasks_per_node")
     kind = case.facts.get("launch.kind")
     if tasks and kind and kind.value == "srun" and wanted.spelling.endswith("devices") and tasks.value != wanted.value:
-        told = (
+        says = (
             f"{wanted.spelling} is {wanted.value:g} and Slurm starts {tasks.value:g} tasks on a node: Lightning refuses that"
         )
-        yield Sign("decisive", told, (wanted.evidence, tasks.evidence))
+        yield Sign("decisive", says, (wanted.evidence, tasks.evidence))
 
 
 def in_machine(case: Case) -> Iterator[Sign]:

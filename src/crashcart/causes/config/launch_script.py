@@ -91,11 +91,11 @@ def in_config(case: Case) -> Iterator[Sign]:
         return
     for fact in case.all(BROKEN) or ([broken] if broken is not None else []):
         if "CR" not in str(fact.value):
-            told = "the command ends at this line: something follows the backslash, or stands between the continued lines"
-            yield Sign("decisive", told, (fact.evidence,))
+            says = "the command ends at this line: something follows the backslash, or stands between the continued lines"
+            yield Sign("decisive", says, (fact.evidence,))
         elif case.before and not any("\\" in str(one.value) for one in case.all(BROKEN)):
-            told = "the script has Windows line endings: bash adds a carriage return to the last word of each line"
-            yield Sign("strong", told, (fact.evidence,))
+            says = "the script has Windows line endings: bash adds a carriage return to the last word of each line"
+            yield Sign("strong", says, (fact.evidence,))
         else:
             yield Sign(
                 "decisive", "the script has Windows line endings: each backslash escapes a carriage return", (fact.evidence,)
@@ -107,22 +107,22 @@ def in_config(case: Case) -> Iterator[Sign]:
 def _foreseen(case: Case) -> Iterator[Sign]:
     """Variables that nobody sets, and a pipe that hides how the training ended."""
     for fact in case.all("script.open_quote"):
-        told = "a quote that starts in this line is never closed: the shell reads the rest of the script as one string and fails"
-        yield Sign("decisive", told, (fact.evidence,))
+        says = "a quote that starts in this line is never closed: the shell reads the rest of the script as one string and fails"
+        yield Sign("decisive", says, (fact.evidence,))
     names = case.facts.get("script.names")
     for fact in case.all("script.unset_variable") if names is not None else ():
         if names is not None and fact.value in names.value:
             continue  # set in another place of the script
         close = next((name for name in names.value if squeezed(name) == squeezed(str(fact.value))), None) if names else None
         if close is not None:
-            told = f"${fact.value} is not set (unless it is set outside the script); {close} is"
-            yield Sign("strong", told, (fact.evidence,))
+            says = f"${fact.value} is not set (unless it is set outside the script); {close} is"
+            yield Sign("strong", says, (fact.evidence,))
         else:
             yield Sign("weak", f"the script does not set ${fact.value}", (fact.evidence,), fatal=False)
     hidden = case.facts.get("launch.exit_hidden")
     if hidden is not None:
-        told = "the pipe hides the training's exit code, so the script continues after a failure (use `set -o pipefail`)"
-        yield Sign("weak", told, (hidden.evidence,), fatal=False)
+        says = "the pipe hides the training's exit code, so the script continues after a failure (use `set -o pipefail`)"
+        yield Sign("weak", says, (hidden.evidence,), fatal=False)
 
 
 CARRIAGE = "bash keeps the carriage return of a Windows line ending as part of the last word"

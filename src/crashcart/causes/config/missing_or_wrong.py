@@ -228,8 +228,8 @@ def _ended_early(case: Case) -> Iterator[Sign]:
             continue
         step, total = (to_int(group, 0) for group in compiled(BAR).search(bar.text).groups())  # type: ignore[union-attr]
         if 0 < step <= 0.95 * total:
-            told = f"the run ended normally at step {step} of {total}: another limit was reached first"
-            yield Sign("strong", told, (evidence(bar), evidence(closing)), order=bar.order)
+            says = f"the run ended normally at step {step} of {total}: another limit was reached first"
+            yield Sign("strong", says, (evidence(bar), evidence(closing)), order=bar.order)
             return
 
 

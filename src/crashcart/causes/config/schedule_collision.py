@@ -105,11 +105,11 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
         return
     train, sample = case.number("train.batch_size"), case.number("sample.batch_size")
     places = [on[name][1] for name in wanted]
-    told = f"step {step} is the first with {' and '.join(WORDS[name] for name in wanted)}"
+    says = f"step {step} is the first with {' and '.join(WORDS[name] for name in wanted)}"
     if epoch is not None and (known := epoch_steps(case)) is not None:
         together = lcm(step, epoch[0])
         at = f", and one also ends at {together}" if EPOCH not in wanted and (not last or together <= last) else ""
-        told += f"; an epoch has {known[0]} steps ({known[1]}){at}"
+        says += f"; an epoch has {known[0]} steps ({known[1]}){at}"
         places += [place for place in known[2] if place not in places]
     alone = [number * on["sample.period"][0] for number in range(1, 4)] if "sample.period" in wanted else []
     if train and sample and sample > LARGER * train and "sample.period" in wanted and EPOCH not in wanted:
@@ -118,11 +118,11 @@ def _will_meet(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator
             if alone[0] < step
             else ""
         )
-        told += f", if one phase leaves something in memory: the sampling batch is {sample:g}, the training batch {train:g}{before}"
+        says += f", if one phase leaves something in memory: the sampling batch is {sample:g}, the training batch {train:g}{before}"
         places += [case.facts["sample.batch_size"].evidence, case.facts["train.batch_size"].evidence]
-        yield Sign("strong", told, tuple(places), fatal=False)
+        yield Sign("strong", says, tuple(places), fatal=False)
     else:
-        yield Sign("weak", told, tuple(places), fatal=False)
+        yield Sign("weak", says, tuple(places), fatal=False)
 
 
 def _last(case: Case) -> float | None:
@@ -148,9 +148,9 @@ def _meeting(case: Case, periods: dict[str, tuple[int, Evidence]]) -> Iterator[S
     for at in (step, step + 1):
         met = [name for name, (period, _) in periods.items() if at % period == 0]
         if len(met) > 1:
-            told = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where the run ended"
+            says = f"{' and '.join(WORDS[name] for name in met)} fall on step {at}, where the run ended"
             sure = _both_began(case) or _died_in_a_phase(case)
-            yield Sign("strong" if sure else "weak", told, tuple(periods[name][1] for name in met), fatal=False)
+            yield Sign("strong" if sure else "weak", says, tuple(periods[name][1] for name in met), fatal=False)
             return
 
 

@@ -56,15 +56,15 @@ def _compared(case: Case, episodes: Fact, fact: Fact) -> Short | None:
     items = (fact.evidence, episodes.evidence, *dict.fromkeys(fact.value["places"] or [episodes.value["named"]]))
     part: tuple[str, Evidence] | None = None
     if lost == count:
-        told = f"all {of} are shorter than the {least} steps that {name} needs (the longest has {lengths[-1]}): the dataset is empty"
-        sign = Sign("decisive" if episodes.value["whole"] else "strong", told, items)
+        says = f"all {of} are shorter than the {least} steps that {name} needs (the longest has {lengths[-1]}): the dataset is empty"
+        sign = Sign("decisive" if episodes.value["whole"] else "strong", says, items)
     else:
-        told = f"{lost:,} of {of} are shorter than the {least} steps that {name} needs and give no sample; {remain}"
+        says = f"{lost:,} of {of} are shorter than the {least} steps that {name} needs and give no sample; {remain}"
         part = _empty_part(case, episodes, least)
         if part is not None:
-            told += f"; {part[0]}"
+            says += f"; {part[0]}"
             items = (*items, part[1])
-        sign = Sign("strong" if lost >= _NOTICEABLE * count or part is not None else "weak", told, items, fatal=False)
+        sign = Sign("strong" if lost >= _NOTICEABLE * count or part is not None else "weak", says, items, fatal=False)
     longest = lengths[0] - least + fact.value["largest"] if fact.value["largest"] is not None else 0
     return Short(
         sign, settings[-1] if settings else "the chunk", longest, fact.value["place"], lost == count or part is not None

@@ -173,15 +173,15 @@ def in_data(case: Case) -> Iterator[Sign]:
         others = (
             f" (the same for {value['count']} of the {value['of']:,} files that were checked)" if value["of"] > 1 else ""
         )
-        told = f"{value['file']} cannot be read: {why}{others}"
+        says = f"{value['file']} cannot be read: {why}{others}"
         if guarded:
             yield Sign(
-                "weak", f"{told}; the program handles errors in a sample", (fact.evidence, value["named"]), fatal=False
+                "weak", f"{says}; the program handles errors in a sample", (fact.evidence, value["named"]), fatal=False
             )
         elif value["direct"]:
-            yield Sign("decisive", told, (fact.evidence, value["named"]))
+            yield Sign("decisive", says, (fact.evidence, value["named"]))
         else:
-            yield Sign("strong", f"{told}: the run will fail when it reaches this file", (fact.evidence, value["named"]))
+            yield Sign("strong", f"{says}: the run will fail when it reaches this file", (fact.evidence, value["named"]))
 
 
 def in_config(case: Case) -> Iterator[Sign]:

@@ -100,13 +100,13 @@ def in_log(case: Case) -> Iterator[Sign]:
     """Time-outs inside a client of the network, and retries after which nothing comes."""
     for raised in case.log.uncaught(cut=True):
         if raised.stack_only and compiled(ASKING).search(raised.stack(1)) and not compiled(TRACKERS).search(raised.stack()):
-            told = "the stack ends in a client of a hub or server; its last line was cut off"
-            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            says = "the stack ends in a client of a hub or server; its last line was cut off"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
             continue
         fetching = compiled(CLIENTS).search(raised.stack(6)) and not compiled(TRACKERS).search(raised.stack())
         if raised.kind in GAVE_UP and fetching:
-            told = "a network client gave up during a download"
-            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            says = "a network client gave up during a download"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
     yield from _retries_to_the_end(case)
 
 
@@ -158,10 +158,10 @@ def _told(case: Case, fact: Fact) -> str:
     count = ranks(case)
     who = f"{count} ranks" if count is not None else "every rank"
     if fact.value["how"] == "build":
-        told = f"{who} build the same file at the same time if it does not exist yet: "
+        says = f"{who} build the same file at the same time if it does not exist yet: "
         if fact.value["renamed"]:
-            return f"{told}they write the same temporary file, and the second rename fails because it is gone"
-        return f"{told}one may read what another has only half written"
+            return f"{says}they write the same temporary file, and the second rename fails because it is gone"
+        return f"{says}one may read what another has only half written"
     if fact.value["how"] == "write":
         return f"{who} call {fact.value['what']}() at the same time: they overwrite each other's files if those do not exist yet"
     return (

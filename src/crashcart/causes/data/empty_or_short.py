@@ -158,8 +158,8 @@ def _idle_epochs(case: Case) -> Iterator[Sign]:
     ]
     alike = [loss for loss in losses if idle and loss.shape == idle[0].shape]
     if len(idle) >= 3 and len(idle) == len(alike):
-        told = f"{len(idle)} epochs took no time and had a loss of exactly 0: there were no batches (dataset smaller than a batch, drop_last)"
-        yield Sign("strong", told, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)
+        says = f"{len(idle)} epochs took no time and had a loss of exactly 0: there were no batches (dataset smaller than a batch, drop_last)"
+        yield Sign("strong", says, (evidence(idle[0].line), evidence(idle[-1].line)), order=idle[0].line.order)
 
 
 def in_data(case: Case) -> Iterator[Sign]:
@@ -169,8 +169,8 @@ def in_data(case: Case) -> Iterator[Sign]:
         yield Sign(strength, f"{fact.value['file']} has no rows", (fact.evidence, fact.value["named"]))
     for fact in case.all("data.held"):
         if not fact.value["files"] and not fact.value["others"] and fact.value["complete"] and not case.all("code.fetch"):
-            told = f"{fact.value['path']} has no files, and no code was found that creates any"
-            yield Sign("strong", told, (fact.value["named"],))
+            says = f"{fact.value['path']} has no files, and no code was found that creates any"
+            yield Sign("strong", says, (fact.value["named"],))
     for short in shortened(case):
         yield short.sign
     yield from _dropped_whole(case)
@@ -187,12 +187,12 @@ def _dropped_whole(case: Case) -> Iterator[Sign]:
             if each is None or batches(case, loader, length.count) != 0:
                 continue
             count = ranks(case) or 1
-            told = f"{length.count:,} {length.what}" + (f" give each of {count} ranks {each}" if count > 1 else "")
-            told += f", fewer than a batch of {loader.batch}, and drop_last drops it: there are no batches"
+            says = f"{length.count:,} {length.what}" + (f" give each of {count} ranks {each}" if count > 1 else "")
+            says += f", fewer than a batch of {loader.batch}, and drop_last drops it: there are no batches"
             sure = not length.when and loader.fact.value["sure"]
             condition = f", when {length.when}" if length.when else ""
             items = (*length.evidence, *loader.evidence, *launched_with(case))
-            yield Sign("decisive" if sure else "strong", told + condition, tuple(dict.fromkeys(items)))
+            yield Sign("decisive" if sure else "strong", says + condition, tuple(dict.fromkeys(items)))
             break
 
 
@@ -210,9 +210,9 @@ def _by_the_trainer(case: Case) -> Iterator[Sign]:
     ):
         return
     if type(most.value) is int and type(batch.value) is int and 0 < most.value < batch.value * count:
-        told = f"{most.spelling} leaves {most.value} samples, fewer than {count} x {batch.value}, and {drop.spelling} drops them"
+        says = f"{most.spelling} leaves {most.value} samples, fewer than {count} x {batch.value}, and {drop.spelling} drops them"
         items = (most.evidence, batch.evidence, drop.evidence, *launched_with(case))
-        yield Sign("strong", f"{told}: there are no batches, unless samples are packed or split", items)
+        yield Sign("strong", f"{says}: there are no batches, unless samples are packed or split", items)
 
 
 def fix(case: Case) -> Iterator[Fix]:

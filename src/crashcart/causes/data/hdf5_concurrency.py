@@ -76,10 +76,10 @@ def in_log(case: Case) -> Iterator[Sign]:
     names = bool(case.log.index.saying(("h5py", "lmdb", "hdf5")))
     for death in case.log.deaths:
         if death.signal == "SIGSEGV" and "dataloader worker" in death.line.lowered:
-            told = "a loader worker crashed" + (
+            says = "a loader worker crashed" + (
                 ", and HDF5 or LMDB is in use" if names else ", as with a handle shared across a fork"
             )
-            yield Sign("strong" if names else "weak", told, (evidence(death.line),), order=death.line.order)
+            yield Sign("strong" if names else "weak", says, (evidence(death.line),), order=death.line.order)
 
 
 def in_code(case: Case) -> Iterator[Sign]:
@@ -96,15 +96,15 @@ def _shared(fact: Fact, loader: Loader) -> Iterator[Sign]:
     places = (fact.evidence, *loader.evidence)
     if loader.started_by in {"spawn", "forkserver"}:
         if not kept["has_state"]:
-            told = f"{name} is an open {kept['library']} file, which cannot be pickled, but {number} are started by {loader.started_by}"
-            yield Sign("decisive" if loader.workers and loader.fact.value["sure"] else "strong", told, places)
+            says = f"{name} is an open {kept['library']} file, which cannot be pickled, but {number} are started by {loader.started_by}"
+            yield Sign("decisive" if loader.workers and loader.fact.value["sure"] else "strong", says, places)
         return
     if not loader.fact.value["worker_init"]:
-        told = (
+        says = (
             f"{name} is opened before {number} are forked, so all of them share one {kept['library']} handle: two reads at the "
             "same time give wrong numbers or crash (and from Python 3.14 on it cannot be sent to them at all)"
         )
-        yield Sign("strong", told, places)
+        yield Sign("strong", says, places)
 
 
 def fix(case: Case) -> Iterator[Fix]:

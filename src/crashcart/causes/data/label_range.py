@@ -80,8 +80,8 @@ def in_log(case: Case) -> Iterator[Sign]:
         if raised.kind not in {"IndexError", "RuntimeError"} or not compiled(outside).search(raised.message):
             continue
         if compiled(LOOK_UP).search(raised.stack(2)):
-            told = "the index of an embedding or loss is out of range"
-            yield Sign("strong", told, (evidence(raised.line),), order=raised.line.order)
+            says = "the index of an embedding or loss is out of range"
+            yield Sign("strong", says, (evidence(raised.line),), order=raised.line.order)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:
@@ -115,18 +115,18 @@ def in_data(case: Case) -> Iterator[Sign]:
     for fact in case.all("data.labels"):
         value = fact.value
         if value["high"] >= known.value and value["high"] not in IGNORED:
-            told = f"{value['name']} goes up to {value['high']}, but {known.spelling} is {known.value}, so the last class is {known.value - 1}"
-            yield Sign("strong", f"{told}: it fails unless the program maps them", (fact.evidence, known.evidence))
+            says = f"{value['name']} goes up to {value['high']}, but {known.spelling} is {known.value}, so the last class is {known.value - 1}"
+            yield Sign("strong", f"{says}: it fails unless the program maps them", (fact.evidence, known.evidence))
         elif value["low"] < 0 and value["low"] not in IGNORED:
-            told = f"{value['name']} goes down to {value['low']}: it fails unless the program skips those"
-            yield Sign("strong", told, (fact.evidence, known.evidence))
+            says = f"{value['name']} goes down to {value['low']}: it fails unless the program skips those"
+            yield Sign("strong", says, (fact.evidence, known.evidence))
     for fact in case.all("data.held"):
         value = fact.value
         folders = [folder for folder in value["folders"] if folder not in SPLITS]
         by_folder = case.all("code.folder_classes") and value["kinds"].get("image") and len(folders) == len(value["folders"])
         if by_folder and len(folders) > known.value:
-            told = f"{value['path']} has {len(folders)} folders, each of them a class, but {known.spelling} is {known.value}"
-            yield Sign("strong", f"{told}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
+            says = f"{value['path']} has {len(folders)} folders, each of them a class, but {known.spelling} is {known.value}"
+            yield Sign("strong", f"{says}: labels from {known.value} on are out of range", (fact.evidence, known.evidence))
 
 
 def in_code(case: Case) -> Iterator[Sign]:

@@ -98,12 +98,12 @@ def in_data(case: Case) -> Iterator[Sign]:
         for held in case.all("data.episodes"):
             lengths = held.value["lengths"]
             if lengths[0] != lengths[-1]:
-                told = (
+                says = (
                     f"episodes of {held.value['path']} have {lengths[0]} to {lengths[-1]} steps, and here they are stacked"
                 )
                 sure = fact.value["sure"] and held.value["whole"]
                 after = "" if sure else ": it fails for two of different length"
-                yield Sign("decisive" if sure else "strong", f"{told}{after}", (fact.evidence, held.evidence))
+                yield Sign("decisive" if sure else "strong", f"{says}{after}", (fact.evidence, held.evidence))
     plain = [loader for loader in loaders(case) if not loader.fact.value["collate"] and loader.batch not in {None, 1}]
     if not plain or case.all("code.resized"):
         return
@@ -113,8 +113,8 @@ def in_data(case: Case) -> Iterator[Sign]:
         if value["kind"] == "hdf5" and not read:
             continue
         shapes = " and ".join(str(shape) for shape in value["shapes"][:3])
-        told = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: two of them cannot be stacked into a batch"
-        yield Sign("strong", f"{told}, unless the program resizes or pads them", (fact.evidence, plain[0].fact.evidence))
+        says = f"items of {value['path']} have the shapes {shapes}{value['name'] and ' in ' + value['name']}: two of them cannot be stacked into a batch"
+        yield Sign("strong", f"{says}, unless the program resizes or pads them", (fact.evidence, plain[0].fact.evidence))
 
 
 fixes = (

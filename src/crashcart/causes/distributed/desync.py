@@ -150,20 +150,20 @@ def in_code(case: Case) -> Iterator[Sign]:
     """A batch that one rank can leave out while the others make its backward pass; a wait for all that only the first one makes."""
     count = ranks(case)
     for fact in _skips(case):
-        told = "a rank whose own loss is not finite skips a backward pass in which the others wait for it"
+        says = "a rank whose own loss is not finite skips a backward pass in which the others wait for it"
         if count is None:
-            yield Sign("weak", f"{told}, if there is more than one rank", (fact.evidence,), fatal=False)
+            yield Sign("weak", f"{says}, if there is more than one rank", (fact.evidence,), fatal=False)
         else:
-            yield Sign("strong", f"{told}: the {count} ranks do not decide together", (fact.evidence,))
+            yield Sign("strong", f"{says}: the {count} ranks do not decide together", (fact.evidence,))
     for fact in _hidden(case):
-        told = f"a rank whose step fails continues with the next batch while the other {(count or 2) - 1} wait in this one"
-        yield Sign("strong", told, (fact.evidence,))
+        says = f"a rank whose step fails continues with the next batch while the other {(count or 2) - 1} wait in this one"
+        yield Sign("strong", says, (fact.evidence,))
     for fact in _left_out(case):
-        told = "here each rank decides by itself, from its own batch, whether to skip it: the others then wait in the backward pass"
-        yield Sign("strong", told, (fact.evidence,))
+        says = "here each rank decides by itself, from its own batch, whether to skip it: the others then wait in the backward pass"
+        yield Sign("strong", says, (fact.evidence,))
     for fact in case.all("code.loop_left_alone"):
-        told = "each rank decides by itself whether to leave the loop here, and one of them has left it"
-        yield Sign("strong", told, (fact.evidence,))
+        says = "each rank decides by itself whether to leave the loop here, and one of them has left it"
+        yield Sign("strong", says, (fact.evidence,))
     yield from _lone_waits(case)
 
 

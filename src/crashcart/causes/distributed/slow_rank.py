@@ -118,18 +118,18 @@ def in_code(case: Case) -> Iterator[Sign]:
     if single(case) or not (_default_time(case) or _little_time(case)):
         return
     for fact in case.all("code.long_first"):
-        told = (
+        says = (
             f"the other ranks wait while rank 0 runs {fact.value['work']}(), and time out if it takes longer than "
             f"{_limit(case)}"
         )
         known = ranks(case) is not None and (fact.value["named"] or _little_time(case) is not None)
         if (size := _soon_read(case, [fact.value["work"], *fact.value["inside"]])) is not None:
             known = False
-            told += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) take little time"
+            says += f"; the data that the job names (less than {size // MEGABYTE + 1} MB) take little time"
         given = [place for limit in case.all("code.group_limit") for place in (limit.evidence, *limit.value["settings"])]
         yield Sign(
             "strong" if known else "weak",
-            told,
+            says,
             (fact.evidence, fact.value["wait"], *given, *launched_with(case)),
             fatal=known,
         )

@@ -62,9 +62,9 @@ def in_config(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """An evaluation that builds graphs as training does."""
     for fact in case.all("code.eval_with_graph"):
-        told = f"{fact.value['function']} evaluates without no_grad, so each batch keeps its activations as in training. If it is "
-        told += "larger than the training batch, or its outputs are kept, memory runs out"
-        yield Sign("strong", told, (fact.evidence,))
+        says = f"{fact.value['function']} evaluates without no_grad, so each batch keeps its activations as in training. If it is "
+        says += "larger than the training batch, or its outputs are kept, memory runs out"
+        yield Sign("strong", says, (fact.evidence,))
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

@@ -103,8 +103,8 @@ def _never_falls(values: list[float]) -> bool:
 def in_code(case: Case) -> Iterator[Sign]:
     """A loss that is kept over the steps with its graph."""
     for fact in case.all("code.graph_kept"):
-        told = f"{fact.value['holder']} keeps {fact.value['kept']} of every step, including its graph, so memory grows"
-        yield Sign("strong", told, (fact.evidence,))
+        says = f"{fact.value['holder']} keeps {fact.value['kept']} of every step, including its graph, so memory grows"
+        yield Sign("strong", says, (fact.evidence,))
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

@@ -149,12 +149,12 @@ def _closing(case: Case) -> Iterator[Sign]:
 def in_code(case: Case) -> Iterator[Sign]:
     """A thread that never ends and that the interpreter waits for; a process group that is left standing."""
     for fact in case.all("code.endless_thread"):
-        told = f"the thread of {fact.value['target']}() never ends and is not a daemon, so the process never exits"
-        yield Sign("strong", told, (fact.evidence,))
+        says = f"the thread of {fact.value['target']}() never ends and is not a daemon, so the process never exits"
+        yield Sign("strong", says, (fact.evidence,))
     if (ranks(case) or 1) > 1:
         for fact in case.all("code.group_left"):
-            told = "nothing calls destroy_process_group(): ranks that end at different times can block each other"
-            yield Sign("weak", told, (fact.evidence,), fatal=False)
+            says = "nothing calls destroy_process_group(): ranks that end at different times can block each other"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
 def in_recorder(case: Case) -> Iterator[Sign]:

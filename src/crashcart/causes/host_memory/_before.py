@@ -37,9 +37,9 @@ def counted(case: Case) -> Iterator[Sign]:
         stay = " that stay between epochs" if any(worker.persistent for worker in with_workers) else ""
         of = f" on each of {here} ranks" if here > 1 else ""
         many = f"{len(with_workers)} loader{'s' if len(with_workers) > 1 else ''}"
-        told = f"{many} with {each} workers{of} {'are' if len(with_workers) > 1 else 'is'} {total} worker processes{stay}"
+        says = f"{many} with {each} workers{of} {'are' if len(with_workers) > 1 else 'is'} {total} worker processes{stay}"
         places = dict.fromkeys(item for worker in with_workers for item in worker.evidence)
-        yield Sign("weak", told, tuple(places), fatal=False)
+        yield Sign("weak", says, tuple(places), fatal=False)
 
 
 def prefetched(case: Case, room: Fact | None, what: str, *, shared: bool) -> Iterator[Sign]:
@@ -50,14 +50,14 @@ def prefetched(case: Case, room: Fact | None, what: str, *, shared: bool) -> Ite
     largest = max(sums, key=lambda one: one.least)
     least, most = largest.least, sum(one.most for one in sums)
     places = (*largest.loader.evidence, largest.sample.evidence, room.evidence)
-    told = f"{largest.words}, and {what} is {gib(room.value)}"
+    says = f"{largest.words}, and {what} is {gib(room.value)}"
     if least > OVER * room.value and largest.sample.firm and largest.loader.fact.value["sure"]:
-        yield Sign("decisive", told, places)
+        yield Sign("decisive", says, places)
     elif least > NEAR * room.value:
-        yield Sign("strong", f"{told}: too much if all workers prefetch as far as they can", places)
+        yield Sign("strong", f"{says}: too much if all workers prefetch as far as they can", places)
     elif most > OVER * room.value and largest.sample.firm:
         more = f", and up to {gib(most)} when 8-bit values become 32-bit floats or slices reach to the end"
-        yield Sign("strong" if least > FAR * room.value else "weak", f"{told}{more}", places)
+        yield Sign("strong" if least > FAR * room.value else "weak", f"{says}{more}", places)
 
 
 def loaded(case: Case) -> Iterator[Sign]:
@@ -71,11 +71,11 @@ def loaded(case: Case) -> Iterator[Sign]:
         copies = here * (1 + sum(loader.workers or 0 for loader in loaders(case))) if spawned else here
         least, most = size[0] * copies, size[1] * copies
         each = f"{gib(size[0])} x {copies} processes = " if copies > 1 else ""
-        told = f"the dataset {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
+        says = f"the dataset {fact.value['class']} reads all of its data into memory, {each}{gib(least)}, and the job may use {gib(room.value)}"
         if least > SPLIT * room.value:
-            yield Sign("decisive", told, (fact.evidence, room.evidence))
+            yield Sign("decisive", says, (fact.evidence, room.evidence))
         elif least > NEAR * room.value or (most > OVER * room.value and least > NEAR / 2 * room.value):
-            yield Sign("strong", f"{told}: too much together with the rest of the job", (fact.evidence, room.evidence))
+            yield Sign("strong", f"{says}: too much together with the rest of the job", (fact.evidence, room.evidence))
 
 
 def _growing(case: Case, name: str) -> list[Fact]:
@@ -135,16 +135,16 @@ def indexes(case: Case) -> Iterator[Sign]:
             continue
         processes = here * sum((one.workers or 0) + 1 for one in every)
         one = steps * (_OBJECT + _EACH * fact.value["parts"])
-        told = (
+        says = (
             f"an index of about {steps:,.0f} objects, {gib(one)}, that is copied into every worker as it is read: "
             f"{gib(one * processes)} in {processes} processes, and the job may use {gib(room.value)}"
         )
         if one * processes > NEAR * room.value:
             yield Sign(
-                "strong", f"{told}; memory runs out when all of them have read all of it", (fact.evidence, room.evidence)
+                "strong", f"{says}; memory runs out when all of them have read all of it", (fact.evidence, room.evidence)
             )
         elif one * processes > 1 << 30:
-            yield Sign("weak", told, (fact.evidence, room.evidence), fatal=False)
+            yield Sign("weak", says, (fact.evidence, room.evidence), fatal=False)
 
 
 def smaller(case: Case, room: Fact | None, *, shared: bool) -> Iterator[Fix]:

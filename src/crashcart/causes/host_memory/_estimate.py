@@ -46,8 +46,8 @@ def by_sizes(case: Case) -> Estimate | None:
         return None
     words = _first(case, VOCABULARIES, range(1, 1 << 22))
     weights = 12 * depth[0] * width[0] ** 2 + (words[0] * width[0] if words is not None else 0)
-    told = f"{depth[0]} layers of width {width[0]}" + (f" and {words[0]:,} words" if words is not None else "")
-    return Estimate(weights, told, (width[1], depth[1], *((words[1],) if words is not None else ())))
+    says = f"{depth[0]} layers of width {width[0]}" + (f" and {words[0]:,} words" if words is not None else "")
+    return Estimate(weights, says, (width[1], depth[1], *((words[1],) if words is not None else ())))
 
 
 def each(case: Case) -> tuple[int, str]:

@@ -124,8 +124,8 @@ def in_machine(case: Case) -> Iterator[Sign]:
         yield from _room(case, fact)
     for fact in case.all("disk.cache"):
         if fact.value["free"] < _HOME:
-            told = f"downloads go to {fact.value['path']}, which has {gib(fact.value['free'])} free (HF_HOME can name another folder)"
-            yield Sign("weak", told, (fact.evidence,), fatal=False)
+            says = f"downloads go to {fact.value['path']}, which has {gib(fact.value['free'])} free (HF_HOME can name another folder)"
+            yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
 def _room(case: Case, fact: Fact) -> Iterator[Sign]:
@@ -149,11 +149,11 @@ def _room(case: Case, fact: Fact) -> Iterator[Sign]:
                 places,
             )
         elif count is not None and count * size > free:
-            told = f"{one}, and {count} checkpoints of {gib(size)}, as large as the last one, need {gib(count * size)}"
+            says = f"{one}, and {count} checkpoints of {gib(size)}, as large as the last one, need {gib(count * size)}"
             kept = [
                 case.facts[name].evidence for name in ("save.keep", "save.period", "train.max_steps") if name in case.facts
             ]
-            yield Sign("strong", told, (*places, *kept))
+            yield Sign("strong", says, (*places, *kept))
     elif free < _FULL:
         yield Sign("strong", f"{gib(free)} {what} for {value['path']}: a larger checkpoint does not fit", places)
     else:
@@ -175,11 +175,11 @@ def _estimated(case: Case, free: float, one: str, places: tuple[Evidence, ...]) 
         size, count = sizes.weights * weight, _written(case, 0) or 1
         many = f"{count} checkpoints" if count > 1 else "a checkpoint"
         if count * size > free:
-            told = f"{one}, and {many} of {gib(size)} or more would need {gib(count * size)} (an estimate: {sizes.words}"
-            yield Sign("strong", f"{told}), if {held} are saved, even in 16 bits", (*places, *sizes.evidence))
+            says = f"{one}, and {many} of {gib(size)} or more would need {gib(count * size)} (an estimate: {sizes.words}"
+            yield Sign("strong", f"{says}), if {held} are saved, even in 16 bits", (*places, *sizes.evidence))
     elif name is not None and name.weights * weight > free:
-        told = f"{one}, and {name.words} may need {gib(name.weights * weight)} or more for {held} (an estimate)"
-        yield Sign("weak", told, (*places, *name.evidence), fatal=False)
+        says = f"{one}, and {name.words} may need {gib(name.weights * weight)} or more for {held} (an estimate)"
+        yield Sign("weak", says, (*places, *name.evidence), fatal=False)
 
 
 def _written(case: Case, there: int) -> int | None:

@@ -106,11 +106,11 @@ def in_data(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.handle"):
         if fact.value["many"] and room is not None and len(held) == 1:
             count = held[0].value["kinds"]["hdf5"]
-            told = f"the dataset {fact.value['class']} opens all of its files at once; {held[0].value['path']} has {count:,}, and a process may have {room.value:,} open"
+            says = f"the dataset {fact.value['class']} opens all of its files at once; {held[0].value['path']} has {count:,}, and a process may have {room.value:,} open"
             if count > room.value:
-                yield Sign("decisive", told, (fact.evidence, held[0].evidence, room.evidence))
+                yield Sign("decisive", says, (fact.evidence, held[0].evidence, room.evidence))
             elif count > _NEARLY * room.value:
-                yield Sign("strong", f"{told}: too many together with libraries and workers", (fact.evidence, room.evidence))
+                yield Sign("strong", f"{says}: too many together with libraries and workers", (fact.evidence, room.evidence))
 
     yield from _gathered(case, room, held)
 
@@ -123,19 +123,19 @@ def _gathered(case: Case, room: Fact | None, held: list[Fact]) -> Iterator[Sign]
     own = [loader for loader in loaders(case) if loader.workers is not None]
     lasting = any(not one.workers or one.persistent for one in own)
     for fact in case.all("code.handles_gathered"):
-        told = f"{fact.value['who']} keeps every file it has read open; {held[0].value['path']} has {count:,}"
+        says = f"{fact.value['who']} keeps every file it has read open; {held[0].value['path']} has {count:,}"
         if room is None:
             if count > USUAL:
-                told += f", and a process may have {USUAL:,} open by default"
-                yield Sign("strong", f"{told}: too many unless the limit is raised there", (fact.evidence, held[0].evidence))
+                says += f", and a process may have {USUAL:,} open by default"
+                yield Sign("strong", f"{says}: too many unless the limit is raised there", (fact.evidence, held[0].evidence))
             continue
-        told += f", and a process may have {room.value:,} open"
+        says += f", and a process may have {room.value:,} open"
         items = (fact.evidence, held[0].evidence, room.evidence)
         if count > room.value:
             sure = lasting and all(one.fact.value["sure"] for one in own)
-            yield Sign("decisive" if sure else "strong", told + ("" if sure else ", if a process reads all of them"), items)
+            yield Sign("decisive" if sure else "strong", says + ("" if sure else ", if a process reads all of them"), items)
         elif count > _NEARLY * room.value:
-            yield Sign("strong", f"{told}: too many together with libraries and what workers send", items)
+            yield Sign("strong", f"{says}: too many together with libraries and what workers send", items)
 
 
 def fix(case: Case) -> Iterator[Fix]:

@@ -166,9 +166,9 @@ def in_data(case: Case) -> Iterator[Sign]:
         unread = value["kind"] == "hdf5" and reads and not any(fits(key, value["name"]) for key in reads)
         name = f"{value['name']} of {value['file']}" if value["name"] else value["file"]
         many = f" ({len(found)} such tables were seen)" if len(found) > 1 else ""
-        told = f"{name} contains NaN or infinity{many}: the loss is not finite when that sample is used"
+        says = f"{name} contains NaN or infinity{many}: the loss is not finite when that sample is used"
         strength = "weak" if unread or cleaned or value["kind"] == "parquet" else "strong"
-        yield Sign(strength, told, (fact.evidence, value["named"]))  # type: ignore[arg-type]
+        yield Sign(strength, says, (fact.evidence, value["named"]))  # type: ignore[arg-type]
 
 
 def in_code(case: Case) -> Iterator[Sign]:

@@ -71,13 +71,13 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in _skips(case):
         only = "" if fact.value["enabled"] else ", if the scaler is enabled"
         if fact.value["what"] == "unscaled":
-            told = f"this branch skips update() after unscale_: the next unscale_ fails{only}"
-            yield Sign("strong", told, (fact.evidence,))
+            says = f"this branch skips update() after unscale_: the next unscale_ fails{only}"
+            yield Sign("strong", says, (fact.evidence,))
             continue
         parts = fact.value["every"] or 1
         when = "the loss is not finite" if parts == 1 else f"the losses of all {parts} micro-steps are not finite"
-        told = f"if {when}, there are no gradients but scaler.step() is still called, which fails{only}"
-        yield Sign("strong" if parts == 1 else "weak", told, (fact.evidence, fact.value["step"]))
+        says = f"if {when}, there are no gradients but scaler.step() is still called, which fails{only}"
+        yield Sign("strong" if parts == 1 else "weak", says, (fact.evidence, fact.value["step"]))
     for fact in case.all("code.scaler_order"):
         yield _out_of_order(fact, before=case.before)
 
@@ -85,21 +85,21 @@ def in_code(case: Case) -> Iterator[Sign]:
 def _out_of_order(fact: Fact, *, before: bool) -> Sign:
     strength: Strength = "decisive" if fact.value["sure"] else "strong"
     if fact.value["what"] == "no_gradients":
-        told = "if this backward pass is skipped, scaler.step() is called without gradients, which fails"
-        return Sign("weak" if before else "strong", told, (fact.value["pass"], fact.evidence), fatal=not before)
+        says = "if this backward pass is skipped, scaler.step() is called without gradients, which fails"
+        return Sign("weak" if before else "strong", says, (fact.value["pass"], fact.evidence), fatal=not before)
     if fact.value["what"] == "never_updated":
-        told = "scaler.step() is called repeatedly but update() never is: the second step fails"
-        return Sign(strength, told, (fact.evidence,))
+        says = "scaler.step() is called repeatedly but update() never is: the second step fails"
+        return Sign(strength, says, (fact.evidence,))
     if fact.value["what"] == "unscaled_again":
-        told = "unscale_ is called twice for one optimizer step, without update() in between: the second call fails"
-        return Sign(strength, told, (fact.evidence,))
+        says = "unscale_ is called twice for one optimizer step, without update() in between: the second call fails"
+        return Sign(strength, says, (fact.evidence,))
     if fact.value["what"] == "clipped_scaled":
-        told = "gradients are clipped while they are still multiplied by the loss scale, so the limit is far smaller than intended"
-        return Sign("strong", told, (fact.evidence,), fatal=False)
-    told = "unscale_ is called in each micro-step, but update() only once for several: the second unscale_ fails"
+        says = "gradients are clipped while they are still multiplied by the loss scale, so the limit is far smaller than intended"
+        return Sign("strong", says, (fact.evidence,), fatal=False)
+    says = "unscale_ is called in each micro-step, but update() only once for several: the second unscale_ fails"
     every = fact.value["every"]
     how_often = f" ({every} micro-steps)" if every is not None else ", if the accumulation is above 1"
-    return Sign(strength, f"{told}{how_often}", (fact.evidence,))
+    return Sign(strength, f"{says}{how_often}", (fact.evidence,))
 
 
 def _skips(case: Case) -> list[Fact]:

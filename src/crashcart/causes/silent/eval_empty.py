@@ -206,15 +206,15 @@ def in_recorder(case: Case) -> Iterator[Sign]:
 def in_data(case: Case) -> Iterator[Sign]:
     """A loader of the evaluation that leaves out its one batch, since that is not full; in a recording also that none came."""
     for loader, length in _emptied(case):
-        told = f"{length.count:,} {length.what} are fewer than a batch of {loader.batch}, and drop_last drops them: there are no batches"
+        says = f"{length.count:,} {length.what} are fewer than a batch of {loader.batch}, and drop_last drops them: there are no batches"
         items = tuple(dict.fromkeys((*loader.evidence, *length.evidence)))
         if case.before:
-            yield Sign("decisive", f"the evaluation loader produces nothing: {told}", items)
+            yield Sign("decisive", f"the evaluation loader produces nothing: {says}", items)
         elif case.flight is not None and never_evaluated(case.flight):
             steps = max(process.page.get("steps", 0.0) for process in case.flight.ranks)
             quote = f"{steps:.0f} optimizer steps, 0 batches for evaluation"
             seen = Evidence("recorder", quote, "recorder")
-            yield Sign(grade(case, "decisive"), f"{quote}: {told}", (*items, seen), order=order(case))
+            yield Sign(grade(case, "decisive"), f"{quote}: {says}", (*items, seen), order=order(case))
 
 
 def _emptied(case: Case) -> Iterator[tuple[Loader, Length]]:

@@ -99,8 +99,8 @@ phrases = (
 def in_code(case: Case) -> Iterator[Sign]:
     """Whether it fits nobody knows before the file is read; that nobody looks can be seen."""
     for fact in case.all("code.loads_what_fits"):
-        told = f"{fact.value}() loads what matches and nothing checks the rest: if the names differ, it loads nothing"
-        yield Sign("weak", told, (fact.evidence,), fatal=False)
+        says = f"{fact.value}() loads what matches and nothing checks the rest: if the names differ, it loads nothing"
+        yield Sign("weak", says, (fact.evidence,), fatal=False)
 
 
 def in_log(case: Case) -> Iterator[Sign]:

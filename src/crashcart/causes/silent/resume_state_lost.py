@@ -290,13 +290,13 @@ def in_code(case: Case) -> Iterator[Sign]:
         if not missing:
             continue
         words = " and ".join(missing)
-        told = f"a resume loads the weights but not the {words}: "
+        says = f"a resume loads the weights but not the {words}: "
         are, it, starts = ("are", "they", "start") if len(saved or missing) > 1 else ("is", "it", "starts")
-        told += f"the {' and '.join(saved)} {are} saved and never loaded" if saved else f"{it} {are} not saved at all"
+        says += f"the {' and '.join(saved)} {are} saved and never loaded" if saved else f"{it} {are} not saved at all"
         heavy = _begins_anew(fact)
         yield Sign(
             "strong" if heavy else "weak",
-            f"{told}, so {it} {starts} from scratch when the job is resumed",
+            f"{says}, so {it} {starts} from scratch when the job is resumed",
             (fact.evidence,),
             fatal=heavy,
         )

@@ -162,12 +162,12 @@ def in_code(case: Case) -> Iterator[Sign]:
     for fact in case.all("code.tracker_wait"):
         strength = _waits(case, fact)
         if strength is not None:
-            told = f"training hangs at {fact.value['call']} if the tracker's server is unreachable: it "
-            yield Sign(strength, told + WAITED[fact.value["kind"]], (fact.evidence,), fatal=strength != "weak")
+            says = f"training hangs at {fact.value['call']} if the tracker's server is unreachable: it "
+            yield Sign(strength, says + WAITED[fact.value["kind"]], (fact.evidence,), fatal=strength != "weak")
     if (ranks(case) or 1) > 1:
         for fact in case.all("code.tracker_by_all"):
-            told = f"{ranks(case)} ranks call {fact.value}(), which makes as many runs and server connections"
-            yield Sign("weak", told, (fact.evidence, *launched_with(case)), fatal=False)
+            says = f"{ranks(case)} ranks call {fact.value}(), which makes as many runs and server connections"
+            yield Sign("weak", says, (fact.evidence, *launched_with(case)), fatal=False)
 
 
 def _waits(case: Case, fact: Fact) -> Strength | None:

@@ -132,8 +132,8 @@ def in_code(case: Case) -> Iterator[Sign]:
     if mode is None or str(mode.value).lower() not in {"offline", "dryrun"}:
         return
     for fact in _refused(case):
-        told = f"{fact.value['call']}() raises if wandb is offline: nothing is uploaded, so there is nothing to wait for"
-        yield Sign("decisive" if fact.value["sure"] else "strong", told, (fact.evidence, mode.evidence))
+        says = f"{fact.value['call']}() raises if wandb is offline: nothing is uploaded, so there is nothing to wait for"
+        yield Sign("decisive" if fact.value["sure"] else "strong", says, (fact.evidence, mode.evidence))
 
 
 def _refused(case: Case) -> list[Fact]:

@@ -1,11 +1,11 @@
 """A schedule that counts steps and is stepped once an epoch, as the recording counted: it never leaves its warm-up.
 
-for epoch in ...:                           for epoch in ...:
-for batch in loader:                        for batch in loader:
-optimizer.step()             ->             optimizer.step()
-schedule.step()                                 schedule.step()
+for epoch in ...:                       for epoch in ...:
+    for batch in loader:                    for batch in loader:
+        optimizer.step()      ->                optimizer.step()
+    schedule.step()                             schedule.step()
 
-"lr_scheduler": {"scheduler": schedule}     "interval": "step" (Lightning)
+"lr_scheduler": {"scheduler": schedule} gets "interval": "step" in Lightning, which else steps it once an epoch.
 """
 
 from __future__ import annotations
