@@ -184,6 +184,7 @@ _ROWS = [
     _row("python stack_views.py", needs=_TORCH, ci=True),
     _row("python operation_modes.py", needs=_TORCH, ci=True),
     _row("python references.py", needs=_TORCH, ci=True),
+    _row("python mocked_backward.py", needs=_TORCH, gpu="may", ci=True),
     _row("python swapped_tensors.py", needs=_TORCH, ci=True),
     _row("python samplers.py", needs=_TORCH, ci=True),
     _row("python parsers.py", needs=_TORCH, ci=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from . import events, inputs, late, page, patching, phases, steps, tracing
@@ -55,12 +56,29 @@ def install(module: Any) -> None:
 
 
 class _Looking:
-    """Gives the method as it is, so that no frame of ours stands in the user's traceback; the class gives the function."""
+    """Gives the method as it is, so that no frame of ours stands in the user's traceback; the class gives the function.
+
+    Whoever takes it from `vars(torch.Tensor)`, as `unittest.mock` does, finds what looks like that function.
+    """
+
+    __class__ = property(lambda self: type(self._original))
 
     def __init__(self, original: Any) -> None:
         self._original = original
         self._bind = original.__get__
-        self.__doc__ = original.__doc__
+        functools.update_wrapper(self, original)
+
+    def __call__(self, loss: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.__get__(loss, type(loss))(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+    def __repr__(self) -> str:
+        return repr(self._original)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return getattr, (tracing.torch.Tensor, "backward")
 
     def __get__(self, loss: Any, owner: Any = None) -> Any:
         if loss is None:
