@@ -40,7 +40,11 @@ _NO_NUMBERS = (None, "auto", "none", "None")
 
 def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None) -> None:
     """Replace and drop settings of a case by what its program was seen to do with them."""
-    used = {name.removeprefix("used."): facts[0] for name, facts in seen.items() if name.startswith("used.")}
+    used = {
+        key: facts[0]
+        for name, facts in seen.items()
+        if name.startswith("used.") and not _is_no_number(key := name.removeprefix("used."), facts[0].value)
+    }
     unsure = {name.removeprefix("unsure.") for name, facts in seen.items() if name.startswith("unsure.") and facts}
     dropped = {name for name in _NUMBERS & case.facts.keys() if _is_no_number(name, case.facts[name].value)}
     dropped |= unsure - used.keys()
@@ -62,7 +66,7 @@ def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None)
 def _is_no_number(name: str, value: object) -> bool:
     """Whether a value leaves a number to the program or the library: ``auto``, ``max_steps=-1``."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value in _NO_NUMBERS or (is_number and name in _OF_LOOPS and not value > 0)  # type: ignore[operator]
+    return name in _NUMBERS and (value in _NO_NUMBERS or (is_number and name in _OF_LOOPS and not value > 0))  # type: ignore[operator]
 
 
 def _never_used(execution: Execution) -> set[str]:

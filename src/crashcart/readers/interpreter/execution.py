@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from crashcart.readers.interpreter.launch import with_setting
 from crashcart.readers.interpreter.libraries import wrapped_loader
 from crashcart.readers.interpreter.trace import Call, Region
-from crashcart.readers.interpreter.values import Constant, Container, Instance, PerRank, Result, Value, constant_of
+from crashcart.readers.interpreter.values import Constant, Container, Generator, Instance, PerRank, Result, Value, constant_of
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ TRAINERS = (
     "mmengine.runner.Runner.train",
     "mmcv.runner.Runner.run",
 )
+NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 _WRAPPING = {
     "enumerate",
     "tqdm.tqdm",
@@ -207,9 +208,30 @@ class Execution:
         found = set()
         for loop in self.training_loops:
             around = loop.loops()
-            fed = next((number for number, each in enumerate(around) if is_fed(each)), 0)  # it may be that of a generator
+            drawn = int(isinstance(loop.iterable, Generator))  # the loop of a generator, a round of which is a round of this one
+            fed = next((number for number, each in enumerate(around) if is_fed(each)), drawn)
             found |= {id(outer) for outer in around[fed + 1 : fed + 2]}
         return found
+
+    @cached_property
+    def evaluation_loops(self) -> list[Region]:
+        """The loops over something between the steps of the training, in which torch records no gradient."""
+        found: dict[int, Region] = {}
+        for call in self.trace.calls:
+            loop, records = None, True
+            for region in call.region.above():
+                if region.kind == "loop":
+                    if id(region) in self._training_nodes:
+                        break
+                    inner = self.underlying(region.iterable)
+                    is_counted = isinstance(inner, Result) and inner.name in {"range", "tqdm.trange"}
+                    loop = loop if inner is None or is_counted else region
+                records &= not (region.kind == "with" and isinstance(region.value, Result) and region.value.name in NO_GRADIENTS)
+            else:
+                continue
+            if loop is not None and not records:
+                found[id(loop)] = loop
+        return list(found.values())
 
     @cached_property
     def _training_nodes(self) -> set[int]:

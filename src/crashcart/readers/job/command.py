@@ -67,6 +67,7 @@ MPI = {
     "np": "launch.processes", "n": "launch.processes",
     "npernode": "launch.processes_per_node", "N": "launch.processes_per_node",
 }  # fmt: skip
+_COPIES = {"cp", "ln", "rsync", "install", "mv"}
 _WORLD = {"--distributed-world-size", "--distributed_world_size"}  # of fairseq, which starts its ranks itself
 SUBCOMMAND = re.compile(r"[A-Za-z][\w-]{0,60}")
 KINDS = {"use_deepspeed": "deepspeed", "use_fsdp": "fsdp", "use_megatron_lm": "megatron", "multi_gpu": "ddp"}
@@ -151,7 +152,8 @@ class _Reading:
         first, text = command.words[0], shown(command)
         yield self.fact("command.text", text, first, text)
         yield self.fact("launch.kind", launch.kind, first, text)
-        yield self.fact("launch.script", launch.program[0].text, launch.program[0])
+        before = self.script.commands[: self.script.commands.index(command)]
+        yield self.fact("launch.script", copied_from(launch.program[0].text, before), launch.program[0])
         yield self.fact("launch.program_key", program_key(launch), launch.program[0])
         words = launch.program[1:]
         given = list(zip(masked(words), [word.known for word in words], strict=True))
@@ -160,10 +162,10 @@ class _Reading:
         if self.script.file and last.span is not None:
             end = Span(last.span.file, last.span.end, last.span.end, last.span.line)
             yield self.fact("launch.end", last.text, last, span=end)
-        at, told = folder_of(self.script.file, self.script.commands[: self.script.commands.index(command)])
+        at, told = folder_of(self.script.file, before)
         if at or not told:
             yield self.fact("launch.folder" if told else "launch.folder_unknown", at, first)
-        yield from self.limits(self.script.commands[: self.script.commands.index(command)])
+        yield from self.limits(before)
         others = [shown(one) for one in self.script.commands if one is not command]
         if others and self.script.file:
             yield self.fact("script.other_commands", clean("\n".join(others)), first)
@@ -307,6 +309,18 @@ def _is_value(text: str) -> bool:
     if text.startswith("-"):
         return isinstance(typed(text), (int, float))
     return not OVERRIDE.match(text)
+
+
+def copied_from(program: str, commands: Sequence[Command]) -> str:
+    """The file of which a script makes the program before it starts it: ``cp tool/train.py exp``, ``python exp/train.py``."""
+    for command in reversed(commands):
+        words = [word.text for word in command.words if not word.text.startswith("-")]
+        if len(words) > 2 and words[0] in _COPIES:  # noqa: PLR2004 - cp FILE FOLDER
+            *sources, into = words[1:]
+            for source in sources:
+                if os.path.normpath(program) in {os.path.normpath(into), os.path.normpath(f"{into}/{os.path.basename(source)}")}:
+                    return source
+    return program
 
 
 def _flag(spelling: str) -> str:

@@ -60,6 +60,10 @@ _SETS = re.compile(
     r"\b(?P<plain>[A-Za-z_]\w*)(?:\[[^\]\n]{0,9}\])?\+?=|\$\{(?P<default>[A-Za-z_]\w*)(?:\[[^\]]{0,9}\])?:?=|\b(?:for|select)\s+(?P<loop>[A-Za-z_]\w*)"
     r"|\b(?:read|mapfile|readarray|getopts|printf|let|unset|declare|local|typeset|export|readonly)\b(?P<names>[^\n;|&)]*)"
 )
+# What a program prints for ``eval`` to set up itself: functions and paths of its own, and no variable of the script.
+_SETS_UP_ITSELF = re.compile(
+    r"\$\([^()\s]{0,200}?(?:conda|mamba|micromamba|pyenv|pixi|direnv|ssh-agent|modulecmd|brew|dircolors)(?:\.sh)?[\"']?(?: [^()$`]{0,100})?\)"
+)
 _SETS_ANYTHING = re.compile(r"(?:^|[\s;&|({`])(?:eval|source|\.)\s")
 
 
@@ -961,6 +965,8 @@ class Evaluator:
         return status
 
     def _eval(self, words: Sequence[Word]) -> bool | None:
+        if len(words) == 2 and _SETS_UP_ITSELF.fullmatch(words[1].text):  # noqa: PLR2004 - eval TEXT
+            return None
         if not all(word.known for word in words):
             self.state.forget_all()
             self.certain = False

@@ -93,9 +93,14 @@ def _followed(
 ) -> list[Fact]:
     left = [MOST_CALLED] if left is None else left
     facts = read_script(path, given, whole=True, text=text, skip=skip)
-    if any(fact.name == "launch.kind" for fact in facts) or len(above) > DEEPEST:
+    if len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
+    if any(fact.name == "launch.kind" for fact in facts):
+        called, words = _behind_launcher(facts, os.path.dirname(path))
+        if called is None or os.path.realpath(called) in {*above, real}:
+            return facts
+        return _merged(facts, _followed(called, words, (*above, real), left=left, skip=skip))
     for command in lex(text_of(path) if text is None else text, path, given).commands:
         called, words = _called(command, os.path.dirname(path))
         if called is None or os.path.realpath(called) in {*above, real} or left[0] <= 0:
@@ -108,6 +113,35 @@ def _followed(
         if any(fact.name == "launch.kind" for fact in inner):
             return [*facts, *inner]
     return facts
+
+
+def _behind_launcher(facts: Sequence[Fact], folder: str) -> tuple[str | None, dict[str, str]]:
+    """The script that a launcher starts on each rank, ``srun bash train.sh``, with its arguments as far as they are known."""
+    last = {fact.name: fact.value for fact in facts}
+    words = [(str(last.get("launch.script", "")), True), *last.get("launch.arguments", ())]
+    at = 1 if words[0][0] in SHELLS else 0
+    name = words[at][0] if at < len(words) else ""
+    if not name.endswith(SUFFIXES):
+        return None, {}
+    path = next((place for place in (name, os.path.join(folder, name)) if os.path.isfile(place)), None)
+    arguments = words[at + 1 :]
+    if all(known for _, known in arguments):
+        return path, {"0": name, **_arguments([text for text, _ in arguments])}
+    return path, {"0": name, **{str(number): text for number, (text, known) in enumerate(arguments, 1) if known}}
+
+
+def _merged(outer: Sequence[Fact], inner: Sequence[Fact]) -> list[Fact]:
+    """A launch whose ranks each run a script: the launcher of the one, the program of the other."""
+    if not any(fact.name == "launch.kind" for fact in inner):
+        return list(outer)
+    is_plain = any(fact.name == "launch.kind" and fact.value in {"python", "program"} for fact in inner)
+    counts = {"launch.kind", "launch.processes", "launch.processes_per_node"} if is_plain else set[str]()
+    kept = ("launch.", "environment.", "limit.", "script.", "distributed.")
+    replaced = {"launch.script", "launch.arguments", "launch.end", *({"launch.kind"} if not is_plain else ())}
+    return [
+        *(fact for fact in outer if fact.name.startswith(kept) and fact.name not in replaced),
+        *(fact for fact in inner if fact.name not in counts | {"launch.program_key"}),
+    ]
 
 
 def _arguments(words: Sequence[str]) -> dict[str, str]:

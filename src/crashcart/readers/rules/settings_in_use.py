@@ -75,6 +75,8 @@ _TRACKERS = {
     "lightning.loggers.WandbLogger": "wandb", "lightning.loggers.TensorBoardLogger": "tensorboard", "trackio.init": "trackio", "clearml.Task.init": "clearml",
     "aim.Run": "aim", "visdom.Visdom": "visdom", "lightning.loggers.CSVLogger": "csv",
 }  # fmt: skip
+_TO_TRACKER = ("wandb.", "tensorboardX.", "torch.utils.tensorboard.", "mlflow.", "swanlab.", "neptune.", "comet_ml.")
+_TRACKS = frozenset({"log", "add_scalar", "add_scalars", "log_metric", "log_metrics"})
 _RATES = {
     "SGD": None,
     "Adam": 1e-3,
@@ -88,6 +90,7 @@ _RATES = {
 
 
 _KINDS = {"save", "eval", "log", "sample"}
+_NEVER = 10**9  # rounds
 _LEFT_TO_THE_LIBRARY = (None, "auto")
 _OF_EACH_MODEL = frozenset({"train.learning_rate"})  # of several models, as of a generator and a discriminator, the first
 _NUMBERS = {
@@ -109,6 +112,8 @@ def look(execution: Execution) -> Iterator[Fact]:
     for name, event in _unsure(execution):
         yield event.fact(f"unsure.{name}", True)
     for name, facts in found.items():
+        if name == "tracker.kind":  # a trainer without one does not keep the program from starting its own
+            facts = [fact for fact in facts if fact is None or fact.value != "none"] or facts
         known = [
             fact
             for fact in facts
@@ -117,9 +122,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         is_whole = bool(known) and len(known) == len(facts)
         if is_whole and name == "log.period" and all(map(_is_number, known)):  # of several kinds of lines the most frequent
             yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
-        elif (
-            is_whole and name == "train.learning_rate"
-        ):  # of several models, as of a generator and a discriminator, the first
+        elif is_whole and name in _OF_EACH_MODEL:
             yield replace(known[0], name=f"used.{name}")
         elif is_whole and all(fact.value == known[0].value for fact in known):
             yield replace(known[0], name=f"used.{name}")
@@ -134,6 +137,16 @@ def _is_number(fact: Fact) -> bool:
 
 
 def _all(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
+    """The settings by the places where they are used; a period that no training lives to see is none."""
+    for name, fact in _used(execution):
+        kind, _, what = name.partition(".")
+        if fact is None or not what.startswith("period") or not _is_number(fact) or fact.value < _NEVER:
+            yield name, fact
+        elif kind in {"save", "eval"}:
+            yield f"{kind}.strategy", replace(fact, name=f"{kind}.strategy", value="no")
+
+
+def _used(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     yield from _from_loaders(execution)
     yield from _from_trainers(execution)
     if not execution.rewritten_trainers:
@@ -159,10 +172,22 @@ def _unsure(execution: Execution) -> Iterator[tuple[str, Event]]:
     for call in execution.steps if not execution.rewritten_trainers else ():
         if not list(_moduli_around(execution, call)) and _is_now_and_then(execution, call):
             yield "train.accumulation", call
+    for call in execution.backwards:
+        if _takes_part_of_batch(execution, call):
+            yield "train.batch_size", call
     for call in _stepping(execution) if not execution.rewritten_trainers else ():
         rate = call.argument(1, "lr") if call.method[:1].isupper() else None
         if rate is not None and not isinstance(rate, Constant):
             yield "train.learning_rate", call
+
+
+def _takes_part_of_batch(execution: Execution, call: Call) -> bool:
+    """Whether gradients are made in a loop inside the round that got the batch, from one part of it after the other."""
+    stepping = {id(loop) for step in execution.steps for loop in step.region.loops()[:1]}
+    parts, whole = (*call.region.loops()[:2], None, None)[:2]
+    if parts is None or whole is None or id(parts) in stepping or id(whole) not in stepping:
+        return False
+    return whole.iterable is not None and _count_of(execution, whole) is None
 
 
 def _from_loaders(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
@@ -242,9 +267,15 @@ def _stepping(execution: Execution) -> list[Call]:
     """The optimizers that the program steps; where none was seen to, those that it surely makes."""
     made = _without_alternatives(execution.optimizers)
     if not execution.steps or execution.library_trainers:
-        return [call for call in made if call.region.is_certain()]
+        return [call for call in made if call.region.is_certain()] or _alike(made)
     receivers = {id(call.receiver) for call in execution.steps}
     return [call for call in made if id(call.result) in receivers] or made
+
+
+def _alike(made: list[Call]) -> list[Call]:
+    """Optimizers of which one will be made, where the rate is the same whichever that is."""
+    rates = {constant_of(call.argument(1, "lr"), call) for call in made}
+    return made if len(rates) == 1 else []
 
 
 def _sets_rates(execution: Execution) -> bool:
@@ -515,6 +546,7 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             if kind == "eval" and call.name == "iterate":
                 evaluating.add(id(region))
     yield from _every_epoch(execution, inner)
+    yield from _every_round(execution, inner)
     kinds_seen = {kind for _, kinds in branches.values() for kind in kinds}
     yield from _named_periods(execution, inner, kinds_seen)
     for region, kinds in branches.values():
@@ -526,7 +558,7 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
                 kind == "eval" and "sample" in kinds and id(region) not in evaluating
             )
             name = f"{kind}.period_epochs" if per_epoch else f"{kind}.period"
-            period = _modulus_of(region, accumulations) if _counts_rounds(execution, region.test) else None
+            period = _rounds_between(execution, region, _modulus_of(region, accumulations))
             if not covered:
                 yield name, fact_of(execution, name, period, call)
 
@@ -562,11 +594,21 @@ def _counter_of(test: Value | None) -> Value | None:
     return test.base if isinstance(test, Unknown) and test.kind == "offset" else test
 
 
-def _counts_rounds(execution: Execution, test: Value | None) -> bool:
-    """Whether what a test divides is raised in each round, and not now and then, as a number of ticks of many images."""
-    counter = _counter_of(test)
+def _rounds_between(execution: Execution, region: Region, modulus: Value | None) -> Value | None:
+    """How many rounds of the loop lie between those in which a counter divides: fewer where each raises it by more than 1.
+
+    None where some rounds do not raise it, as a number of ticks of many images, or by nobody knows how much.
+    """
+    counter = _counter_of(region.test)
     raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
-    return counter is None or not any(map(_is_at_times, raised))
+    if counter is None or not raised:
+        return modulus
+    each, every = _added_each_round(execution, counter), constant_of(modulus)
+    if each == 1 and not any(map(_is_at_times, raised)):
+        return modulus
+    if any(map(_is_at_times, raised)) or type(each) is not int or type(every) is not int or each <= 0 or every <= 0:
+        return None
+    return Constant(math.lcm(each, every) // each, modulus.origins if modulus is not None else ())
 
 
 def _is_at_times(event: Event) -> bool:
@@ -631,11 +673,24 @@ def _every_epoch(execution: Execution, inner: set[int]) -> Iterator[tuple[str, F
             yield f"{kind}.period_epochs", Fact(f"{kind}.period_epochs", 1, call.evidence, "code")
 
 
+def _every_round(execution: Execution, inner: set[int]) -> Iterator[tuple[str, Fact | None]]:
+    """What goes to a tracker in each round of the training, under no test."""
+    for call in execution.trace.calls:
+        if call.function is None and call.name.startswith(_TO_TRACKER) and call.method in _TRACKS:
+            for region in call.region.above():
+                if id(region) in inner:
+                    yield "log.period", call.fact("log.period", 1)
+                    return
+                if region.kind in {"branch", "every", "handler", "maybe", "loop"}:
+                    break
+
+
 def _no_evaluation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """That nothing is evaluated, where all of the program was followed."""
     if (
         execution.steps
         and _is_whole(execution)
+        and not execution.evaluation_loops
         and not any(_kind(execution, call) == "eval" for call in execution.trace.calls)
     ):
         yield "eval.strategy", execution.steps[0].fact("eval.strategy", "no")
@@ -719,8 +774,18 @@ def _kind(execution: Execution, call: Call) -> str:
         names = (call.method, _written_name(call))
         if any(map(_NAMED_SAMPLING.search, names)):
             return "sample"
-        return "eval" if any(map(_NAMED_EVALUATION.search, names)) else ""
+        return "eval" if any(map(_NAMED_EVALUATION.search, names)) else "log" if call.name == "print" else ""
+    if call.method == "eval" and not call.arguments and "." in call.name:
+        return "eval" if _goes_on_to_evaluate(execution, call) else ""
     return "log" if _LOGS.search(call.name) else ""
+
+
+def _goes_on_to_evaluate(execution: Execution, call: Call) -> bool:
+    """Whether a model that is put into evaluation mode is run over something there, and not only sampled from."""
+    if any(_NAMED_SAMPLING.search(above.method) for above in call.calls_above()):
+        return False
+    test = _periodic(call.region)
+    return any(_periodic(loop) is test for loop in execution.evaluation_loops)
 
 
 def _is_unread(call: Call) -> bool:
