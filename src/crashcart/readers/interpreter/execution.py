@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crashcart.readers.interpreter.launch import Launch
     from crashcart.readers.interpreter.trace import Event, Trace
 
-__all__ = ["Execution", "Loader", "is_fed", "whole_dataset"]
+__all__ = ["Execution", "Loader", "is_fed", "stepped_by", "whole_dataset"]
 
 OPTIMIZER_STEPS = ("torch.optim.Optimizer.step", "torch.amp.GradScaler.step", "deepspeed.DeepSpeedEngine.step")
 TRAINERS = (
@@ -84,6 +84,12 @@ class Loader:
         return any(region.kind == "branch" and not region.sense for region in self.call.region.above())
 
 
+def stepped_by(call: Call) -> Value | None:
+    """The object whose method is called, of a library or of the program's own."""
+    own = call.function is not None and call.function.owner is not None and call.arguments
+    return call.arguments[0] if own and call.receiver is None else call.receiver
+
+
 def is_fed(loop: Region) -> bool:
     """Whether a loop gets its batches from a loader."""
     feeds = [child for child in loop.children if isinstance(child, Region) and child.kind == "feed"]
@@ -94,6 +100,11 @@ def _is_generator(region: Region) -> bool:
     """Whether a region is the body of a generator."""
     function = region.call.function if region.kind == "call" and region.call is not None else None
     return function is not None and bool(function.is_generator)
+
+
+def _with_generator(loop: Region) -> list[Region]:
+    """A loop, and that of the generator which it goes over."""
+    return loop.loops()[: 1 + isinstance(loop.iterable, Generator)]
 
 
 def whole_dataset(dataset: Value | None) -> Value | None:
@@ -168,11 +179,11 @@ class Execution:
         found = []
         for call in self.trace.methods("step"):
             name = call.name
-            if ".lr_scheduler." in name or (call.function is not None and not self.is_optimizer(call.receiver)):
+            if ".lr_scheduler." in name or (call.function is not None and not self.is_optimizer(stepped_by(call))):
                 continue
             if (
                 name in OPTIMIZER_STEPS
-                or self.is_optimizer(call.receiver)
+                or self.is_optimizer(stepped_by(call))
                 or name.endswith("GradScaler.step")
                 or "ptimizer" in name
                 or self._is_stepped(call)
@@ -203,12 +214,17 @@ class Execution:
         return list(found.values())
 
     @cached_property
+    def step_loops(self) -> set[int]:
+        """The training loops, with those of the generators behind them: a round of the one is a round of the other."""
+        return {id(each) for loop in self.training_loops for each in _with_generator(loop)}
+
+    @cached_property
     def epoch_loops(self) -> set[int]:
         """The loops right around those over batches."""
         found = set()
         for loop in self.training_loops:
             around = loop.loops()
-            drawn = int(isinstance(loop.iterable, Generator))  # the loop of a generator, a round of which is a round of this one
+            drawn = len(_with_generator(loop)) - 1
             fed = next((number for number, each in enumerate(around) if is_fed(each)), drawn)
             found |= {id(outer) for outer in around[fed + 1 : fed + 2]}
         return found

@@ -76,8 +76,8 @@ _MOST_SPENT = 10_000  # steps that all calls of one function may take
 _MOST_RECURSION = 2
 _MOST_KNOWN_RECURSION = 8  # of a function that goes down a known structure
 _MOST_UNROLLED = 12
-_MOST_PLAIN = 80  # rounds of a loop without another in it, such as one that adds flags for a table of settings
-_MOST_NODES = 10_000  # parts of statements that all its rounds may have together
+_MOST_PLAIN = 240  # rounds of a loop without another in it, such as one that adds flags for a table of settings
+_MOST_NODES = 30_000  # parts of statements that all its rounds may have together
 _MOST_ITEMS = 4096
 _MOST_EAGER = (
     60  # files whose bodies are followed when they are imported; of larger programs the rest when a name is asked for
@@ -115,7 +115,7 @@ class Frame:
     """A call under way: its names are in the store under the frame."""
 
     __slots__ = (
-        "bound", "cls", "declared", "fork", "function", "is_captured", "last_test", "loops", "module", "outer", "receiver", "refuses", "returns", "source", "yielded",
+        "bound", "cls", "declared", "fork", "function", "guards", "is_captured", "last_test", "loops", "module", "outer", "receiver", "refuses", "returns", "source", "yielded",
     )  # fmt: skip
 
     def __init__(self, source: Source, module: Module, outer: object = None, function: Function | None = None) -> None:
@@ -130,6 +130,7 @@ class Frame:
         self.bound: dict[str, None] = {}
         self.last_test: tuple[Value, Region] | None = None  # the last that was decided and whose other arm leads away
         self.refuses = False  # in an ``else`` that only says something and ends the program
+        self.guards = 0  # bodies of a ``try`` with handlers around the present place
         self.is_captured = False  # a function or class made here may outlive the call
 
 
@@ -452,7 +453,10 @@ class Interpreter:
         return False
 
     def _exec_Return(self, node: ast.Return) -> bool:
+        failed = self.failed
         value = self.evaluate(node.value) if node.value is not None else NONE
+        if self.failed > failed and self.frame.guards:
+            return False  # a handler goes on
         self.record(Leave, node, "return", value)
         self.frame.returns.append((self.side, value))
         if self.frame.fork is not None:
@@ -961,14 +965,18 @@ class Interpreter:
     _exec_AsyncFor = _exec_For
 
     def _for_generator(self, node: ast.For | ast.AsyncFor, generator: Generator) -> bool:
-        frame = self.frame
+        frame, is_certain = self.frame, self.region.certain
         fork = Fork(self.store)
+
+        def begin() -> None:
+            if self.region.parent is not None:  # a round comes to be, whatever the generator asks before it yields
+                self.region.parent.certain = is_certain
 
         def body(value: Value) -> Value:
             inner, self.frame = self.frame, frame
             try:
                 self.assign(node.target, value, node)
-                self.loop(node, node.body, lambda: None, generator)
+                self.loop(node, node.body, begin, generator)
             finally:
                 self.frame = inner
             return Unknown()
@@ -1209,8 +1217,12 @@ class Interpreter:
         fork = Fork(self.store)
         failed, opaque, endless, leaves = self.failed, self.opaque, self.endless, len(self.trace.leaves)
         with self.inside("try", node) as region:
+            self.frame.guards += bool(node.handlers)
             falls = region.completes = self.block(node.body)
-            failed, opaque, endless = self.failed - failed, self.opaque - opaque, self.endless - endless
+            self.frame.guards -= bool(node.handlers)
+            before, failed = failed, self.failed - failed
+            opaque, endless = self.opaque - opaque, self.endless - endless
+            self.failed = before if node.handlers else self.failed
             if falls and node.orelse:
                 falls = self.block(node.orelse)
         kinds = {leave.kind for leave in self.trace.leaves[leaves:]}
@@ -1504,13 +1516,15 @@ class Interpreter:
             return self.pick(self._attribute_of_instance(owner, name, node))
         if isinstance(owner, Module):
             found = self.store.get(owner, name)
+            if found is None and name == "__dict__":
+                return self._attributes_as_dict(owner)
             if found is None:
                 found = self._submodule(owner, name)
             return self.force(found) if found is not None else Unknown()
         if isinstance(owner, Library):
             return self.libraries.attribute(self, owner, name)  # type: ignore[no-any-return]
         if isinstance(owner, Container):
-            return self._attribute_of_container(owner, name)
+            return self._attribute_of_container(owner, name, node)
         if isinstance(owner, Class):
             return self._attribute_of_class(owner, name)
         if isinstance(owner, Super):
@@ -1570,20 +1584,30 @@ class Interpreter:
         if known is not None:
             return known  # type: ignore[no-any-return]
         mapping = self.libraries.mapping(self, owner)
+        getter = self._find(owner.cls, "__getattr__") if not name.startswith("__") else None
         if mapping is not None:
+            is_lacking = name not in self.items(mapping) and not self.store.get(mapping, "open")
+            if is_lacking and isinstance(getter, Function) and name not in self.libraries.CONFIG_METHODS:
+                return self._got(getter, owner, mapping, name, node)
             found = self._attribute_of_container(mapping, name)
             return found if not isinstance(found, Unknown) else Bound(Library(f"dict.{name}"), mapping)
         if bases:
             return Bound(Library(f"{bases[0]}.{name}"), owner)
-        getter = self._find(owner.cls, "__getattr__")
-        if isinstance(getter, Function) and not name.startswith("__"):
+        if isinstance(getter, Function):
             return self.call(Bound(getter, owner), [Constant(name)], {}, node)
         self.opaque += 1  # it may not be there yet
         return Bound(Library(f"?.{name}"), owner) if not name.startswith("__") else Unknown()
 
+    def _got(self, getter: Function, owner: Instance, mapping: Container, name: str, node: ast.AST) -> Value:
+        """What the class of a dictionary gives for a name that is no key of it, or that it raises then."""
+        result = self.call(Bound(getter, owner), [Constant(name)], {}, node)
+        if isinstance(result, Result) and result.name == "never":
+            return self.fail(node, "AttributeError", name, mapping, Constant(name))
+        return result
+
     def _attributes_as_dict(self, owner: Value) -> Container:
         """The attributes of an object or of a namespace: what is written into the dictionary is written into that."""
-        is_open = False
+        is_open = isinstance(owner, Module) and not self.libraries.all_names(self, owner)
         if isinstance(owner, Container):
             pairs, is_open = dict(self.items(owner)), bool(self.store.get(owner, "open"))
         else:
@@ -1594,20 +1618,29 @@ class Interpreter:
         self.store.set(made, "view", owner)
         return made
 
-    def _attribute_of_container(self, owner: Container, name: str) -> Value:
+    def _attribute_of_container(self, owner: Container, name: str, node: ast.AST | None = None) -> Value:
         if owner.kind in {"namespace", "config"}:
             items = self.items(owner)
             if name in items:
-                return self.pick(items[name])
+                return self._there(items[name], name, node)
             if name == "__dict__":
                 return self._attributes_as_dict(owner)
             if name not in self.libraries.CONFIG_METHODS:
+                is_whole = not self.store.get(owner, "open") and not self.store.get(owner, "makes attributes")
+                if node is not None and is_whole and not name.startswith("_"):
+                    self.fail(node, "AttributeError", name, owner, Constant(name))
                 return (
                     Unknown(origins=owner.origins, kind=f"missing:{name}")
                     if self.store.get(owner, "open") or owner.kind == "config"
                     else Bound(Library(f"{owner.kind}.{name}"), owner)
                 )
         return Bound(Library(f"{'dict' if owner.kind == 'config' else owner.kind}.{name}"), owner)
+
+    def _there(self, value: Value, name: str, node: ast.AST | None) -> Value:
+        """A value of a config as it is read: Python raises where nobody said it, ``data_dir: ???``."""
+        if node is not None and isinstance(value, Unknown) and value.kind == "missing":
+            return self.fail(node, "MissingMandatoryValue", f"Missing mandatory value: {name}", value)
+        return self.pick(value)
 
     def _attribute_of_class(self, owner: Class, name: str) -> Value:
         found = self._find(owner, name)
@@ -1745,7 +1778,7 @@ class Interpreter:
                 content = self.fitting(content, key) or content
             if plain is not self and _hashable(plain):
                 if plain in content:
-                    return content[plain]  # type: ignore[no-any-return]
+                    return self._there(content[plain], str(plain), node)
                 if not is_open:
                     factory = self.store.get(owner, "factory")
                     if isinstance(factory, Value):
@@ -2281,6 +2314,8 @@ class Interpreter:
 
     def _membership(self, op: ast.cmpop, left: Value, right: Value) -> Value:
         found: bool | None = None
+        if isinstance(right, Instance) and self._find(right.cls, "__contains__") is None:
+            right = self.libraries.mapping(self, right) or right
         if (
             isinstance(right, Constant)
             and isinstance(left, Constant)

@@ -39,6 +39,7 @@ class Launch:
     configs: dict[str, list[Fact]] = field(default_factory=dict)
     rank_facts: tuple[Fact, ...] = ()
     numeric_files: set[str] = field(default_factory=set)  # configs whose loader reads 1e-4 as a number
+    commented_files: set[str] = field(default_factory=set)  # JSON files from whose lines the program cuts ``// ...`` first
     config: str = ""  # the config that the user named without a command
     kind: str = ""
     starters: list[int] = field(default_factory=list)  # the places that start ranks from inside the program

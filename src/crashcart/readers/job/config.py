@@ -39,6 +39,7 @@ SPACE = re.compile(r"[ \t\r\n]*")
 PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)+")
 MERGE = "tag:yaml.org,2002:merge"
 # Not values of the file but what is odd about it: more than one document, a key that stands twice.
+COMMENT = re.compile(r"//[^\n]*")
 DOCUMENTS, DUPLICATE = "(documents)", "(duplicate)"
 MARKS = (DOCUMENTS, DUPLICATE)
 TOML_TABLE = re.compile(r"^[ \t]*\[([^\[\]\n]+)\]", re.MULTILINE)
@@ -47,16 +48,23 @@ TOML_LINE = re.compile(
 )
 
 
-def read_config(path: str, prefix: str = "") -> list[Fact]:
+def read_config(path: str, prefix: str = "", *, comments: bool = False) -> list[Fact]:
     """Every value of a config file; raises ``CommandError`` with one sentence where it cannot be read.
 
-    ``prefix`` is the path below which the program will put the values, as Hydra does with the file of a group.
+    ``prefix`` is the path below which the program will put the values, as Hydra does with the file of a group. ``comments``: the
+    program cuts ``// ...`` off the lines of a JSON file before it parses them.
     """
     if path.endswith(".py"):
         from crashcart.readers.job.python_config import read_python
 
         return read_python(path)
-    return read_config_text(text_of(path), path, prefix)
+    text = text_of(path)
+    return read_config_text(without_comments(text) if comments else text, path, prefix)
+
+
+def without_comments(text: str) -> str:
+    """A text with blanks for what stands behind ``//`` in its lines."""
+    return COMMENT.sub(lambda match: " " * len(match[0]), text)
 
 
 def read_config_text(text: str, path: str, prefix: str = "") -> list[Fact]:

@@ -62,6 +62,7 @@ def read_configs(
     composed = [fact.value for fact in case.all("code.composed")]
     named = [path for fact in facts for path in _paths(fact, places)]
     by_program = [str(fact.value["path"]) for fact in case.all("code.config_read")]
+    commented = {str(fact.value["path"]) for fact in case.all("code.config_read") if fact.value.get("comments")}
     if configs and not {os.path.realpath(path) for path in configs} & {os.path.realpath(path) for path in by_program}:
         by_program = []  # those of another start
     listed = [*(path for path in by_program if path not in named), *configs, *named]
@@ -76,7 +77,7 @@ def read_configs(
     for path in dict.fromkeys(listed):
         if os.path.realpath(path) in {os.path.realpath(file) for config in composed for file in config["files"]}:
             continue
-        read.facts += _tried(case, path, loader.value if loader else "", read.files, given=given)
+        read.facts += _tried(case, path, loader.value if loader else "", read.files, given=given, comments=path in commented)
     if loader is not None and loader.value in REFERRING:
         read.facts = resolved(read.facts, facts)
     if loader is not None:
@@ -85,9 +86,9 @@ def read_configs(
     return read
 
 
-def _tried(case: Case, path: str, loader: str, files: list[str], *, given: bool) -> list[Fact]:
+def _tried(case: Case, path: str, loader: str, files: list[str], *, given: bool, comments: bool) -> list[Fact]:
     try:
-        facts = limited(lambda: read_config(path), _FILE_SECONDS)
+        facts = limited(lambda: read_config(path, comments=comments), _FILE_SECONDS)
         files.append(path)
     except (CommandError, OSError) as problem:
         files.append(path)

@@ -69,7 +69,9 @@ def look(execution: Execution) -> Iterator[Fact]:
     for config, files in execution.interpreter.composed[:1] if calls else ():
         yield calls[0].fact("code.composed", {"facts": list(_settings(execution, config, "")), "files": files})
     for path in execution.launch.configs if calls else ():
-        yield calls[0].fact("code.config_read", {"path": path, "numbers": path in execution.launch.numeric_files})
+        launch = execution.launch
+        how = {"numbers": path in launch.numeric_files, "comments": path in launch.commented_files}
+        yield calls[0].fact("code.config_read", {"path": path, **how})
     for call in execution.trace.named("importlib.import_module", "__import__"):
         if (file := _settings_module(execution, call)) is not None:
             yield call.fact("code.config_read", {"path": file, "numbers": True})

@@ -5,6 +5,8 @@
     TrainerConfig(**config)                                  TypeError for a key that it does not take
     cfg.merge_from_file(args.cfg)                            KeyError for a key that the defaults do not have
     config["optimizer"]["grad_acc_step"]                     KeyError for a key that the file does not have
+    args.base_lr                                             AttributeError for one that is read as an attribute
+    cfg.data_dir                                             of OmegaConf, where the file says ``???``
 
 The program was followed with the values of its launch, and comes surely to the check. Told is what a flag or a file decides alone.
 """
@@ -18,6 +20,8 @@ from typing import TYPE_CHECKING
 from crashcart.model import Fact
 from crashcart.readers.interpreter.values import Constant, Container
 from crashcart.readers.job.argv import span_of_flag
+from crashcart.readers.code.source import parent
+from crashcart.readers.rules._statements import know_parents
 from crashcart.readers.rules.failed_arithmetic import is_arithmetic, may_be_caught
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 _ASKED = frozenset({"flag", "file", "environment"})
 _LONGEST = 160
+_LACKING = frozenset({"KeyError", "AttributeError", "MissingMandatoryValue"})
 
 
 def look(execution: Execution) -> Iterator[Fact]:
@@ -37,7 +42,7 @@ def look(execution: Execution) -> Iterator[Fact]:
         if not failure.region.is_certain() or may_be_caught(failure.region) or is_arithmetic(failure):
             continue
         is_own_check = isinstance(failure.node, (ast.Raise, ast.Assert, ast.Expr))
-        is_of_few = failure.error == "KeyError" or bool(failure.choices)
+        is_of_few = failure.error in _LACKING or bool(failure.choices)
         if not (is_own_check or is_of_few or "unexpected keyword" in failure.says):
             continue  # of a parser, which says it in its own words, or of a type
         lacking = _lacking(execution, failure)
@@ -59,7 +64,9 @@ def look(execution: Execution) -> Iterator[Fact]:
 def _lacking(execution: Execution, failure: Failure) -> Fact | None:
     """A key that the program reads and that its config file does not have."""
     owner, key = failure.values[0] if failure.values else None, failure.values[-1] if failure.values else None
-    if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant) or key.origins:
+    if failure.error not in {"KeyError", "AttributeError"} or not isinstance(owner, Container) or not isinstance(key, Constant):
+        return None
+    if key.origins or _is_method(failure):
         return None
     origins = {name: _file_of(execution, value) for name, value in execution.interpreter.entries(owner).items()}
     files = {fact.evidence.where.rpartition(":")[0] for fact in origins.values() if fact is not None}
@@ -85,9 +92,18 @@ def _file_of(execution: Execution, value: Value, depth: int = 4) -> Fact | None:
 
 def _is_decided(failure: Failure) -> bool:
     """Whether known values decide the check: those of an assert or a test, the key of an item, a keyword."""
-    if failure.error == "KeyError":
-        return isinstance(failure.values[-1], Constant)
-    return bool(failure.values) and (isinstance(failure.values[0], Constant) or "unexpected keyword" in failure.says)
+    if failure.error in _LACKING:
+        return failure.error == "MissingMandatoryValue" or isinstance(failure.values[-1], Constant)
+    return bool(failure.values) and (
+        isinstance(failure.values[0], (Constant, Container)) or "unexpected keyword" in failure.says
+    )
+
+
+def _is_method(failure: Failure) -> bool:
+    """Whether an attribute is called: a method of the config that is not known."""
+    know_parents([failure])
+    above = parent(failure.node)
+    return isinstance(above, ast.Call) and above.func is failure.node
 
 
 def _named(setting: Fact) -> str:
@@ -109,7 +125,7 @@ def _nearest(execution: Execution, failure: Failure) -> str:
     owner, key = failure.values[0], failure.values[-1]
     if failure.choices and isinstance(key, Constant):
         return next(iter(get_close_matches(str(key.value), [*map(str, failure.choices)], n=1, cutoff=0.75)), "")
-    if failure.error != "KeyError" or not isinstance(owner, Container) or not isinstance(key, Constant):
+    if failure.error not in {"KeyError", "AttributeError"} or not isinstance(owner, Container) or not isinstance(key, Constant):
         return ""
     content = execution.interpreter.items(owner)
     names = [name for name in content if isinstance(name, str)] if isinstance(content, dict) else []

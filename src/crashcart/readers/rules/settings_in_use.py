@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Fact
 from crashcart.names import canonical
-from crashcart.readers.interpreter.execution import is_fed
+from crashcart.readers.interpreter.execution import is_fed, stepped_by
 from crashcart.readers.interpreter.libraries import modelled_packages
 from crashcart.readers.interpreter.libraries.trainers import SETTINGS
 from crashcart.readers.interpreter.store import NONE
@@ -71,7 +71,7 @@ _TRAINER_NAMES = {
 }
 _TRACKERS = {
     "wandb.init": "wandb", "torch.utils.tensorboard.SummaryWriter": "tensorboard", "tensorboardX.SummaryWriter": "tensorboard",
-    "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", **dict.fromkeys(("comet_ml.Experiment", "comet_ml.ExistingExperiment", "comet_ml.OfflineExperiment", "comet_ml.start"), "comet"), "neptune.init": "neptune", "swanlab.init": "swanlab",
+    "tensorboard_logger.": "tensorboard", "mlflow.start_run": "mlflow", "mlflow.set_experiment": "mlflow", **dict.fromkeys(("comet_ml.Experiment", "comet_ml.ExistingExperiment", "comet_ml.OfflineExperiment", "comet_ml.start"), "comet"), "neptune.init": "neptune", "swanlab.init": "swanlab",
     "lightning.loggers.WandbLogger": "wandb", "lightning.loggers.TensorBoardLogger": "tensorboard", "trackio.init": "trackio", "clearml.Task.init": "clearml",
     "aim.Run": "aim", "visdom.Visdom": "visdom", "lightning.loggers.CSVLogger": "csv",
 }  # fmt: skip
@@ -126,10 +126,17 @@ def look(execution: Execution) -> Iterator[Fact]:
             yield replace(known[0], name=f"used.{name}")
         elif is_whole and all(fact.value == known[0].value for fact in known):
             yield replace(known[0], name=f"used.{name}")
+        elif is_whole and (own := _named_so(name, known)) and all(fact.value == own[0].value for fact in own):
+            yield replace(own[0], name=f"used.{name}")
         elif execution.trace.calls and (
             len(known) > 1 or None in facts
         ):  # it is used, with a value that is not known: the setting itself may not be it
             yield execution.trace.calls[0].fact(f"unsure.{name}", True)
+
+
+def _named_so(name: str, facts: list[Fact]) -> list[Fact]:
+    """Of several periods those of a setting that is called so: what is saved now and then beside it, as the best, does not count."""
+    return [fact for fact in facts if ".period" in name and canonical(fact.spelling) == name]
 
 
 def _is_number(fact: Fact) -> bool:
@@ -153,9 +160,12 @@ def _used(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         yield from _from_optimizers(execution)
         yield from _accumulation(execution)
         yield from _lengths(execution)
-        yield from _periods(execution)
+        periods = list(_periods(execution))
+        yield from periods
+        if not any(name.startswith("log.") for name, _ in periods):
+            yield from _every_round(execution)
     yield from _trackers(execution)
-    yield from _no_evaluation(execution)
+    yield from _never_done(execution)
     if execution.launch.starters and execution.ranks and execution.trace.calls:
         where = execution.launch.rank_facts[0].evidence if execution.launch.rank_facts else execution.trace.calls[0].evidence
         yield "launch.processes", Fact("launch.processes", execution.ranks, where, "code")
@@ -172,7 +182,8 @@ def _unsure(execution: Execution) -> Iterator[tuple[str, Event]]:
     for call in execution.steps if not execution.rewritten_trainers else ():
         if not list(_moduli_around(execution, call)) and _is_now_and_then(execution, call):
             yield "train.accumulation", call
-    for call in execution.backwards:
+    shares = execution.launch.ranks != 1 and bool(execution.launch.kind or execution.launch.starters)
+    for call in execution.backwards if shares else ():  # the ranks may share the batch of which each takes parts
         if _takes_part_of_batch(execution, call):
             yield "train.batch_size", call
     for call in _stepping(execution) if not execution.rewritten_trainers else ():
@@ -268,7 +279,7 @@ def _stepping(execution: Execution) -> list[Call]:
     made = _without_alternatives(execution.optimizers)
     if not execution.steps or execution.library_trainers:
         return [call for call in made if call.region.is_certain()] or _alike(made)
-    receivers = {id(call.receiver) for call in execution.steps}
+    receivers = {id(stepped_by(call)) for call in execution.steps}
     return [call for call in made if id(call.result) in receivers] or made
 
 
@@ -532,7 +543,7 @@ def _first_call(region: Region) -> Call | None:
 
 def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """What is done every so many steps or epochs, by the test around it."""
-    inner = {id(loop) for loop in execution.training_loops}
+    inner = execution.step_loops
     accumulations = [modulus for call in execution.steps for _, modulus in _moduli_around(execution, call)]
     branches: dict[int, tuple[Region, dict[str, Call]]] = {}
     evaluating: set[int] = set()  # tests under which data are gone through, and not only something that is named so
@@ -546,7 +557,6 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             if kind == "eval" and call.name == "iterate":
                 evaluating.add(id(region))
     yield from _every_epoch(execution, inner)
-    yield from _every_round(execution, inner)
     kinds_seen = {kind for _, kinds in branches.values() for kind in kinds}
     yield from _named_periods(execution, inner, kinds_seen)
     for region, kinds in branches.values():
@@ -577,7 +587,7 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
 def _counts_inside(execution: Execution, region: Region) -> bool:
     """Whether a test counts the rounds of a loop inside the training, as the batches or users of an evaluation."""
     nearest = next(iter(region.loops()), None)
-    if nearest is None or execution.is_training_loop(nearest):
+    if nearest is None or execution.is_training_loop(nearest) or _feeds_rounds(execution, nearest):
         return False
     counter = _counter_of(region.test)
     drawn = [nearest.value, *execution.items(nearest.value)]
@@ -585,6 +595,16 @@ def _counts_inside(execution: Execution, region: Region) -> bool:
         return True
     raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
     return bool(raised) and all(nearest.holds(write.region) for write in raised)
+
+
+def _feeds_rounds(execution: Execution, loop: Region) -> bool:
+    """Whether a loop is that of a generator which hands the training its batches, a round of the one for a round of the other."""
+    for region in loop.above():
+        if region.kind == "feed" and region.parent is not None and id(region.parent) in execution.step_loops:
+            return True
+        if region.kind == "loop" and region is not loop:
+            return False
+    return False
 
 
 def _counter_of(test: Value | None) -> Value | None:
@@ -673,27 +693,25 @@ def _every_epoch(execution: Execution, inner: set[int]) -> Iterator[tuple[str, F
             yield f"{kind}.period_epochs", Fact(f"{kind}.period_epochs", 1, call.evidence, "code")
 
 
-def _every_round(execution: Execution, inner: set[int]) -> Iterator[tuple[str, Fact | None]]:
+def _every_round(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
     """What goes to a tracker in each round of the training, under no test."""
     for call in execution.trace.calls:
         if call.function is None and call.name.startswith(_TO_TRACKER) and call.method in _TRACKS:
             for region in call.region.above():
-                if id(region) in inner:
+                if id(region) in execution.step_loops:
                     yield "log.period", call.fact("log.period", 1)
                     return
                 if region.kind in {"branch", "every", "handler", "maybe", "loop"}:
                     break
 
 
-def _no_evaluation(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
-    """That nothing is evaluated, where all of the program was followed."""
-    if (
-        execution.steps
-        and _is_whole(execution)
-        and not execution.evaluation_loops
-        and not any(_kind(execution, call) == "eval" for call in execution.trace.calls)
-    ):
-        yield "eval.strategy", execution.steps[0].fact("eval.strategy", "no")
+def _never_done(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
+    """That nothing is evaluated or saved, where all of the program was followed."""
+    if execution.steps and _is_whole(execution):
+        kinds = {_kind(execution, call) for call in execution.trace.calls}
+        kinds |= {"eval"} if execution.evaluation_loops else set()
+        for kind in sorted({"eval", "save"} - kinds):
+            yield f"{kind}.strategy", execution.steps[0].fact(f"{kind}.strategy", "no")
 
 
 def _is_whole(execution: Execution) -> bool:

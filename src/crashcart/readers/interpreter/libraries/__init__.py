@@ -11,6 +11,7 @@ capital) or an unknown value made of its arguments.
 
 from __future__ import annotations
 
+import ast
 import importlib
 from contextlib import contextmanager
 from functools import lru_cache
@@ -28,6 +29,7 @@ from crashcart.readers.interpreter.values import (
     Generator,
     Instance,
     Library,
+    Module,
     Partial,
     PerRank,
     Result,
@@ -41,7 +43,6 @@ from crashcart.readers.interpreter.values import (
 )
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from crashcart.readers.interpreter.interpreter import Interpreter
@@ -389,6 +390,17 @@ class Libraries:
         found = resolve_target(interpreter, names[0])
         is_torch = isinstance(found, Library) and found.name.startswith("torch.")
         return found if isinstance(found, (Class, Function)) or is_torch else None
+
+    def all_names(self, interpreter: Interpreter, module: Module) -> tuple[str, ...]:
+        """The names of a module; none where it may have others: of a library, of another file, or made while it runs."""
+        if module.source is None or module.source.path.endswith("__init__.py") or interpreter.imports_unseen:
+            return ()
+        for node in ast.walk(module.source.tree):
+            is_star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
+            makes = isinstance(node, ast.Name) and node.id in {"globals", "setattr", "exec", "__dict__"}
+            if is_star or makes or (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"):
+                return ()
+        return tuple(interpreter.names.get(module, ()))
 
     def mapping(self, interpreter: Interpreter, instance: Instance) -> Container | None:
         """The content of an object whose class inherits from ``dict``."""

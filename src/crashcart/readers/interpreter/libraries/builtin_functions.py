@@ -168,6 +168,9 @@ def make_range(interpreter: Interpreter, call: Call) -> Value:
     """A range; its items are gone through one by one where they are few."""
     if len(call.arguments) > 2 and constant_of(call.arguments[2]) == 0:
         interpreter.fail(call.node, "ValueError", "range() arg 3 must not be zero", call.arguments[2])
+    odd = next((value for value in call.arguments if isinstance(constant_of(value), float)), None)
+    if odd is not None:
+        return interpreter.fail(call.node, "TypeError", "'float' object cannot be interpreted as an integer", odd)
     return Result("range", call, tags_of(*call.arguments), origins_of(*call.arguments))
 
 
@@ -372,6 +375,8 @@ def make_dict(interpreter: Interpreter, call: Call) -> Value:
         else:
             interpreter.update(made, argument)
     interpreter.store.set(made, "items", {**interpreter.entries(made), **call.keywords})
+    if call.name == "addict.Dict":
+        interpreter.store.set(made, "makes attributes", True)  # that are not there
     if kind == "config":
         nest(interpreter, made)
     return made
@@ -603,6 +608,9 @@ def get_attribute(interpreter: Interpreter, call: Call) -> Value:
         return found
     if default is not None and _is_closed(interpreter, owner):
         return default
+    if default is None and isinstance(owner, Module) and (names := interpreter.libraries.all_names(interpreter, owner)):
+        says = f"module '{owner.name}' has no attribute '{name}'"
+        return interpreter.fail(call.node, "AttributeError", says, call.arguments[1], choices=names)
     value = interpreter.attribute(owner, name, call.node)
     return join(default, value) if default is not None and not isinstance(value, Constant) else value
 
@@ -615,9 +623,10 @@ def _attribute_if_there(interpreter: Interpreter, owner: Value, name: str, node:
         found = interpreter.peek(owner, name) or interpreter._find(owner.cls, name)
         return interpreter.attribute(owner, name, node) if found is not None else None
     if isinstance(owner, (Module, Class)):
-        return interpreter.store.get(owner, name) or (
+        known = interpreter.store.get(owner, name) or (
             interpreter.attribute(owner, name, node) if isinstance(owner, Module) else None
         )
+        return None if isinstance(known, Unknown) and isinstance(owner, Module) and interpreter.libraries.all_names(interpreter, owner) else known
     if isinstance(owner, Library):
         return interpreter.attribute(owner, name, node)
     return interpreter.peek(owner, name)
@@ -645,6 +654,15 @@ def set_attribute(interpreter: Interpreter, call: Call) -> Value:
     elif isinstance(owner, Container):
         interpreter.libraries.open_up(interpreter, owner)
     return NONE
+
+
+@models("object.__getattribute__")
+def plain_attribute(interpreter: Interpreter, call: Call) -> Value | None:
+    """An attribute as Python finds it, past a ``__getattr__`` of the class."""
+    named = call.arguments[1:] if call.receiver is None else call.arguments
+    owner = call.receiver if call.receiver is not None else call.argument(0)
+    name = constant_of(named[0]) if named else None
+    return interpreter.peek(owner, name) if owner is not None and isinstance(name, str) else None
 
 
 @models("vars")

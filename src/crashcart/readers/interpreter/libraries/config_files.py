@@ -26,9 +26,10 @@ from crashcart.readers.interpreter.values import (
     Unknown,
     Value,
     constant_of,
+    origins_of,
     unknown_from,
 )
-from crashcart.readers.job.config import HIDDEN, MERGE, has_own_tag, read_config, yaml_value
+from crashcart.readers.job.config import HIDDEN, MERGE, has_own_tag, read_config, without_comments, yaml_value
 from crashcart.readers.job.shell import text_of
 
 if TYPE_CHECKING:
@@ -62,16 +63,21 @@ def find_config(interpreter: Interpreter, path: str) -> str | None:
 
 
 def config_value(
-    interpreter: Interpreter, path: str, *, numbers: bool, attributes: bool, named_by: tuple[Fact, ...] = ()
+    interpreter: Interpreter, path: str, *, numbers: bool, attributes: bool, named_by: tuple[Fact, ...] = (), lines: bool = False
 ) -> Value:
-    """A config file as a value; ``numbers``: a plain 1e-4 is a number for this loader, ``named_by``: the settings behind its path."""
+    """A config file as a value; ``numbers``: a plain 1e-4 is a number for this loader, ``named_by``: the settings behind its path.
+
+    ``lines``: the program goes through its lines and parses what it makes of them.
+    """
     found = find_config(interpreter, path)
     if found is None or not found.endswith(_SUFFIXES):
         return Unknown(kind="config")
+    if lines and found.endswith(".json"):
+        interpreter.launch.commented_files.add(found)
     cached = interpreter.launch.configs.get(found)
     if cached is None:
         try:
-            cached = limited(lambda: read_config(found), _FILE_SECONDS)
+            cached = limited(lambda: read_config(found, comments=found in interpreter.launch.commented_files), _FILE_SECONDS)
         except (CommandError, OSError) as problem:
             interpreter.modules.not_looked.append(NotLooked(found, str(problem)))
             cached = []
@@ -101,7 +107,7 @@ def _document(interpreter: Interpreter, path: str, facts: list[Fact], *, numbers
     try:
         text = text_of(path)
         if path.endswith(".json"):
-            plain = load_json(text)
+            plain = load_json(without_comments(text) if path in interpreter.launch.commented_files else text)
             if isinstance(plain, list):
                 reader.facts = {}  # rows of data are no settings
             return reader.of_plain(plain, "", 0)
@@ -198,6 +204,10 @@ def _loaded(interpreter: Interpreter, call: Call, *, numbers: bool, attributes: 
         path = path_text(value.data) if isinstance(value.data, Value) else value.data
     if isinstance(value, Result) and value.name == "file text" and not isinstance(path, str):
         path = None
+    lines = False
+    if not isinstance(path, str) and call.method == "loads" and value is not None:
+        named = [fact.value for fact in value.origins if isinstance(fact.value, str) and fact.value.endswith(_SUFFIXES)]
+        path, lines = (named[0], True) if len(set(named)) == 1 else (path, False)
     asked = interpreter.launch.config
     if not isinstance(path, str) and asked.endswith(_LOADED_BY.get(call.name.partition(".")[0], ())):
         path = asked
@@ -206,7 +216,7 @@ def _loaded(interpreter: Interpreter, call: Call, *, numbers: bool, attributes: 
         made.kind = "config"
         return made
     named_by = value.origins if value is not None else ()
-    return config_value(interpreter, path, numbers=numbers, attributes=attributes, named_by=named_by)
+    return config_value(interpreter, path, numbers=numbers, attributes=attributes, named_by=named_by, lines=lines)
 
 
 @models(
@@ -440,6 +450,25 @@ def written(_interpreter: Interpreter, call: Call) -> Value:
     return (
         Result(call.name, call) if call.method == "open_dict" else Unknown() if call.method in {"to_yaml", "dumps"} else NONE
     )
+
+
+@models("omegaconf.OmegaConf.missing_keys")
+def missing_keys(interpreter: Interpreter, call: Call) -> Value:
+    """The paths of the values that nobody said."""
+    found: list[Value] = []
+
+    def walk(value: Value, path: str) -> None:
+        content = interpreter.items(value) if isinstance(value, Container) else {}
+        pairs = content.items() if isinstance(content, dict) else enumerate(content)
+        for key, inner in pairs:
+            if isinstance(inner, Unknown) and inner.kind == "missing":
+                found.append(Constant(f"{path}{key}", inner.origins))
+            walk(inner, f"{path}{key}.")
+
+    walk(call.argument(0, "cfg") or Unknown(), "")
+    made = interpreter.container("set", found, call.node)
+    made.origins = origins_of(*found)
+    return made
 
 
 @models("omegaconf.OmegaConf.select", "omegaconf.OmegaConf.update")

@@ -14,6 +14,7 @@ from crashcart.numbers import bound_number, to_int
 from crashcart.readers.interpreter.intervals import mapped
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.builtin_functions import known_range
+from crashcart.readers.interpreter.libraries.config_files import find_config
 from crashcart.readers.interpreter.libraries.field_types import defaulted, evaluate_annotation, field_table, fields_in
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE
 from crashcart.readers.interpreter.values import (
@@ -403,6 +404,10 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
     """A module by a name that is known."""
     name = constant_of(call.argument(0))
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+        copied = _file_copied_before(interpreter)
+        if copied is not None:
+            module = interpreter.import_file(copied, "(copy)")
+            return module if module is not None else Unknown()
         interpreter.imports_unseen = True
         interpreter.unknown_imports += 1
         return Unknown()
@@ -411,6 +416,18 @@ def import_by_name(interpreter: Interpreter, call: Call) -> Value:
         says = f"No module named {name!r}"
         return interpreter.fail(call.node, "ModuleNotFoundError", says, call.arguments[0], choices=close)
     return interpreter.import_module(name)
+
+
+def _file_copied_before(interpreter: Interpreter) -> str | None:
+    """The file of the program that a function copies to a name of its own before it imports it, as loaders of configs in Python do."""
+    function = interpreter.region.above()
+    around = next((region for region in function if region.kind == "call"), None)
+    copies = interpreter.trace.named("shutil.copyfile", "shutil.copy", "shutil.copy2") if around is not None else []
+    last = next((copy for copy in reversed(copies) if around is not None and around.holds(copy.region)), None)
+    from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
+
+    path = path_text(last.argument(0, "src")) if last is not None else None
+    return find_config(interpreter, path) if path is not None and path.endswith(".py") else None
 
 
 def _module_meant(interpreter: Interpreter, name: str) -> tuple[str, ...] | None:
