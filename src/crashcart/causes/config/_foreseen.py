@@ -97,6 +97,7 @@ def _missing(case: Case, fact: Fact) -> Sign:
     # What the code or a config names may not have been fetched yet, unless a name is misspelt or what makes it lies beside it.
     is_typed = fact.origin not in {"code", "default", "file"} or kind in {"config", "program"}
     is_explained = fact.value.get("near") or fact.value.get("maker")
-    if fact.value["sure"] and (is_explained or (is_typed and (kind != "data" or fact.value.get("folder_here")))):
+    is_of_here = kind not in {"data", "checkpoint"} or fact.value.get("folder_here")  # else it is downloaded, or trained before
+    if fact.value["sure"] and (is_explained or (is_typed and is_of_here)):
         return Sign("decisive", says, places)
     return Sign("strong", f"{says}, if the job is started from here", places)

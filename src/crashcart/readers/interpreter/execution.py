@@ -241,7 +241,8 @@ class Execution:
                         break
                     inner = self.underlying(region.iterable)
                     is_counted = isinstance(inner, Result) and inner.name in {"range", "tqdm.trange"}
-                    loop = loop if inner is None or is_counted else region
+                    is_listed = isinstance(inner, Container) and not self.interpreter.store.get(inner, "open")
+                    loop = loop if inner is None or is_counted or is_listed else region
                 records &= not (region.kind == "with" and isinstance(region.value, Result) and region.value.name in NO_GRADIENTS)
             else:
                 continue

@@ -187,6 +187,7 @@ class Interpreter:
         self.finite_at: Callable[[ast.AST], bool] | None = None  # whether the value tested for NaN at a place is finite
         self.counts: dict[int, tuple[Value, Value]] = {}  # numbers of samples, each with what it counts
         self.samples: int | None = None  # how many samples are divided, as is assumed
+        self.called: ast.AST | None = None  # the function of the call that is being evaluated
         self.failed = 0  # errors that Python would raise for known values
         self.opaque = 0  # things that may raise without our knowing
         self.endless = 0  # calls that were not followed since they call themselves again, perhaps without an end
@@ -1627,7 +1628,8 @@ class Interpreter:
                 return self._attributes_as_dict(owner)
             if name not in self.libraries.CONFIG_METHODS:
                 is_whole = not self.store.get(owner, "open") and not self.store.get(owner, "makes attributes")
-                if node is not None and is_whole and not name.startswith("_"):
+                is_method = node is self.called  # of the config, which we do not know
+                if node is not None and is_whole and not is_method and not name.startswith("_"):
                     self.fail(node, "AttributeError", name, owner, Constant(name))
                 return (
                     Unknown(origins=owner.origins, kind=f"missing:{name}")
@@ -2446,7 +2448,9 @@ class Interpreter:
     def _eval_Call(self, node: ast.Call) -> Value:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             return self._super(node)
+        before, self.called = self.called, node.func
         function = self.evaluate(node.func)
+        self.called = before
         arguments: list[Value] = []
         behind: list[Value] = []  # a list of unknown length
         complete = True

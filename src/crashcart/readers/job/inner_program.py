@@ -35,6 +35,8 @@ def inner_launch(execution: Execution) -> list[Fact]:
         text = _command(execution, call)
         if text is None:
             continue
+        if not text:
+            return [Fact("launch.script", _missing_script(execution, call), call.evidence, "code")]
         facts = read_started(call.source.path, "\n" * (call.line - 1) + text + "\n")
         script = next((str(fact.value) for fact in facts if fact.name == "launch.script"), "")
         if script.endswith(".py") and os.path.isfile(script):
@@ -43,15 +45,23 @@ def inner_launch(execution: Execution) -> list[Fact]:
 
 
 def _command(execution: Execution, call: Call) -> str | None:
-    """The command as a shell would have it; None where it is not known which program it starts."""
+    """The command as a shell would have it, empty where its program is not there; None where it is not known which it starts."""
     items, _ = execution.interpreter.listed(call.argument(0, "args") or Unknown())
     words = [constant_of(item) for item in items]
     if words and not isinstance(words[0], str):  # ``sys.executable``, mostly
         words[0] = "python"
     texts = [word for word in words if isinstance(word, str)]
     if not any(text.endswith((".py", ".sh")) and os.path.isfile(text) for text in texts):
-        return None
+        return "" if _missing_script(execution, call) else None
     return " ".join(shlex.quote(word) if isinstance(word, str) else _UNKNOWN_WORD for word in words)
+
+
+def _missing_script(execution: Execution, call: Call) -> str:
+    """The program that the words of the launch name, and that is not there."""
+    items, _ = execution.interpreter.listed(call.argument(0, "args") or Unknown())
+    given = {word for word, known in execution.launch.arguments or () if known}
+    named = (constant_of(item) for item in items[:3])
+    return next((text for text in named if isinstance(text, str) and text in given and text.endswith((".py", ".sh"))), "")
 
 
 def _ranks(execution: Execution, call: Call) -> list[Fact]:

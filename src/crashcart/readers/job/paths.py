@@ -64,18 +64,19 @@ def missing(
 
 
 def missing_program(facts: Sequence[Fact], places: Sequence[str]) -> Iterator[Fact]:
-    """``path.missing`` for a Python program that is typed, or that a script beside Python files starts and none of them is named so."""
+    """``path.missing`` for a program or script that is typed, or that a script beside others starts and none of them is named so."""
     folders = [str(fact.value) for fact in facts if fact.name == "launch.folder"]
     if not all(any(os.path.isdir(os.path.join(place, folder)) for place in (".", *places)) for folder in folders):
         return  # the script makes it, or it is on another machine
     for fact in facts:
         path = str(fact.value)
-        if fact.name != "launch.script" or not path.endswith(".py") or NO_PATH.search(path) or os.path.isabs(path):
+        suffix = os.path.splitext(path)[1]
+        if fact.name != "launch.script" or suffix not in {".py", ".sh"} or NO_PATH.search(path) or os.path.isabs(path):
             continue
         name, is_typed = os.path.basename(path), fact.evidence.where == "command"
         if any(os.path.exists(os.path.join(place, path)) for place in places) or _names_again(fact, name):
             continue
-        if is_typed or (_is_somewhere(".py", places) and not _is_somewhere(name, places)):
+        if is_typed or (_is_somewhere(suffix, places) and not _is_somewhere(name, places)):
             about = {"kind": "program", "path": path, "sure": True, "elsewhere": False, "folder_here": True}
             yield Fact("path.missing", about, fact.evidence, fact.origin, fact.spelling, fact.span)
 

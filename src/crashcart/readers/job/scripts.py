@@ -96,6 +96,7 @@ def _followed(
     if len(above) > DEEPEST:
         return facts
     real = os.path.realpath(path)
+    missing: list[Fact] = []
     if any(fact.name == "launch.kind" for fact in facts):
         called, words = _behind_launcher(facts, os.path.dirname(path))
         if called is None or os.path.realpath(called) in {*above, real}:
@@ -103,6 +104,7 @@ def _followed(
         return _merged(facts, _followed(called, words, (*above, real), left=left, skip=skip))
     for command in lex(text_of(path) if text is None else text, path, given).commands:
         called, words = _called(command, os.path.dirname(path))
+        missing += _missing_script(command, path) if called is None and not missing else ()
         if called is None or os.path.realpath(called) in {*above, real} or left[0] <= 0:
             continue
         left[0] -= 1
@@ -112,7 +114,18 @@ def _followed(
             continue
         if any(fact.name == "launch.kind" for fact in inner):
             return [*facts, *inner]
-    return facts
+    return [*facts, *missing]
+
+
+def _missing_script(command: Command, path: str) -> Iterator[Fact]:
+    """The script that a command surely starts by a shell, and that is not there."""
+    words = command.words
+    at = 1 if words and words[0].text in SHELLS - {"source", "."} else 0
+    if at < len(words) and command.certain and all(word.known for word in words[: at + 1]):
+        name = words[at].text
+        if name.endswith(SUFFIXES) and "/" in name and not name.startswith("/"):
+            where = f"{path}:{words[at].span.line}" if words[at].span is not None else path
+            yield Fact("launch.script", name, Evidence("command", " ".join(word.text for word in words), where), "flag")
 
 
 def _behind_launcher(facts: Sequence[Fact], folder: str) -> tuple[str | None, dict[str, str]]:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 from crashcart.model import Fact
 from crashcart.readers.interpreter.values import Constant, Container
 from crashcart.readers.job.argv import span_of_flag
-from crashcart.readers.code.source import parent
-from crashcart.readers.rules._statements import know_parents
 from crashcart.readers.rules.failed_arithmetic import is_arithmetic, may_be_caught
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def _lacking(execution: Execution, failure: Failure) -> Fact | None:
     owner, key = failure.values[0] if failure.values else None, failure.values[-1] if failure.values else None
     if failure.error not in {"KeyError", "AttributeError"} or not isinstance(owner, Container) or not isinstance(key, Constant):
         return None
-    if key.origins or _is_method(failure):
+    if key.origins:
         return None
     origins = {name: _file_of(execution, value) for name, value in execution.interpreter.entries(owner).items()}
     files = {fact.evidence.where.rpartition(":")[0] for fact in origins.values() if fact is not None}
@@ -97,13 +95,6 @@ def _is_decided(failure: Failure) -> bool:
     return bool(failure.values) and (
         isinstance(failure.values[0], (Constant, Container)) or "unexpected keyword" in failure.says
     )
-
-
-def _is_method(failure: Failure) -> bool:
-    """Whether an attribute is called: a method of the config that is not known."""
-    know_parents([failure])
-    above = parent(failure.node)
-    return isinstance(above, ast.Call) and above.func is failure.node
 
 
 def _named(setting: Fact) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from crashcart.readers.interpreter.execution import Execution
-    from crashcart.readers.interpreter.trace import Event
+    from crashcart.readers.interpreter.trace import Event, Write
 
 _LOADER = {
     "batch_size": (1, Constant(1), "batch_size"), "num_workers": (5, Constant(0), "workers"), "pin_memory": (7, Constant(False), "pin"),
@@ -55,6 +55,8 @@ _NAMED_EVALUATION = re.compile(
 _NAMED_SAMPLING = re.compile(
     r"(?i)(?:^|\.|_)(?:sample|sampling|generate|generation|log_images|log_sample|inference)(?:_|s?$|\b)"
 )
+_NAMED_BEST = re.compile(r"(?i)best")
+_NAMED_RANK = re.compile(r"(?i)[\w.]*rank\w*(?:\(\))? (?:==|<=|<|in) [-\[\](), 01]+|(?:\w+\.)*is_\w*(?:main|master|zero|chief)\w*(?:\(\))?")
 _ARGUMENTS = (
     "transformers.TrainingArguments",
     "lightning.Trainer",
@@ -128,6 +130,8 @@ def look(execution: Execution) -> Iterator[Fact]:
             yield replace(known[0], name=f"used.{name}")
         elif is_whole and (own := _named_so(name, known)) and all(fact.value == own[0].value for fact in own):
             yield replace(own[0], name=f"used.{name}")
+        elif is_whole and name.startswith("save.period") and all(map(_is_number, known)):  # the most frequent
+            yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
         elif execution.trace.calls and (
             len(known) > 1 or None in facts
         ):  # it is used, with a value that is not known: the setting itself may not be it
@@ -496,7 +500,7 @@ def _stops(execution: Execution, loop: Region, event: Event) -> Iterator[tuple[s
         ):
             counts_epochs = any(fact.name == "train.epochs" for fact in test.bound.origins)
             name = "train.epochs" if counts_epochs else "train.max_steps"
-            each = _added_each_round(execution, test.base)
+            each = _added_each_round(execution, test.base, _raised(execution, test.base, loop))
             bound = test.bound if each == 1 else _rounds_of(test.bound, each)
             yield name, fact_of(execution, name, bound, event)
 
@@ -506,13 +510,23 @@ def _is_good(end: Call) -> bool:
     return not end.arguments or constant_of(end.arguments[0], end) in (0, None)
 
 
-def _added_each_round(execution: Execution, counter: Value | None) -> float | None:
+def _raised(execution: Execution, counter: Value | None, region: Region) -> list[Write]:
+    """Where a counter is raised that a test in a region asks for: in its own function, or as an attribute anywhere."""
+    function = next((each for each in region.above() if each.kind == "call"), None)
+    return [
+        write
+        for write in execution.trace.writes
+        if write.before is counter
+        and isinstance(write.node, ast.AugAssign)
+        and (write.owner is not None or function is next((each for each in write.region.above() if each.kind == "call"), None))
+    ]
+
+
+def _added_each_round(execution: Execution, counter: Value | None, raised: list[Write]) -> float | None:
     """By how much a round of the loop raises a counter, which need not count rounds: ``images += batch_size``."""
     if isinstance(counter, Unknown) and counter.kind == "offset":
         return execution.number(counter.bound)
-    added = [
-        write.value for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)
-    ]
+    added = [write.value for write in raised]
     if not added:
         return 1
     offsets = [value for value in added if isinstance(value, Unknown) and value.kind == "offset" and value.base is counter]
@@ -552,6 +566,8 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         if kind == "eval" and any(above.method == "training_step" for above in call.calls_above()):
             continue  # Lightning evaluates by itself
         region = _periodic(call.region) if kind and execution.is_training(call) else None
+        if region is not None and kind == "save" and _is_of_best(call.region, region):
+            continue
         if region is not None and not _counts_inside(execution, region):
             branches.setdefault(id(region), (region, {}))[1].setdefault(kind, call)
             if kind == "eval" and call.name == "iterate":
@@ -571,6 +587,22 @@ def _periods(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             period = _rounds_between(execution, region, _modulus_of(region, accumulations))
             if not covered:
                 yield name, fact_of(execution, name, period, call)
+
+
+def _is_of_best(region: Region, test: Region) -> bool:
+    """Whether something under a periodic test is done only where a result is better than before: ``if loss < best: save()``."""
+    for each in region.above():
+        if each is test:
+            return False
+        if each.kind == "branch" and isinstance(each.node, ast.If) and _NAMED_BEST.search(ast.unparse(each.node.test)):
+            return True
+    return False
+
+
+def _is_of_rank(region: Region) -> bool:
+    """Whether a branch is a test of the rank whose outcome is not known, as its names say."""
+    node = region.node
+    return region.kind == "branch" and region.sense and isinstance(node, ast.If) and bool(_NAMED_RANK.fullmatch(ast.unparse(node.test)))
 
 
 def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> bool:
@@ -593,7 +625,7 @@ def _counts_inside(execution: Execution, region: Region) -> bool:
     drawn = [nearest.value, *execution.items(nearest.value)]
     if any(part is not None and part is counter for part in drawn):
         return True
-    raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
+    raised = _raised(execution, counter, region)
     return bool(raised) and all(nearest.holds(write.region) for write in raised)
 
 
@@ -620,10 +652,10 @@ def _rounds_between(execution: Execution, region: Region, modulus: Value | None)
     None where some rounds do not raise it, as a number of ticks of many images, or by nobody knows how much.
     """
     counter = _counter_of(region.test)
-    raised = [write for write in execution.trace.writes if write.before is counter and isinstance(write.node, ast.AugAssign)]
+    raised = _raised(execution, counter, region)
     if counter is None or not raised:
         return modulus
-    each, every = _added_each_round(execution, counter), constant_of(modulus)
+    each, every = _added_each_round(execution, counter, raised), constant_of(modulus)
     if each == 1 and not any(map(_is_at_times, raised)):
         return modulus
     if any(map(_is_at_times, raised)) or type(each) is not int or type(every) is not int or each <= 0 or every <= 0:
@@ -687,7 +719,7 @@ def _every_epoch(execution: Execution, inner: set[int]) -> Iterator[tuple[str, F
         if (
             depth is not None
             and not any(id(region) in inner for region in within)
-            and all(region.kind not in {"branch", "handler", "maybe"} for region in within)
+            and all(region.kind not in {"branch", "handler", "maybe"} or _is_of_rank(region) for region in within)
         ):
             seen.add(kind)
             yield f"{kind}.period_epochs", Fact(f"{kind}.period_epochs", 1, call.evidence, "code")

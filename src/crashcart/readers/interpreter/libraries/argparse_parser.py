@@ -30,6 +30,7 @@ from crashcart.readers.interpreter.values import (
     Instance,
     Library,
     Partial,
+    PerRank,
     Result,
     Unknown,
     Value,
@@ -750,6 +751,11 @@ ACTIONS: dict[str, Callable[[Interpreter, Argument, Value, Container], None]] = 
 
 
 def _given(interpreter: Interpreter, argument: Argument, value: Any, call: Call) -> Value:  # noqa: ANN401 - what argparse made
+    is_of_launcher = interpreter.launch.kind in _GIVING_RANKS and not _LOCAL_RANK & interpreter.launch.flags.keys()
+    if value is _ANYTHING and is_of_launcher and _LOCAL_RANK & {*argument.names}:
+        kind = argument.option("type")
+        is_number = isinstance(kind, Library) and kind.name == "int"
+        return PerRank(Constant(0), Constant(1)) if is_number else PerRank(Constant("0"), Constant("1"))
     fact = flag_fact(interpreter, argument.names, argument.dest, value)
     if argument.convert is not None and not isinstance(value, list):
         return _made(interpreter, value, fact)

@@ -14,7 +14,6 @@ from crashcart.numbers import bound_number, to_int
 from crashcart.readers.interpreter.intervals import mapped
 from crashcart.readers.interpreter.libraries import attributes, models
 from crashcart.readers.interpreter.libraries.builtin_functions import known_range
-from crashcart.readers.interpreter.libraries.config_files import find_config
 from crashcart.readers.interpreter.libraries.field_types import defaulted, evaluate_annotation, field_table, fields_in
 from crashcart.readers.interpreter.store import FALSE, NONE, TRUE
 from crashcart.readers.interpreter.values import (
@@ -424,6 +423,7 @@ def _file_copied_before(interpreter: Interpreter) -> str | None:
     around = next((region for region in function if region.kind == "call"), None)
     copies = interpreter.trace.named("shutil.copyfile", "shutil.copy", "shutil.copy2") if around is not None else []
     last = next((copy for copy in reversed(copies) if around is not None and around.holds(copy.region)), None)
+    from crashcart.readers.interpreter.libraries.config_files import find_config
     from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
 
     path = path_text(last.argument(0, "src")) if last is not None else None
@@ -466,7 +466,7 @@ def run_file(interpreter: Interpreter, call: Call) -> Value:
     return interpreter.container("dict", content, call.node)
 
 
-@models("ast.literal_eval", "json.loads")
+@models("ast.literal_eval")
 def literal(interpreter: Interpreter, call: Call) -> Value | None:
     """A text that is a value."""
     text = call.argument(0)
@@ -538,6 +538,8 @@ def fill_fields(
     left = list(arguments)
     _refuse_others(interpreter, instance, keywords)
     converts = any(name.endswith(("BaseModel", "BaseSettings")) for name in cls.library_bases())
+    for name, value in keywords.items() if cls.library_bases() else ():  # also fields of other versions of the library
+        interpreter.store.set(instance, name, value)
     for field in fields_in(interpreter, cls):
         if not field.init:
             value = field.default
