@@ -978,6 +978,336 @@ for epoch in range(2):
         "python train.py",
         {"train.batch_size": 32},
     ),
+    "a script that a launcher starts on each rank": (
+        {
+            "run.sh": "srun --ntasks=8 bash inner.sh --batch_size 4\n",
+            "inner.sh": 'python train.py "$@"\n',
+            "train.py": HEAD
+            + "parser = argparse.ArgumentParser()\nparser.add_argument('--batch_size', type=int)\nargs = parser.parse_args()\n"
+            "loader = DataLoader(data, batch_size=args.batch_size)\nfor epoch in range(2):\n    for (x,) in loader:\n"
+            + STEP,
+        },
+        "bash run.sh",
+        {"launch.script": "train.py", "launch.processes": 8, "train.batch_size": 4},
+    ),
+    "a copy of a program": (
+        {
+            "run.sh": "out=exp/$1\nmkdir -p $out\ncp tool/train.py tool/train.sh $out\npython $out/train.py\n",
+            "tool/train.py": HEAD
+            + "loader = DataLoader(data, batch_size=16)\nfor epoch in range(2):\n    for (x,) in loader:\n"
+            + STEP,
+        },
+        "bash run.sh first",
+        {"launch.script": "tool/train.py", "train.batch_size": 16},
+    ),
+    "a copy of another program": (
+        {"run.sh": "cp tool/test.py exp\npython exp/train.py\n", "tool/train.py": HEAD},
+        "bash run.sh",
+        {"launch.script": "exp/train.py", "train.batch_size": None},
+    ),
+    "variables behind a program that sets itself up": (
+        {
+            "run.sh": 'EPOCHS=7\neval "$(conda shell.bash hook)"\nconda activate own\npython train.py --epochs $EPOCHS --size $1\n',
+            "train.py": HEAD + "parser = argparse.ArgumentParser()\nparser.add_argument('--epochs', type=int)\n"
+            "parser.add_argument('--size', type=int)\nargs = parser.parse_args()\n"
+            "loader = DataLoader(data, batch_size=args.size)\nfor epoch in range(args.epochs):\n    for (x,) in loader:\n"
+            + STEP,
+        },
+        "bash run.sh 16",
+        {"train.batch_size": 16, "train.epochs": 7},
+    ),
+    "variables behind a program that may set any": (
+        {
+            "run.sh": 'SIZE=7\neval "$(./settings)"\npython train.py --size $SIZE\n',
+            "train.py": HEAD
+            + "parser = argparse.ArgumentParser()\nparser.add_argument('--size', type=int)\nargs = parser.parse_args()\n"
+            "loader = DataLoader(data, batch_size=args.size)\nfor epoch in range(2):\n    for (x,) in loader:\n" + STEP,
+        },
+        "bash run.sh",
+        {"train.batch_size": None},
+    ),
+    "a period in samples": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=32)
+seen = drawn = 0
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP
+            + """        seen += 32
+        drawn += len(x)
+        if seen % 320 == 0:
+            torch.save(model.state_dict(), "model.pt")
+        if drawn % 500 == 0:
+            print(drawn)
+"""
+        },
+        "python train.py",
+        {"save.period": 10, "log.period": None},
+    ),
+    "a number that a function lowers for itself": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=32)
+def rate(step):
+    if step > 10:
+        step -= 10
+    return 0.1 / step
+for epoch in range(2):
+    for step, (x,) in enumerate(loader, start=epoch * len(loader)):
+        rate(step)
+"""
+            + STEP
+            + "        if step % 50 == 0:\n            print(step)\n"
+        },
+        "python train.py",
+        {"log.period": 50},
+    ),
+    "an evaluation without a loader": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=32)
+held = list(torch.randn(8, 4) for name in os.listdir("held"))
+for epoch in range(2):
+    for step, (x,) in enumerate(loader):
+"""
+            + STEP
+            + """        if step % 40 == 0:
+            model.eval()
+            for part in held:
+                with torch.no_grad():
+                    print(model(part))
+"""
+        },
+        "python train.py",
+        {"eval.period": 40, "eval.strategy": None},
+    ),
+    "no evaluation, where a round goes over a list without gradients": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=32)
+for epoch in range(2):
+    for step, (x,) in enumerate(loader):
+        with torch.no_grad():
+            for crop in [0, 1]:
+                model(x)
+"""
+            + STEP
+        },
+        "python train.py",
+        {"eval.strategy": "no", "save.strategy": "no"},
+    ),
+    "rounds of a generator over a range": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=32)
+held = DataLoader(data, batch_size=32)
+def counted(items, every):
+    for number, item in enumerate(items):
+        yield item
+        if number % every == 0:
+            print(number)
+for epoch in range(6):
+    batches = iter(loader)
+    for _ in counted(range(len(loader)), 20):
+        x = next(batches)[0]
+"""
+            + STEP
+            + """    torch.save(model.state_dict(), "model.pt")
+    with torch.no_grad():
+        for (x,) in held:
+            model(x)
+"""
+        },
+        "python train.py",
+        {"train.epochs": 6, "save.period_epochs": 1, "eval.period_epochs": 1, "log.period": 20},
+    ),
+    "what goes to a tracker in each round": (
+        {
+            "train.py": HEAD
+            + "import wandb\nloader = DataLoader(data, batch_size=32)\nfor epoch in range(2):\n    for (x,) in loader:\n"
+            + STEP
+            + "        wandb.log({'epoch': epoch})\n"
+        },
+        "python train.py",
+        {"log.period": 1},
+    ),
+    "what goes to a tracker beside the lines that are printed": (
+        {
+            "train.py": HEAD
+            + "import wandb\nloader = DataLoader(data, batch_size=32)\nfor epoch in range(2):\n    for step, (x,) in enumerate(loader):\n"
+            + STEP
+            + "        wandb.log({'epoch': epoch})\n        if step % 30 == 0:\n            print(step)\n"
+        },
+        "python train.py",
+        {"log.period": 30},
+    ),
+    "the best model is saved beside the period": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--save_interval", type=int, default=60)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=32)
+best = 9.0
+for epoch in range(2):
+    for step, (x,) in enumerate(loader):
+"""
+            + STEP
+            + """        if step % 20 == 0:
+            loss = model(x).mean().item()
+            if loss < best:
+                best = loss
+                torch.save(model.state_dict(), "best.pt")
+        if step % args.save_interval == 0:
+            torch.save(model.state_dict(), "model.pt")
+"""
+        },
+        "python train.py",
+        {"save.period": 60},
+    ),
+    "an optimizer of the program's own": (
+        {
+            "train.py": HEAD
+            + """class Slow(torch.optim.Optimizer):
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, {"lr": lr})
+    def step(self, closure=None):
+        pass
+optimizer = Slow(model.parameters(), lr=0.3)
+loader = DataLoader(data, batch_size=32)
+for epoch in range(4):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.accumulation": 1, "train.epochs": 4, "train.learning_rate": 0.3},
+    ),
+    "a config in Python that the program copies and imports": (
+        {
+            "own.py": "batch_size = 24\nlr = 0.2\n" + "".join(f"other_{number} = {number}\n" for number in range(100)),
+            "train.py": HEAD
+            + """import importlib
+import shutil
+import tempfile
+def settings_of(path):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = tempfile.NamedTemporaryFile(dir=folder, suffix=".py")
+        name = os.path.basename(copy.name)
+        shutil.copyfile(path, os.path.join(folder, name))
+        sys.path.insert(0, folder)
+        module = importlib.import_module(os.path.splitext(name)[0])
+        return {key: value for key, value in module.__dict__.items() if not key.startswith("__")}
+parser = argparse.ArgumentParser()
+parser.add_argument("--config")
+args = parser.parse_args()
+for key, value in settings_of(args.config).items():
+    if key not in vars(args):
+        setattr(args, key, value)
+loader = DataLoader(data, batch_size=args.batch_size)
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP,
+        },
+        "python train.py --config own.py",
+        {"train.batch_size": 24},
+    ),
+    "JSON whose comments the program cuts off": (
+        {
+            "own.json": '{\n  "size": 48, // of a card\n  "epochs": 5\n}\n',
+            "train.py": HEAD
+            + """import json
+parser = argparse.ArgumentParser()
+parser.add_argument("-c", "--config")
+args = parser.parse_args()
+text = ""
+with open(args.config) as file:
+    for line in file:
+        text += line.split("//")[0] + "\\n"
+config = json.loads(text)
+loader = DataLoader(data, batch_size=config["size"])
+for epoch in range(config["epochs"]):
+    for (x,) in loader:
+"""
+            + STEP,
+        },
+        "python train.py -c own.json",
+        {"train.batch_size": 48, "train.epochs": 5},
+    ),
+    "the local rank that a launcher gives as a flag": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+args = parser.parse_args()
+loader = DataLoader(data, batch_size=4 if args.local_rank >= 0 else 32)
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python -m torch.distributed.launch --nproc_per_node=4 train.py",
+        {"train.batch_size": 4, "launch.processes": 4},
+    ),
+    "what a trainer of Lightning never does": (
+        {
+            "train.py": """import argparse
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+class Model(pl.LightningModule):
+    def __init__(self, args):
+        super().__init__()
+        self.args = args
+        self.layer = torch.nn.Linear(4, 1)
+
+    def configure_optimizers(self):
+        if self.trainer.strategy.offloads:
+            return torch.optim.Adam(self.parameters(), lr=self.args.lr)
+        return torch.optim.SGD(self.parameters(), lr=self.args.lr)
+
+    def training_step(self, batch, number):
+        return self.layer(batch[0]).mean()
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+args = parser.parse_args()
+trainer = pl.Trainer(max_epochs=-1, check_val_every_n_epoch=int(1e20), logger=False)
+trainer.fit(Model(args), DataLoader(TensorDataset(torch.randn(99, 4)), batch_size=8))
+"""
+        },
+        "python train.py --lr 0.2",
+        {"eval.strategy": "no", "eval.period_epochs": None, "train.epochs": None, "train.learning_rate": 0.2},
+    ),
+    "parts of a batch that the ranks may share": (
+        {
+            "train.py": HEAD
+            + """parser = argparse.ArgumentParser()
+parser.add_argument("--batch_size", type=int)
+args = parser.parse_args()
+def batches():
+    rows = []
+    for row in torch.load("rows.pt"):
+        rows.append(row)
+        if len(rows) == args.batch_size:
+            yield torch.stack(rows)
+            rows = []
+for batch in batches():
+    for part in range(2):
+        size = len(batch) // 2 // torch.distributed.get_world_size()
+        x = batch[part * size : part * size + size]
+        model(x).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+        },
+        "torchrun --nproc_per_node=4 train.py --batch_size 64",
+        {"train.batch_size": None, "train.accumulation": 2},
+    ),
 }
 
 

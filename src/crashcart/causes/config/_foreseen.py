@@ -94,10 +94,11 @@ def _missing(case: Case, fact: Fact) -> Sign:
         return Sign("weak", f"{says} here; it may exist on the machine that will run the job", places, fatal=False)
     if key == "restorefile":
         return Sign("weak", f"{says}: fairseq then starts from scratch and only mentions it in its log", places, fatal=False)
-    # What the code or a config names may not have been fetched yet, unless a name is misspelt or what makes it lies beside it.
+    # What the code or a config names may not have been fetched or made yet, unless a name is misspelt.
     is_typed = fact.origin not in {"code", "default", "file"} or kind in {"config", "program"}
-    is_explained = fact.value.get("near") or fact.value.get("maker")
-    is_of_here = kind not in {"data", "checkpoint"} or fact.value.get("folder_here")  # else it is downloaded, or trained before
-    if fact.value["sure"] and (is_explained or (is_typed and is_of_here)):
+    is_of_here = kind not in {"data", "checkpoint"} or fact.value.get(
+        "folder_here"
+    )  # else it is downloaded, or trained before
+    if fact.value["sure"] and (fact.value.get("near") or (is_typed and is_of_here)):
         return Sign("decisive", says, places)
     return Sign("strong", f"{says}, if the job is started from here", places)

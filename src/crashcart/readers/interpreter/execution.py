@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING
 from crashcart.readers.interpreter.launch import with_setting
 from crashcart.readers.interpreter.libraries import wrapped_loader
 from crashcart.readers.interpreter.trace import Call, Region
-from crashcart.readers.interpreter.values import Constant, Container, Generator, Instance, PerRank, Result, Value, constant_of
+from crashcart.readers.interpreter.values import (
+    Constant,
+    Container,
+    Generator,
+    Instance,
+    PerRank,
+    Result,
+    Value,
+    constant_of,
+)
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -243,7 +252,9 @@ class Execution:
                     is_counted = isinstance(inner, Result) and inner.name in {"range", "tqdm.trange"}
                     is_listed = isinstance(inner, Container) and not self.interpreter.store.get(inner, "open")
                     loop = loop if inner is None or is_counted or is_listed else region
-                records &= not (region.kind == "with" and isinstance(region.value, Result) and region.value.name in NO_GRADIENTS)
+                records &= not (
+                    region.kind == "with" and isinstance(region.value, Result) and region.value.name in NO_GRADIENTS
+                )
             else:
                 continue
             if loop is not None and not records:

@@ -318,7 +318,10 @@ def copied_from(program: str, commands: Sequence[Command]) -> str:
         if len(words) > 2 and words[0] in _COPIES:  # noqa: PLR2004 - cp FILE FOLDER
             *sources, into = words[1:]
             for source in sources:
-                if os.path.normpath(program) in {os.path.normpath(into), os.path.normpath(f"{into}/{os.path.basename(source)}")}:
+                if os.path.normpath(program) in {
+                    os.path.normpath(into),
+                    os.path.normpath(f"{into}/{os.path.basename(source)}"),
+                }:
                     return source
     return program
 

@@ -62,7 +62,11 @@ def look(execution: Execution) -> Iterator[Fact]:
 def _lacking(execution: Execution, failure: Failure) -> Fact | None:
     """A key that the program reads and that its config file does not have."""
     owner, key = failure.values[0] if failure.values else None, failure.values[-1] if failure.values else None
-    if failure.error not in {"KeyError", "AttributeError"} or not isinstance(owner, Container) or not isinstance(key, Constant):
+    if (
+        failure.error not in {"KeyError", "AttributeError"}
+        or not isinstance(owner, Container)
+        or not isinstance(key, Constant)
+    ):
         return None
     if key.origins:
         return None
@@ -116,7 +120,11 @@ def _nearest(execution: Execution, failure: Failure) -> str:
     owner, key = failure.values[0], failure.values[-1]
     if failure.choices and isinstance(key, Constant):
         return next(iter(get_close_matches(str(key.value), [*map(str, failure.choices)], n=1, cutoff=0.75)), "")
-    if failure.error not in {"KeyError", "AttributeError"} or not isinstance(owner, Container) or not isinstance(key, Constant):
+    if (
+        failure.error not in {"KeyError", "AttributeError"}
+        or not isinstance(owner, Container)
+        or not isinstance(key, Constant)
+    ):
         return ""
     content = execution.interpreter.items(owner)
     names = [name for name in content if isinstance(name, str)] if isinstance(content, dict) else []

@@ -56,7 +56,9 @@ _NAMED_SAMPLING = re.compile(
     r"(?i)(?:^|\.|_)(?:sample|sampling|generate|generation|log_images|log_sample|inference)(?:_|s?$|\b)"
 )
 _NAMED_BEST = re.compile(r"(?i)best")
-_NAMED_RANK = re.compile(r"(?i)[\w.]*rank\w*(?:\(\))? (?:==|<=|<|in) [-\[\](), 01]+|(?:\w+\.)*is_\w*(?:main|master|zero|chief)\w*(?:\(\))?")
+_NAMED_RANK = re.compile(
+    r"(?i)[\w.]*rank\w*(?:\(\))? (?:==|<=|<|in) [-\[\](), 01]+|(?:\w+\.)*is_\w*(?:main|master|zero|chief)\w*(?:\(\))?"
+)
 _ARGUMENTS = (
     "transformers.TrainingArguments",
     "lightning.Trainer",
@@ -114,33 +116,33 @@ def look(execution: Execution) -> Iterator[Fact]:
     for name, event in _unsure(execution):
         yield event.fact(f"unsure.{name}", True)
     for name, facts in found.items():
-        if name == "tracker.kind":  # a trainer without one does not keep the program from starting its own
-            facts = [fact for fact in facts if fact is None or fact.value != "none"] or facts
         known = [
             fact
             for fact in facts
             if fact is not None and fact.value is not None and not (isinstance(fact.value, str) and name in _NUMBERS)
         ]
-        is_whole = bool(known) and len(known) == len(facts)
-        if is_whole and name == "log.period" and all(map(_is_number, known)):  # of several kinds of lines the most frequent
-            yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
-        elif is_whole and name in _OF_EACH_MODEL:
-            yield replace(known[0], name=f"used.{name}")
-        elif is_whole and all(fact.value == known[0].value for fact in known):
-            yield replace(known[0], name=f"used.{name}")
-        elif is_whole and (own := _named_so(name, known)) and all(fact.value == own[0].value for fact in own):
-            yield replace(own[0], name=f"used.{name}")
-        elif is_whole and name.startswith("save.period") and all(map(_is_number, known)):  # the most frequent
-            yield replace(min(known, key=lambda fact: fact.value), name=f"used.{name}")
+        used = _used_of(name, known) if known and len(known) == len(facts) else None
+        if used is not None:
+            yield replace(used, name=f"used.{name}")
         elif execution.trace.calls and (
             len(known) > 1 or None in facts
         ):  # it is used, with a value that is not known: the setting itself may not be it
             yield execution.trace.calls[0].fact(f"unsure.{name}", True)
 
 
-def _named_so(name: str, facts: list[Fact]) -> list[Fact]:
-    """Of several periods those of a setting that is called so: what is saved now and then beside it, as the best, does not count."""
-    return [fact for fact in facts if ".period" in name and canonical(fact.spelling) == name]
+def _used_of(name: str, facts: list[Fact]) -> Fact | None:
+    """The one of several places where a setting is used that speaks for the job."""
+    named = [fact for fact in facts if ".period" in name and canonical(fact.spelling) == name]
+    if name == "log.period" and all(map(_is_number, facts)):  # of several kinds of lines the most frequent
+        return min(facts, key=lambda fact: fact.value)
+    if name == "tracker.kind":  # a trainer without one does not keep the program from starting its own
+        facts = [fact for fact in facts if fact.value != "none"] or facts
+    for group in (facts, named):  # of several periods that of a setting that is called so
+        if group and (name in _OF_EACH_MODEL or all(fact.value == group[0].value for fact in group)):
+            return group[0]
+    if name.startswith("save.period") and all(map(_is_number, facts)):
+        return min(facts, key=lambda fact: fact.value)
+    return None
 
 
 def _is_number(fact: Fact) -> bool:
@@ -516,9 +518,12 @@ def _raised(execution: Execution, counter: Value | None, region: Region) -> list
     return [
         write
         for write in execution.trace.writes
-        if write.before is counter
+        if counter is not None
+        and any(counter is each for each in (write.before, write.value))
         and isinstance(write.node, ast.AugAssign)
-        and (write.owner is not None or function is next((each for each in write.region.above() if each.kind == "call"), None))
+        and (
+            write.owner is not None or function is next((each for each in write.region.above() if each.kind == "call"), None)
+        )
     ]
 
 
@@ -602,7 +607,12 @@ def _is_of_best(region: Region, test: Region) -> bool:
 def _is_of_rank(region: Region) -> bool:
     """Whether a branch is a test of the rank whose outcome is not known, as its names say."""
     node = region.node
-    return region.kind == "branch" and region.sense and isinstance(node, ast.If) and bool(_NAMED_RANK.fullmatch(ast.unparse(node.test)))
+    return (
+        region.kind == "branch"
+        and region.sense
+        and isinstance(node, ast.If)
+        and bool(_NAMED_RANK.fullmatch(ast.unparse(node.test)))
+    )
 
 
 def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> bool:

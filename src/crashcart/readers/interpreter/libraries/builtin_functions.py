@@ -626,7 +626,13 @@ def _attribute_if_there(interpreter: Interpreter, owner: Value, name: str, node:
         known = interpreter.store.get(owner, name) or (
             interpreter.attribute(owner, name, node) if isinstance(owner, Module) else None
         )
-        return None if isinstance(known, Unknown) and isinstance(owner, Module) and interpreter.libraries.all_names(interpreter, owner) else known
+        return (
+            None
+            if isinstance(known, Unknown)
+            and isinstance(owner, Module)
+            and interpreter.libraries.all_names(interpreter, owner)
+            else known
+        )
     if isinstance(owner, Library):
         return interpreter.attribute(owner, name, node)
     return interpreter.peek(owner, name)

@@ -63,7 +63,13 @@ def find_config(interpreter: Interpreter, path: str) -> str | None:
 
 
 def config_value(
-    interpreter: Interpreter, path: str, *, numbers: bool, attributes: bool, named_by: tuple[Fact, ...] = (), lines: bool = False
+    interpreter: Interpreter,
+    path: str,
+    *,
+    numbers: bool,
+    attributes: bool,
+    named_by: tuple[Fact, ...] = (),
+    lines: bool = False,
 ) -> Value:
     """A config file as a value; ``numbers``: a plain 1e-4 is a number for this loader, ``named_by``: the settings behind its path.
 

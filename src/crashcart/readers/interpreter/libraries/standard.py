@@ -538,8 +538,8 @@ def fill_fields(
     left = list(arguments)
     _refuse_others(interpreter, instance, keywords)
     converts = any(name.endswith(("BaseModel", "BaseSettings")) for name in cls.library_bases())
-    for name, value in keywords.items() if cls.library_bases() else ():  # also fields of other versions of the library
-        interpreter.store.set(instance, name, value)
+    for name, given in keywords.items() if cls.library_bases() else ():  # also fields of other versions of the library
+        interpreter.store.set(instance, name, given)
     for field in fields_in(interpreter, cls):
         if not field.init:
             value = field.default

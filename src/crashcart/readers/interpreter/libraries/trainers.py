@@ -227,7 +227,12 @@ def hf_trainer(interpreter: Interpreter, call: Call) -> Value:
     """A trainer; it is not made to evaluate without a data set for that."""
     settings = call.argument(1, "args")
     is_plain = call.name in {"transformers.Trainer", "transformers.Seq2SeqTrainer"}
-    if is_plain and call.complete and settings is not None and constant_of(call.argument(4, "eval_dataset", NONE), "") is None:
+    if (
+        is_plain
+        and call.complete
+        and settings is not None
+        and constant_of(call.argument(4, "eval_dataset", NONE), "") is None
+    ):
         for name in ("eval_strategy", "evaluation_strategy"):
             when = interpreter.peek(settings, name)
             if when is not None and constant_of(when) in {"steps", "epoch"}:
