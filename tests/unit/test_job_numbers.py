@@ -1308,6 +1308,84 @@ for batch in batches():
         "torchrun --nproc_per_node=4 train.py --batch_size 64",
         {"train.batch_size": None, "train.accumulation": 2},
     ),
+    "an agent of Stable-Baselines3": (
+        {
+            "agent.yml": "PPO:\n  learning_rate: 0.002\n  batch_size: 128\n",
+            "train.py": """import argparse
+import yaml
+from stable_baselines3 import PPO
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=float)
+parser.add_argument("--save-freq", type=int, default=-1)
+args = parser.parse_args()
+with open("agent.yml") as file:
+    settings = yaml.safe_load(file)["PPO"]
+settings["learning_rate"] = (lambda start: lambda left: left * start)(settings["learning_rate"])
+PPO("MlpPolicy", "CartPole-v1", tensorboard_log=None, **settings).learn(int(args.steps))
+""",
+        },
+        "python train.py --steps 1e5",
+        {
+            "train.batch_size": 128,
+            "train.learning_rate": 0.002,
+            "train.max_steps": 100000,
+            "tracker.kind": "none",
+            "save.period": None,
+        },
+    ),
+    "one of several sections of a config": (
+        {
+            "own.yml": "small:\n  size: 8\n  epochs: 3\nlarge:\n  size: 16\n  epochs: 3\n",
+            "train.py": HEAD
+            + """import yaml
+with open("own.yml") as file:
+    settings = yaml.safe_load(file)[os.environ["SIZE"]]
+def train(size, epochs, more=None):
+    loader = DataLoader(data, batch_size=size)
+    for epoch in range(epochs):
+        for (x,) in loader:
+            model(x).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+train(**settings)
+""",
+        },
+        "python train.py",
+        {"train.batch_size": None, "train.epochs": 3, "refused": []},
+    ),
+    "the names of a file that is run in a dictionary": (
+        {
+            "own.py": "sizes = {'a': 12}\n",
+            "train.py": HEAD
+            + """names = {}
+exec(open("own.py").read(), names)
+loader = DataLoader(data, batch_size=names["sizes"]["a"])
+print(names["others"])
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP,
+        },
+        "python train.py",
+        {"train.batch_size": 12, "refused": []},
+    ),
+    "the only one of several config files that is there": (
+        {
+            "conf/own.yml": "size: 40\n",
+            "train.py": HEAD
+            + """import yaml
+folder = "package/conf" if os.path.isdir("package/conf") else "conf"
+with open(folder + "/own.yml") as file:
+    settings = yaml.safe_load(file)
+loader = DataLoader(data, batch_size=settings["size"])
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP,
+        },
+        "python train.py",
+        {"train.batch_size": 40},
+    ),
 }
 
 

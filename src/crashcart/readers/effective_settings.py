@@ -64,8 +64,10 @@ def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None)
 
 
 def _is_no_number(name: str, value: object) -> bool:
-    """Whether a value leaves a number to the program or the library: ``auto``, ``max_steps=-1``."""
+    """Whether a value leaves a number to the program or the library: ``auto``, ``max_steps=-1``, ``save_every=-1``."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and name in _PERIODS:
+        return value < 0  # type: ignore[operator]
     return name in _NUMBERS and (value in _NO_NUMBERS or (is_number and name in _OF_LOOPS and not value > 0))  # type: ignore[operator]
 
 

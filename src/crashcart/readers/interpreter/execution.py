@@ -43,6 +43,7 @@ TRAINERS = (
     "transformers.Trainer",
     "mmengine.runner.Runner.train",
     "mmcv.runner.Runner.run",
+    *(f"stable_baselines3.{agent}.learn" for agent in ("PPO", "A2C", "SAC", "TD3", "DDPG", "DQN")),
 )
 NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 _WRAPPING = {

@@ -1733,18 +1733,18 @@ class Interpreter:
             self.opaque += 1
         if isinstance(owner, PerRank):
             owner = self.pick(owner)
+        pairs: list[tuple[Value, Value]] = []
         if isinstance(owner, Choice):
-            result: Value | None = None
-            for option in owner.options:
-                value = self.item(option, key, node)
-                result = value if result is None else join(result, value)
-            return result if result is not None else Unknown()
-        if isinstance(key, Choice) and isinstance(owner, (Container, Constant)):
-            result = None
-            for option in key.options:
-                value = self.item(owner, option, node)
-                result = value if result is None else join(result, value)
-            return result if result is not None else Unknown()
+            pairs = [(option, key) for option in owner.options]
+        elif isinstance(key, Choice) and isinstance(owner, (Container, Constant)):
+            pairs = [(owner, option) for option in key.options]
+        if pairs:
+            failed, found = self.failed, list[Value]()
+            for each, wanted in pairs:
+                with self.inside("option", node):  # it may be another
+                    found.append(self.item(each, wanted, node))
+            self.failed = failed
+            return _joined(found)
         plain = constant_of(key, self)
         if isinstance(owner, Container):
             return self.pick(self._item_of_container(owner, plain, key, node))
@@ -1907,8 +1907,6 @@ class Interpreter:
 
     def update(self, owner: Container, other: Value) -> None:
         """``owner.update(other)``."""
-        if isinstance(other, Choice):
-            other = next((option for option in other.options if isinstance(option, Container)), other)
         other = self._as_mapping(other)
         content = self.items(other) if isinstance(other, Container) and other.kind in _KEYED else None
         if content is None:
@@ -2474,8 +2472,6 @@ class Interpreter:
             if keyword.arg is not None:
                 keywords[keyword.arg] = value
                 continue
-            if isinstance(value, Choice):
-                value = next((option for option in value.options if isinstance(option, (Container, Instance))), value)
             value = self._as_mapping(value)
             if isinstance(value, Container) and value.kind in _KEYED:
                 keywords.update({key: item for key, item in self.entries(value).items() if isinstance(key, str)})
@@ -2485,7 +2481,18 @@ class Interpreter:
         return self.call(function, arguments, keywords, node, complete=complete)
 
     def _as_mapping(self, value: Value) -> Value:
-        """The content of an object whose class is a dictionary; anything else as it is."""
+        """The content of an object whose class is a dictionary, or of one of several dictionaries; anything else as it is."""
+        if isinstance(value, Choice):
+            mappings = [self._as_mapping(option) for option in value.options if isinstance(option, (Container, Instance))]
+            known = [mapping for mapping in mappings if isinstance(mapping, Container) and mapping.kind in _KEYED]
+            if len(known) < 2:  # noqa: PLR2004 - of several
+                return known[0] if known else value
+            keys = dict.fromkeys(key for mapping in known for key in self.items(mapping))
+            return self.container(
+                "dict",
+                {key: _joined([self.items(each).get(key) or Unknown() for each in known]) for key in keys},
+                is_open=True,
+            )
         mapping = self.libraries.mapping(self, value) if isinstance(value, Instance) else None
         return mapping if mapping is not None else value
 

@@ -57,7 +57,7 @@ _ELEMENTS: dict[str, Any] = {}
 _FAMILIES = (
     "builtin_functions", "containers", "texts_and_paths", "standard", "argparse_parser", "interpolation", "config_files", "hf_parser",
     "typed_parsers", "click_parser", "hydra_config", "hyperpyyaml_config", "absl_flags", "fire_parser", "python_configs", "jsonargparse_cli", "data_files",
-    "torch_library", "trainers", "openmmlab", "submitit_jobs", "enumerations",
+    "torch_library", "trainers", "openmmlab", "stable_baselines", "submitit_jobs", "enumerations",
 )  # fmt: skip
 # One name for what can be imported from several places.
 _ALIASES = {

@@ -739,6 +739,14 @@ def execute_text(interpreter: Interpreter, call: Call) -> Value:
         except (SyntaxError, ValueError, DocumentError):
             return Unknown()
         return interpreter.evaluate(body[0].value) if len(body) == 1 and isinstance(body[0], ast.Expr) else Unknown()
+    names = call.argument(1, "globals")
+    if call.name == "exec" and isinstance(names, Container):
+        path = text.data if isinstance(text, Result) and text.name == "file text" and isinstance(text.data, str) else ""
+        module = interpreter.import_file(path, "(text)") if path.endswith(".py") else None
+        if module is not None:
+            interpreter.update(names, interpreter.attribute(module, "__dict__", call.node))
+        interpreter.libraries.open_up(interpreter, names)
+        return NONE
     if call.name == "exec" and isinstance(text, Result) and text.name == "file text" and isinstance(text.data, str):
         source = interpreter.modules.source(text.data)
         if source is not None:

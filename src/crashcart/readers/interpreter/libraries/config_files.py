@@ -18,6 +18,7 @@ from crashcart.readers.interpreter.libraries.interpolation import resolve
 from crashcart.readers.interpreter.libraries.texts_and_paths import path_text
 from crashcart.readers.interpreter.store import NONE
 from crashcart.readers.interpreter.values import (
+    Choice,
     Class,
     Constant,
     Container,
@@ -211,6 +212,8 @@ def _loaded(interpreter: Interpreter, call: Call, *, numbers: bool, attributes: 
     if isinstance(value, Result) and value.name == "file text" and not isinstance(path, str):
         path = None
     lines = False
+    if not isinstance(path, str):
+        path = _only_file(interpreter, value.data if isinstance(value, Result) and value.name == "file" else value)
     if not isinstance(path, str) and call.method == "loads" and value is not None:
         named = [fact.value for fact in value.origins if isinstance(fact.value, str) and fact.value.endswith(_SUFFIXES)]
         path, lines = (named[0], True) if len(set(named)) == 1 else (path, False)
@@ -223,6 +226,13 @@ def _loaded(interpreter: Interpreter, call: Call, *, numbers: bool, attributes: 
         return made
     named_by = value.origins if value is not None else ()
     return config_value(interpreter, path, numbers=numbers, attributes=attributes, named_by=named_by, lines=lines)
+
+
+def _only_file(interpreter: Interpreter, value: object) -> str | None:
+    """Of several paths that a value can be, the only one that is there."""
+    options = value.options if isinstance(value, Choice) else ()
+    paths = [path for option in options if (path := path_text(option)) and find_config(interpreter, path) is not None]
+    return paths[0] if len(paths) == 1 else None
 
 
 @models(
