@@ -1386,6 +1386,55 @@ for epoch in range(2):
         "python train.py",
         {"train.batch_size": 40},
     ),
+    "a batch that is drawn now and then to sample from": (
+        {
+            "train.py": HEAD
+            + """loader = DataLoader(data, batch_size=16)
+held = DataLoader(data, batch_size=5)
+def sample_images(number):
+    print(model(next(iter(held))[0]), number)
+for epoch in range(2):
+    for step, (x,) in enumerate(loader):
+"""
+            + STEP
+            + "        if step % 50 == 0:\n            sample_images(step)\n"
+        },
+        "python train.py",
+        {"train.batch_size": 16, "sample.period": 50, "eval.period": None},
+    ),
+    "no evaluation, where a round averages weights without gradients": (
+        {
+            "train.py": HEAD
+            + """average = torch.nn.Linear(4, 1)
+loader = DataLoader(data, batch_size=32)
+for epoch in range(2):
+    for (x,) in loader:
+"""
+            + STEP
+            + """        with torch.no_grad():
+            for kept, new in zip(average.parameters(), model.parameters()):
+                kept.data.mul_(0.99).add_(new.data)
+"""
+        },
+        "python train.py",
+        {"eval.strategy": "no"},
+    ),
+    "rounds within rounds, and a period of epochs without a loader": (
+        {
+            "train.py": HEAD
+            + """for epoch in range(7):
+    for part in range(3):
+        for step in range(50):
+            model(data.tensors[0]).mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    if epoch % 2 == 0:
+        torch.save(model.state_dict(), "model.pt")
+"""
+        },
+        "python train.py",
+        {"train.max_steps": None, "save.period_epochs": 2},
+    ),
 }
 
 

@@ -7,6 +7,8 @@ execution.is_training(event)  whether something happens between the steps of the
 
 from __future__ import annotations
 
+import ast
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,13 +22,13 @@ from crashcart.readers.interpreter.values import (
     Instance,
     PerRank,
     Result,
+    Unknown,
     Value,
     constant_of,
 )
 from crashcart.record import record
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Iterator
 
     from crashcart.model import Fact
@@ -45,6 +47,7 @@ TRAINERS = (
     "mmcv.runner.Runner.run",
     *(f"stable_baselines3.{agent}.learn" for agent in ("PPO", "A2C", "SAC", "TD3", "DDPG", "DQN")),
 )
+_WEIGHTS = re.compile(r"\b(?:named_)?(?:parameters|buffers|modules|children)\(|state_dict|param_groups|param")
 NO_GRADIENTS = frozenset({"torch.no_grad", "torch.inference_mode"})
 _WRAPPING = {
     "enumerate",
@@ -110,6 +113,11 @@ def _is_generator(region: Region) -> bool:
     """Whether a region is the body of a generator."""
     function = region.call.function if region.kind == "call" and region.call is not None else None
     return function is not None and bool(function.is_generator)
+
+
+def _is_over_weights(loop: Region) -> bool:
+    """Whether a loop goes over the parts of a model, as an average of weights does."""
+    return isinstance(loop.node, (ast.For, ast.comprehension)) and bool(_WEIGHTS.search(ast.unparse(loop.node.iter)))
 
 
 def _with_generator(loop: Region) -> list[Region]:
@@ -252,7 +260,7 @@ class Execution:
                     inner = self.underlying(region.iterable)
                     is_counted = isinstance(inner, Result) and inner.name in {"range", "tqdm.trange"}
                     is_listed = isinstance(inner, Container) and not self.interpreter.store.get(inner, "open")
-                    loop = loop if inner is None or is_counted or is_listed else region
+                    loop = loop if inner is None or is_counted or is_listed or _is_over_weights(region) else region
                 records &= not (
                     region.kind == "with" and isinstance(region.value, Result) and region.value.name in NO_GRADIENTS
                 )
@@ -314,8 +322,19 @@ class Execution:
         drawn = next((region for region in call.region.above() if _is_generator(region)), None)
         if drawn is not None and drawn.parent is not None:  # ``next(batches)`` counts where it stands
             fed += [loop for loop in drawn.parent.loops()[:1] if any(loop is each for each in self.training_loops)]
+        if not fed and self._is_now_and_then(call):
+            return False
         loops = fed or call.region.loops()[:1]
         return any(loop is not None and loop.holds(inner) for loop in loops for inner in self.training_loops)
+
+    def _is_now_and_then(self, call: Call) -> bool:
+        """Whether something is done under a test of rounds within the training loop: ``if step % 100 == 0: next(iter(held_out))``."""
+        for region in call.region.above():
+            if region.kind == "loop":
+                return False
+            if region.kind == "every" or (isinstance(region.test, Unknown) and region.test.moduli):
+                return True
+        return False
 
     def is_grouped_later(self, loader: Loader) -> bool:
         """Whether what a loader gives is not what a step is made of.

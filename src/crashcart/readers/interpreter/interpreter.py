@@ -1552,6 +1552,8 @@ class Interpreter:
             if name == "shape":
                 made.kind, made.bound = "shape", owner
             return made
+        if name == "data" and "graph" in owner.tags and isinstance(owner, (Result, Unknown, Bound)):
+            return Unknown(owner.tags - _GRAPH, owner.origins)
         if isinstance(owner, (Result, Function)):
             return self.libraries.attribute(self, owner, name)  # type: ignore[no-any-return]
         if isinstance(owner, Constant):

@@ -461,7 +461,8 @@ def _lengths(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
             bound = _count_of(execution, loop)
             if bound is not None and not fed:
                 name = "train.epochs" if inner_fed or number > 0 else "train.max_steps"
-                yield name, fact_of(execution, name, bound, event)
+                if name == "train.epochs" or len(loops) == 1:  # else the rounds of one round of the loop around it
+                    yield name, fact_of(execution, name, bound, event)
             if not inner_fed or fed:
                 yield from _stops(execution, loop, event)
 
@@ -620,6 +621,8 @@ def _counts_epochs(execution: Execution, region: Region, inner: set[int]) -> boo
     loops = region.loops()
     if any(id(loop) in inner for loop in loops):
         return False
+    if loops and isinstance(loops[0].node, ast.For) and "epoch" in ast.unparse(loops[0].node.target):
+        return True
     if not loops or not execution.loaders:
         return not loops or id(loops[0]) in execution.epoch_loops
     held = [loop for loop in execution.training_loops if loops[0].holds(loop)]
@@ -829,7 +832,9 @@ def _kind(execution: Execution, call: Call) -> str:
     if call.method in _SAVES and call.function is None:
         return "save" if _is_save(call) else ""
     if call.name == "iterate":
-        return "eval" if not execution._feeds_training(call) else ""  # noqa: SLF001 - the same question as for loaders
+        caller = next(iter(call.calls_above()), None)  # a function that samples takes a batch to begin with
+        is_sampled = caller is not None and bool(_NAMED_SAMPLING.search(caller.method))
+        return "eval" if not is_sampled and not execution._feeds_training(call) else ""  # noqa: SLF001 - the same question as for loaders
     if call.function is not None or _is_unread(call):
         names = (call.method, _written_name(call))
         if any(map(_NAMED_SAMPLING.search, names)):
