@@ -723,6 +723,9 @@ def build(
     content = interpreter.items(config)
     if not isinstance(content, dict):
         return interpreter.container("list", [build(interpreter, item, call, depth=depth + 1) for item in content])
+    older = content.get("class", content.get("cls")) if not depth and "_target_" not in content else None
+    if isinstance(constant_of(older), str):  # as before Hydra 1.0, with the keys below ``params``
+        content = {"_target_": older, **interpreter.entries(content.get("params"))}
     given = {**content, **(keywords or {})}
     target = given.get("_target_")
     recursive = constant_of(given.get("_recursive_"), True) is not False

@@ -72,6 +72,9 @@ class _Resolution:
             return Unknown(origins=value.origins)
         if len(parts) == 1 and not isinstance(parts[0], str):
             found = parts[0]
+            is_missing = isinstance(found, Unknown) and found.kind == "missing"
+            if is_missing or constant_of(found) == "???":  # it is looked up when it is read, and may be set by then
+                return Unknown(origins=origins_of(found, value))
             if isinstance(found, Constant):
                 return Constant(found.value, origins_of(found, value), direct=True)
             return found
