@@ -1435,6 +1435,51 @@ for epoch in range(2):
         "python train.py",
         {"train.max_steps": None, "save.period_epochs": 2},
     ),
+    "a class of settings that looks its attributes up in another": (
+        {
+            "train.py": HEAD
+            + """class Settings(object):
+    def __init__(self, content):
+        super(Settings, self).__setattr__("_content", content)
+    def __getattr__(self, name):
+        return self._content[name]
+settings = Settings({"size": 12, "epochs": 3})
+loader = DataLoader(data, batch_size=settings.size)
+for epoch in range(settings.epochs):
+    for (x,) in loader:
+"""
+            + STEP
+        },
+        "python train.py",
+        {"train.batch_size": 12, "train.epochs": 3},
+    ),
+    "a period that the setting of a trainer says, whatever the setting is called": (
+        {
+            "own.yml": "VAL_EVERY_STEPS: 200\n",
+            "train.py": """import pytorch_lightning as pl
+import torch
+import yaml
+from torch.utils.data import DataLoader, TensorDataset
+
+class Model(pl.LightningModule):
+    def training_step(self, batch, number):
+        return batch[0].mean()
+
+    def validation_step(self, batch, number):
+        return batch[0].mean()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+settings = yaml.safe_load(open("own.yml"))
+loader = DataLoader(TensorDataset(torch.randn(99, 4)), batch_size=8)
+trainer = pl.Trainer(max_epochs=900, check_val_every_n_epoch=settings["VAL_EVERY_STEPS"])
+trainer.fit(Model(), loader, loader)
+""",
+        },
+        "python train.py",
+        {"eval.period_epochs": 200, "eval.period": None},
+    ),
 }
 
 

@@ -50,7 +50,7 @@ def settle(case: Case, seen: dict[str, list[Fact]], execution: Execution | None)
     dropped |= unsure - used.keys()
     for kind in ("save", "eval", "sample", "log"):  # of a number of steps and one of epochs the one that is used
         periods = {f"{kind}.period", f"{kind}.period_epochs"}
-        dropped |= periods - used.keys() if periods & used.keys() else set()
+        dropped |= periods - used.keys() if periods & (used.keys() | unsure) else set()
     if execution is not None and execution.trains and not execution.library_trainers:
         dropped |= _never_used(execution) - used.keys()
     if execution is not None and execution.is_cut_short:

@@ -1594,8 +1594,9 @@ class Interpreter:
                 return self._got(getter, owner, mapping, name, node)
             found = self._attribute_of_container(mapping, name)
             return found if not isinstance(found, Unknown) else Bound(Library(f"dict.{name}"), mapping)
-        if bases:
-            return Bound(Library(f"{bases[0]}.{name}"), owner)
+        base = next((base for base in bases if base != "object"), "")
+        if base:
+            return Bound(Library(f"{base}.{name}"), owner)
         if isinstance(getter, Function):
             return self.call(Bound(getter, owner), [Constant(name)], {}, node)
         self.opaque += 1  # it may not be there yet
@@ -1630,7 +1631,9 @@ class Interpreter:
                 return self._attributes_as_dict(owner)
             if name not in self.libraries.CONFIG_METHODS:
                 is_whole = not self.store.get(owner, "open") and not self.store.get(owner, "makes attributes")
-                is_method = node is self.called  # of the config, which we do not know
+                is_method = node is self.called
+                if is_method:  # one of the config that we do not know: it may change it
+                    self.libraries.open_up(self, owner)
                 if node is not None and is_whole and not is_method and not name.startswith("_"):
                     self.fail(node, "AttributeError", name, owner, Constant(name))
                 return (
@@ -1761,6 +1764,11 @@ class Interpreter:
                 return result
             mapping = self.libraries.mapping(self, owner)
             if mapping is not None:
+                is_there = plain is not self and _hashable(plain) and plain in self.items(mapping)
+                other = None if is_there else self.call_method(owner, "__missing__", [self._own_key(key)], {}, node)
+                if other is not None:
+                    is_open = plain is self or self.store.get(mapping, "open")
+                    return join(other, unknown_from(mapping, key)) if is_open else other
                 return self.pick(self._item_of_container(mapping, plain, key, node))
         if isinstance(owner, Result) and plain is not self and _hashable(plain):
             found = self.store.get(owner, ("item", plain))

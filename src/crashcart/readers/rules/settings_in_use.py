@@ -166,7 +166,8 @@ def _used(execution: Execution) -> Iterator[tuple[str, Fact | None]]:
         yield from _from_optimizers(execution)
         yield from _accumulation(execution)
         yield from _lengths(execution)
-        periods = list(_periods(execution))
+        of_trainer = {name for call in execution.trace.named(SETTINGS) for name in call.keywords if name.startswith("eval.")}
+        periods = [(name, fact) for name, fact in _periods(execution) if not (of_trainer and name.startswith("eval."))]
         yield from periods
         if not any(name.startswith("log.") for name, _ in periods):
             yield from _every_round(execution)
