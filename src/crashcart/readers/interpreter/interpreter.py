@@ -1594,7 +1594,7 @@ class Interpreter:
                 return self._got(getter, owner, mapping, name, node)
             found = self._attribute_of_container(mapping, name)
             return found if not isinstance(found, Unknown) else Bound(Library(f"dict.{name}"), mapping)
-        base = next((base for base in bases if base != "object"), "")
+        base = next((base for base in bases if base != "object" or name.startswith("__")), "")
         if base:
             return Bound(Library(f"{base}.{name}"), owner)
         if isinstance(getter, Function):
