@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,23 @@ sys.stdin.read()
 """
 
 
+WORKER = """
+import sys, threading, torch
+matrix = torch.randn(4096, 4096, device="cuda")
+torch.cuda.synchronize()
+print("ready", flush=True)
+waits = threading.Thread(target=sys.stdin.read)
+waits.start()
+while waits.is_alive():
+    for _ in range(50):
+        matrix @ matrix
+    torch.cuda.synchronize()
+"""
+
+
 @contextmanager
-def holding(mebibytes: int) -> Iterator[int]:
-    command = [sys.executable, "-c", HOLDER, str(mebibytes)]
+def holding(mebibytes: int, program: str = HOLDER) -> Iterator[int]:
+    command = [sys.executable, "-c", program, str(mebibytes)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
@@ -58,4 +73,19 @@ def test_ours_and_others() -> None:
             assert {ours, other} <= cards.holders[0].keys()
             assert os.getpid() not in cards.holders[0] or torch.cuda.is_initialized()  # type: ignore[no-untyped-call] # by another test of this process
     assert cards.events() == []
+    cards.close()
+
+
+def test_who_of_two_on_a_card_computes() -> None:
+    cards = Cards()
+    if not cards.cards:
+        pytest.skip(cards.why)
+    with holding(64) as idle, holding(64, WORKER) as busy:
+        time.sleep(7)
+        cards.begin(frozenset((idle, busy)), fresh=True)
+        cards.take(20)
+        if not {idle, busy} <= cards.holders[0].keys():
+            pytest.skip("the pids are those of another namespace")
+        assert idle in cards.idle[0]
+        assert busy not in cards.idle[0]
     cards.close()

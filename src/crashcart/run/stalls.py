@@ -322,7 +322,10 @@ class Stalls:
         """Whether a process has a card that did anything at the last look; where that is not known, it may have."""
         if not self._ends.on_card(pid):
             return False
-        held = {index for index, holders in self.job.cards.holders.items() if pid in holders}
+        cards = self.job.cards
+        held = {index for index, holders in cards.holders.items() if pid in holders}
+        if held and all(pid in cards.idle.get(index, ()) for index in held):  # what is busy there is another process
+            return False
         rows = [row for row in self._gpus if not held or row[_INDEX] in held]
         return not rows or any(row[_BUSY] != 0 for row in rows)
 

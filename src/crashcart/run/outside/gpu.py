@@ -20,12 +20,16 @@ _SILENT = 10.0
 
 
 class Cards:
-    """``cards`` by index, ``driver``, ``holders`` (bytes by card and pid); without NVML there are none, and ``why`` says why."""
+    """``cards`` by index, ``driver``, ``holders`` (bytes by card and pid), ``idle`` holders of shared cards.
+
+    Without NVML there are none, and ``why`` says why.
+    """
 
     def __init__(self, *, patience: float = 15.0) -> None:
         self.cards: list[Card] = []
         self.driver = ""
         self.holders: dict[int, dict[int, float]] = {}
+        self.idle: dict[int, frozenset[int]] = {}
         self.why = ""
         self._events: list[GpuEvent] = []
         self._nvml: Nvml | None = None
@@ -50,7 +54,7 @@ class Cards:
         waited = time.monotonic() - self._asked_at
         answer = self._aside.take(patience if waited < 1 else 0.0)
         if isinstance(answer, Answer):
-            self.holders = answer.holders
+            self.holders, self.idle = answer.holders, answer.idle
             self._events.extend(answer.events)
             self.why = ""
             if waited < _SILENT:
@@ -80,4 +84,4 @@ class Cards:
         except Exception as error:  # noqa: BLE001 - no driver, another version, no permission
             return f"GPUs cannot be monitored: NVML reports {error}."
         self.driver, self.cards = self._nvml.driver, self._nvml.cards
-        return Answer([], {}, [])
+        return Answer([], {}, [], {})

@@ -25,6 +25,7 @@ _NAN = math.nan
 _LONG = 0.05
 _LONG_EVERY = 30.0
 _RETRY_EVERY = 10.0
+_RECENT = 5.0  # seconds of which the shares of processes are asked
 
 
 @record(frozen=True)
@@ -39,11 +40,15 @@ class Card:
 
 @record
 class Answer:
-    """Rows of the GPU table, the bytes that each process holds on each card, and events since the last answer."""
+    """Rows of the GPU table, the bytes that each process holds on each card, events since the last answer.
+
+    ``idle`` are the holders of a shared card that did nothing on it lately, where the driver tells them apart.
+    """
 
     rows: list[list[float]]
     holders: dict[int, dict[int, float]]
     events: list[GpuEvent]
+    idle: dict[int, frozenset[int]]
 
 
 class Nvml:
@@ -66,11 +71,13 @@ class Nvml:
         now = time.monotonic()
         if fresh:
             self._due = {key: due for key, due in self._due.items() if due == math.inf}
-        rows, holders = [], {}
+        rows, holders, idle = [], {}, {}
         for index, handle in enumerate(self._handles):
-            holders[index] = self._holders(index, handle, now)
-            rows.append([*self._row(index, handle, now), *_divided(holders[index], ours)])
-        return Answer(rows, {index: held or {} for index, held in holders.items()}, self._events.new())
+            held = self._holders(index, handle, now)
+            holders[index] = held or {}
+            idle[index] = self._idle(index, handle, holders[index], now)
+            rows.append([*self._row(index, handle, now), *_divided(held, ours)])
+        return Answer(rows, holders, self._events.new(), idle)
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -114,6 +121,19 @@ class Nvml:
             known = known or found is not None
             held |= {one.pid: _NAN if one.usedGpuMemory is None else float(one.usedGpuMemory) for one in found or ()}
         return held if known else None
+
+    def _idle(self, index: int, handle: Any, held: dict[int, float], now: float) -> frozenset[int]:  # noqa: ANN401 - a ctypes pointer
+        """Who of several holders computed nothing lately; the busy share of the card says nothing of each of them."""
+        if len(held) < 2:  # noqa: PLR2004 - a shared card
+            return frozenset()
+        shares = self._value((index, "shares"), 0, lambda: self._recent_shares(handle), now)
+        return frozenset() if shares is None else frozenset(held) - {share.pid for share in shares if share.smUtil}
+
+    def _recent_shares(self, handle: Any) -> Any:  # noqa: ANN401 - a ctypes pointer
+        try:
+            return self._nvml.nvmlDeviceGetProcessUtilization(handle, int((time.time() - _RECENT) * 1e6))
+        except self._nvml.NVMLError_NotFound:  # nobody computed anything
+            return []
 
     def _value(self, key: tuple[int, str], every: float, question: Callable[[], Any], now: float) -> Any:  # noqa: ANN401
         if now < self._due.get(key, 0.0):
