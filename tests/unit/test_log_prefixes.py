@@ -60,6 +60,42 @@ def test_a_header_on_every_line_changes_nothing(tmp_path: Path, header: str) -> 
     assert plain.findings[0].cause == "config/missing-or-wrong"
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        "train\tRun\t2026-11-15T13:00:0{}.1234567Z ",
+        "[  {}.123s] ",
+        "179513398{}.000 ",
+        "<13>1 2026-11-15T13:00:0{}Z host python 7 - - ",
+    ],
+)
+def test_a_header_of_any_shape_is_known_by_the_frames_of_a_traceback(tmp_path: Path, header: str) -> None:
+    lines = [*STEPS, *CRASH]
+    plain = why(tmp_path / "plain.log", lines)
+    carried = why(tmp_path / "carried.log", [header.format(number % 10) + line for number, line in enumerate(lines)])
+    assert meaning(carried) == meaning(plain)
+
+
+def test_lines_without_the_beginning_of_a_traceback_keep_theirs(tmp_path: Path) -> None:
+    """A program that prints a word before a traceback has not carried the other lines."""
+    (tmp_path / "log").write_text("\n".join([*STEPS, "worker 3 says " + CRASH[0], *CRASH[1:]]), encoding="utf-8")
+    assert read_logs([str(tmp_path / "log")]).lines[0].text == STEPS[0]
+
+
+@pytest.mark.parametrize("key", ["textPayload", "message", "MESSAGE"])
+def test_entries_of_log_services_are_unwrapped(tmp_path: Path, key: str) -> None:
+    lines = [*STEPS, *CRASH]
+    plain = why(tmp_path / "plain.log", lines)
+    carried = why(tmp_path / "log", [json.dumps({key: line, "timestamp": "2026-11-15T13:00:00Z"}) for line in lines])
+    assert meaning(carried) == meaning(plain)
+
+
+def test_a_record_of_the_program_with_numbers_in_it_stays(tmp_path: Path) -> None:
+    record = json.dumps({"time": "2026-11-15T13:00:00Z", "message": "step", "loss": 0.25})
+    (tmp_path / "log").write_text(f"{record}\n" * 5, encoding="utf-8")
+    assert read_logs([str(tmp_path / "log")]).lines[0].text == record
+
+
 def test_evidence_is_quoted_as_it_stands_in_the_file(tmp_path: Path) -> None:
     header = HEADERS["loguru"]
     found = why(tmp_path / "carried.log", [header + line for line in [*STEPS, *CRASH]])

@@ -11,6 +11,7 @@ Real beginnings of lines that are taken off, and what they tell::
     [task 2025-07-01T05:06:30.004+00:00] ...       CI runners
     [1,3]<stderr>:Traceback ...                    mpirun --tag-output
     {"log":"step 10\n","stream":"stderr", ...}    files of docker
+    {"timestamp": "...", "textPayload": "step 10"}    exports of log services, journalctl -o json
 
 What else stands before every line of a file is found in ``prefixes``.
 """
@@ -59,8 +60,11 @@ _FILE_RANK = Pattern(
 _SCRAMBLED = Pattern("[\u00c2\u00c3\u00e2-\u00e9\u00ef\u00f0][\u0080-\u00bf\u0152-\u0178\u0192\u02c6\u02dc\u2013-\u2122]")
 _LONGEST = 6000
 _MOST_PREFIXES = 2
-_WRAPPED_TEXT = ('{"log":', '{"log" :')
-_WRAPPED = tuple(text.encode() for text in _WRAPPED_TEXT)
+_MESSAGES = ("log", "message", "msg", "MESSAGE", "textPayload", "text")
+_MOMENTS = frozenset(
+    {"time", "timestamp", "ts", "asctime", "@timestamp", "__REALTIME_TIMESTAMP", "created", "date", "datetime"}
+)
+_MARKS = _MOMENTS | {"stream", "level", "severity", "levelname"}
 
 
 def rank_of_file(name: str) -> int | None:
@@ -81,7 +85,7 @@ def to_lines(
         number = window.number
         offset = order + window.start
         for raw, end in _pieces(window.data):
-            unwrapped = _unwrapped(raw) if raw.startswith(_WRAPPED) else None
+            unwrapped = _unwrapped(raw)
             cut += len(raw) > _LONGEST and unwrapped is None
             for place, piece in enumerate([_decoded(raw)] if unwrapped is None else unwrapped):
                 rank, text = _without_prefix(cleaned(piece))
@@ -129,13 +133,22 @@ def _beginning(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _unwrapped(raw: bytes) -> list[str] | None:
-    """The text of an entry that docker wrote into its file, parted where a bar went back to the beginning of its line."""
+    """The text of an entry that a carrier of logs wrote, parted where a bar went back to the beginning of its line.
+
+    A record of the program's own, with numbers in it, is left as it stands.
+    """
+    if not (raw.startswith(b"{") and raw.rstrip().endswith(b"}")):
+        return None
     try:
         entry = load_json(raw)
     except ValueError:
         return None
-    text = entry.get("log") if isinstance(entry, dict) and ("stream" in entry or "time" in entry) else None
-    if not isinstance(text, str):
+    if not isinstance(entry, dict) or not _MARKS.intersection(entry):
+        return None
+    if any(isinstance(value, (int, float)) for key, value in entry.items() if key not in _MARKS):
+        return None
+    text = next((text for key in _MESSAGES if isinstance(text := entry.get(key), str)), None)
+    if text is None:
         return None
     return [_decoded(part) for part in text.encode("utf-8", "replace").replace(b"\n", b"\r").split(b"\r")]
 
@@ -196,8 +209,8 @@ def _without_walls(text: str) -> str:
 
 
 def _carried(text: str) -> str:
-    """What stands behind a prefix, without its walls or the entry of docker around it; of a bar what was written last."""
-    if text.startswith(_WRAPPED_TEXT) and (unwrapped := _unwrapped(text.encode("utf-8", "replace"))) is not None:
+    """What stands behind a prefix, without its walls or the entry around it; of a bar what was written last."""
+    if text.startswith("{") and (unwrapped := _unwrapped(text.encode("utf-8", "replace"))) is not None:
         return next((part for piece in reversed(unwrapped) if (part := cleaned(piece))), "")
     return _without_walls(text)
 

@@ -12,20 +12,26 @@ A logger writes its header before a message, and the lines of a traceback have n
     INFO:root:KeyError: 'lr'
     [2026-11-15, 07:12:01 UTC] {subprocess.py:93} INFO - KeyError: 'lr'    Airflow
 
+A prefix of any other shape shows at a traceback: what stands before its first line stands before the frames too, with other digits::
+
+    train\trun\t2026-11-15T07:12:01.1234567Z Traceback (most recent call last):    gh run view --log
+    train\trun\t2026-11-15T07:12:01.1234568Z   File "train.py", line 10, in main
+
 What stands there on every line says nothing of any of them, also where it is a level. Where a file has lines of several levels,
 the level of a line counts.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from crashcart.pattern import compiled
 from crashcart.record import record
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Sequence
 
 __all__ = ["SharedPrefix", "find_shared_prefix"]
@@ -62,7 +68,9 @@ _LATER = ("time", "bar", "level", "unit", "place", "root", "logger", "bracket")
 _MOST_PIECES = 7
 _SAMPLE = 300
 _NEARLY_ALL = 20  # all but one line in so many
+_TRACEBACK = "Traceback (most recent call last):"
 _FRAME = 'File "'
+_LONGEST_PREFIX = 120
 
 
 @record(frozen=True)
@@ -95,7 +103,30 @@ def find_shared_prefix(texts: Sequence[str]) -> SharedPrefix | None:
         shared = _shared(kinds, texts)
         if shared is not None:
             return shared
+    return _before_traceback(texts)
+
+
+def _before_traceback(texts: Sequence[str]) -> SharedPrefix | None:
+    """What stands before the lines of a traceback, if nearly all other lines have it too."""
+    for text, frame in pairwise(texts):
+        before = text.find(_TRACEBACK)
+        if 0 < before < _LONGEST_PREFIX:
+            pattern = _of_this_shape(text[:before])
+            match = pattern.match(frame)
+            if match is not None and frame.startswith(f"  {_FRAME}", match.end()):
+                having = sum(pattern.match(text) is not None for text in texts)
+                return SharedPrefix(pattern, 0, has_level=False) if _is_nearly_all(having, len(texts)) else None
     return None
+
+
+def _of_this_shape(prefix: str) -> re.Pattern[str]:
+    """An expression for a prefix with other digits in it; at its end a line may be empty."""
+    start = prefix.rstrip()
+    source = "".join(
+        r" {0,20}\d{1,30}" if piece.strip().isdigit() else re.escape(piece)
+        for piece in compiled(r" {0,20}\d{1,30}|\D", 0).findall(start)
+    )
+    return compiled(source + (f"(?: {{{len(prefix) - len(start)}}}|$)" if prefix != start else ""), 0)
 
 
 def _is_nearly_all(count: int, total: int) -> bool:
