@@ -37,7 +37,7 @@ _YAML_EVENTS = 60_000
 _YAML_DIRECTIVES = 100
 _TOML_CHARACTERS = 500_000
 # The marks between the parts of a program: there are about as many as nodes in its tree, at half a kilobyte each.
-_MARKS = ",;.()[]{}=+-*/%<>|&^~@:\n"
+_MARKS = (*",;.()[]{}=+-*/%<>|&^~@:\n", " and ", " or ", "not ", " in ", " is ", " if ", " else ")
 _MOST_MARKS = 80_000
 _DEEP = f"is nested more than {DEEPEST} levels deep"
 

@@ -375,7 +375,7 @@ HARMLESS_BEFORE_TOKEN = words(
     "new old max min num n nb total per input output prompt train training each every single extra added additional blank decoder encoder query class register "
     "cur current other begin think thinking tool system assistant user_input bad good line op operator syntax lex string comment indent dedent exact decoded "
     "generated predicted target source src tgt sot eot eom eod bom im speech semantic acoustic word subword byte char language lang task time timestamp "
-    "response completion context cached reasoning draft accepted rejected sampled top one two by of a the this that same any some all no non multi "
+    "response completion context cached reasoning draft accepted rejected sampled top one two by of a the this that same any all no non multi "
     "expected unexpected illegal peek lookahead left right open close paren brace number name newline eof soft keyword identifier literal regexp html xml css json "
     "model memory summary attention learned virtual soft_prompt code is has to as with for from in on at and or not if keep skip drop swap replace merge split "
     "prefix suffix infix middle fim content document doc separator delimiter chunk patch frame modality latent global local sink position rare common frequent "
@@ -418,7 +418,7 @@ COMMANDS = (
 )
 # What is given to a program on its standard input, in a statement of SQL, in an address: a text without which it cannot be there, the
 # expression, and whether the value must look random.
-_TO_INPUT = r"[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4}){0,2}[\"']?([^\s\"'|]{3,100})[\"']?[ \t]{0,4}\|[^|\n]{0,80}?(?:-stdin|--with-token|sudo -S)"
+_TO_INPUT = r"[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4}){0,2}(?:[\"']?%s(?:\\n)?[\"']?[ \t]{1,4})?[\"']?([^\s\"'|]{3,100})[\"']?[ \t]{0,4}\|[^|\n]{0,80}?(?:-stdin|--with-token|sudo -S)"
 PLACES = (
     ("echo ", r"echo" + _TO_INPUT, False),
     ("printf ", r"printf" + _TO_INPUT, False),

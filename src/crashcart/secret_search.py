@@ -169,22 +169,23 @@ _SEPARATOR = (
     r"(?P<close>"
     + _CLOSE
     + r")(?:(?: [a-z]{1,12}){0,2} (?:is|was|provided|given|used|entered|for '[^'\n]{1,80}')(?=:)| (?:string|str)(?= =)| / '-[^'\n]{1,40}'(?=:))?[ \t]{0,60}"
-    + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= \\{0,3}[\"'])|[|\u2502\u2503\u2551])?[ \t]{0,8}"
+    + r"(?P<sign>===|!==|==|!=|:{1,3}=|=>|->|\?{1,2}=|\+=|\.=|=|::?|,|;(?=[\"'])|>|\(|\.assign\(|%3[adAD]|<<<|\.{3,200}:?|(?:or|\|\||\?\?)(?= \\{0,3}[\"'])|[|\u2502\u2503\u2551])?[ \t]{0,200}"
 )
 _RULES = "|\u2502\u2503\u2551"
 # What may stand between a sign and its value: what a parser says of it, another name for it, the tag and the anchor of YAML, a command of the shell that only prints.
 _BEFORE_VALUE = r"(?:(?:invalid [\w.<>]{1,24}(?: value)?: |[A-Za-z_][\w.]{0,40} = |None or )(?=[\"'])|Expected [^\n]{0,80}? Got value: )?(?:(?:!![a-z]{1,12}|&\w{1,40})[ \t]{1,4}){0,2}(?:[\"']?\$\((?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4})?)?"
-_COLLECTION = _CLOSE + r"[ \t]{0,4}(?P<sign>=>|[=:])[ \t]{0,4}(?:(?P<bracket>[\[({])|(?=\n))"
+_COLLECTION = _CLOSE + r"[ \t]{0,60}(?P<sign>=>|[=:])[ \t]{0,200}(?:(?P<bracket>[\[({])|(?=\n))"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
-_KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,4})?"
+_KEY = r"(?:[\"']?(?<![\w.-])([\w.-]{1,40})[\"']?[ \t]{0,4}[:=][ \t]{0,60})?"
 _ITEM = r"(?:[\"']([^\"'\n]{1,200})[\"']|([^\s\"',;\[\](){}:=]{3,200}))"
-_LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,4}|(?=\n|\Z)))?"
+_LINE = r"\n([+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)(?:[\"']?([\w.-]{1,40})[\"']?[ \t]{0,2}:(?:[ \t]{1,60}|(?=\n|\Z)))?"
 _LARGEST_COLLECTION = 1000  # characters
 _LONGEST_BLOCK = 20  # lines
 _DEFAULT = r"[^()\n]{0,120}(?<!\w)(?:default|fallback)[ \t]{0,2}=[ \t]{0,2}\[?"
 _ANNOTATION = r"[A-Za-z_][\w.]{0,30}(?:\[[\w., \[\]]{0,40}\])?(?: \| None)?[ \t]{1,4}=[ \t]{1,4}"
 _OPENING = r"(?:(?:new |pydantic\.|dataclasses\.)?(?:SecretStr|SecretBytes|String|str|bytes|bytearray|quote|[fF]ield|(?:base64\.)?b64decode|bytes\.fromhex|[\"']{2}\.join)\(\[?[ \t]{0,2}(?:default=)?)?(?:[bBrRuUfF]{1,2}|[@$])?(?P<quote>(?:\\{1,3}[\"']){3}|\\{0,3}(?:\"\"\"|'''|[\"'`]))"
-_GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,8}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
+_GAP = r"(?:\\{0,3}[\"'`])?,?[ \t]{0,200}(?:\\?[\n\x1e][+-]?[ \t]{0,40}(?:-[ \t]{1,4})?)?"
+_JOINING = words("to has as with for from in on at and or not if is")  # what follows is no other kind of token or key
 _BELOW_KEY = r"[ \t]{0,4}\n[+-]?[ \t]{0,40}:[ \t]{1,8}"  # of YAML, behind a question mark
 _BLOCK = r"(?:[|>][+-]?)?[ \t]{0,8}(?:#[^\n]{0,80})?\\?[\n\x1e](?:[+-][ \t]{0,40}|[ \t]{1,40}|(?=[\"']))"
 _VALUE_BESIDE = r"\\{0,3}[\"']?[\s,;>/+-]{1,12}<?[\"']?(?:value|val|content)[\"']?[ \t]{0,4}[=:>][ \t]{0,4}"
@@ -203,7 +204,8 @@ _QUOTES = frozenset("'\"`")
 _IN_CODE = "in code"  # the sign of a value that may be an expression
 _COMPARISONS = frozenset(("==", "!=", "===", "!=="))
 _FLAG = r"--?[A-Za-z][\w.-]*(?:[\s=\"',\x1e]|\Z)"
-_HEADER_VALUE = r"(?:basic|bearer|(?:api-?)?token|digest|api-?key|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}\S|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
+_SCHEME = r"(?:basic|bearer|(?:api-?)?token|digest|api-?key|key|negotiate|aws4-[\w-]+|hawk|oauth)\s{1,4}(?=\S)"
+_HEADER_VALUE = _SCHEME + r"|[\w!#$%&*+.^|~-]{1,64}=[^=\s]"
 
 
 def _by_name(text: str, lowered: str, first: int) -> Iterator[Place]:
@@ -354,7 +356,7 @@ def _in_context(text: str, begin: int, end: int, name: str, grade: int) -> int:
         and name.isalpha()
         and (word := compiled(r"([A-Za-z][\w-]{0,30}) \Z", 0).search(text[max(0, begin - 32) : begin]))
     ):
-        owned = grade if word[1].lower() in _ARTICLES else _grade(f"{word[1]}_{name}")
+        owned = grade if word[1].lower() in _ARTICLES | _JOINING else _grade(f"{word[1]}_{name}")
         if owned in {NOT_SECRET, ALWAYS}:
             return owned
     sure = name.startswith("-") or (name.isupper() and text[end : end + 2].lstrip("+:")[:1] == "=")
@@ -472,6 +474,8 @@ def _assigned(text: str, at: tuple[int, int, int], name: str, grade: int, sign: 
         if (header := _header(text, begin, start, name, close)) is not None:
             return header
         start = _after(_ANNOTATION, text, start)
+    elif sign == "=" and name.lower().endswith(_HEADERS[0]) and not close:
+        start = _after(f"(?i:{_SCHEME})", text, start)
     if sign in _COMPARISONS and not compiled(_OPENING, 0).match(text, start):
         return None
     if sign == "=" and name.startswith("-") and text[end] == "=" and start > end + 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.cli import main
 from crashcart.model import Evidence, Fact
 from crashcart.readers.entry import nearest, python_path
 
@@ -25,3 +26,17 @@ def test_the_python_path_of_a_launch(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "lib" / "src").mkdir(parents=True)
     told = Fact("environment.PYTHONPATH", "$PWD/lib:src:$PYTHONPATH:gone", Evidence("command", "", ""), "environment")
     assert python_path([told], ["lib"]) == ["lib", "lib/src"]
+
+
+def test_a_named_program_is_checked_itself_beside_another_that_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text("import torch\nfor loss in []:\n    loss.backward()\n")
+    (tmp_path / "config.yaml").write_text("lr: 1e-4\n")
+    (tmp_path / "program.py").write_text(
+        "import torch, yaml\nsettings = yaml.safe_load(open('config.yaml'))\n"
+        "adam = torch.optim.AdamW([torch.zeros(1)], lr=settings['lr'])\nfor _ in range(3):\n    adam.step()\n"
+    )
+    assert main(["check", "program.py"]) == 1
+    assert "reads lr as the text '1e-4'" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import yaml
 import crashcart
 from crashcart.documents import DocumentError, compose_yaml, json_weight, load_json, load_toml, load_yaml, parse_python
 from crashcart.errors import CommandError
+from crashcart.readers.interpreter.libraries.hydra_config import _Grammar
 from crashcart.readers.job.config import read_config_text
 
 if TYPE_CHECKING:
@@ -190,3 +191,15 @@ def test_a_name_that_no_file_can_have_costs_nothing(tmp_path: Path, monkeypatch:
     assert crashcart.check(["train.sh"]).verb == "check"
     Path("train.log").write_text("step 1\nRuntimeError: x\n")
     assert crashcart.why(["train.log"], configs=["c.json"]).findings
+
+
+@pytest.mark.parametrize("word", ["[}", "[" * 14 + "1" + "]" * 14, "{a:[}", "[[}, 1]"])
+def test_a_word_for_hydra_that_is_no_value_ends(word: str) -> None:
+    grammar = _Grammar(word)
+    grammar.value(0)
+    assert grammar.position >= len(word) - 1
+
+
+def test_code_of_words_alone_is_refused_like_code_of_marks() -> None:
+    with pytest.raises(DocumentError, match="hand-written"):
+        parse_python("x = " + " and ".join(["a"] * 90_000))

@@ -105,6 +105,14 @@ def test_interleaved_ranks_keep_their_own_stacks(tmp_path: Path) -> None:
     assert [(one.line.rank, len(one.frames)) for one in read_logs([str(tmp_path / "log")]).raised] == [(0, 1), (1, 1)]
 
 
+@pytest.mark.parametrize("depth", [81, 3000])
+def test_the_innermost_frame_of_a_deep_traceback_is_kept(tmp_path: Path, depth: int) -> None:
+    frames = "".join(f'  File "f{number}.py", line {number}, in g{number}\n    h()\n' for number in range(depth))
+    (tmp_path / "log").write_text(f"Traceback (most recent call last):\n{frames}RecursionError: too deep\n")
+    raised = read_logs([str(tmp_path / "log")]).raised[-1]
+    assert raised.frames[-1].file == f"f{depth - 1}.py"
+
+
 def test_a_thousand_rank_logs_are_one_run(tmp_path: Path) -> None:
     for rank in range(1000):
         (tmp_path / f"rank_{rank}.log").write_text(CRASH if rank == 617 else "step 1 loss 0.2\n" * 50)

@@ -42,12 +42,14 @@ from crashcart.readers.job.syntax import GrammarMissingError
 from crashcart.readers.machine import machine_facts
 from crashcart.readers.own_settings import OwnSettings, own_settings
 from crashcart.readers.project import (
+    ACTS,
     CONFIGS,
     NO_TRAINING,
     SCRIPTS,
     entries_of,
     files_of,
     launches,
+    read_text,
     readers_of,
     root_of,
 )
@@ -174,7 +176,7 @@ class _Planning:
     def file(self, path: str) -> list[Plan]:
         if path.endswith(CONFIGS):
             return [self.config(path)]
-        if path.endswith(".py") and not list(entries_of([path])):
+        if path.endswith(".py") and not ACTS.search(read_text(path)) and not list(entries_of([path])):
             plan = self.config(path)  # settings in Python
             if plan.program.entry:
                 return [plan]

@@ -44,6 +44,7 @@ MAIN = re.compile(
     re.MULTILINE,
 )
 STARTED = re.compile(r"^if __name__ ==", re.MULTILINE)
+ACTS = re.compile(r"^(?:if __name__ ==|for |while )", re.MULTILINE)  # no file of settings, whatever else stands there
 _MOST_STARTED = 20
 TRAINS = re.compile(r"\.backward\(|Trainer\(|\.fit\(|DataLoader\(|\bopt\w*\.step\(|\btrain\w*\(")
 LOADS = re.compile(

@@ -150,6 +150,8 @@ class _Finder:
         frame = _frame(text)
         if frame is not None:
             stack = self.stacks.setdefault(key, _Stack())
+            if len(stack.frames) == _MOST_FRAMES and not stack.reverse:
+                del stack.frames[0]
             if len(stack.frames) < _MOST_FRAMES:
                 stack.frames.append(frame)
             if stack.started is None and (_SPY_FRAME.match(text) or text.lstrip().startswith("#")):

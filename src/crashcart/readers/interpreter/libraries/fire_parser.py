@@ -65,8 +65,11 @@ def fire(interpreter: Interpreter, call: Call) -> Value:
             fields, _ = parameters_of(interpreter, component)
             return interpreter.call(component, [], {field.name: Unknown(kind="flag") for field in fields}, call.node)
         return Unknown()
+    ends = [place for place, (text, _) in enumerate(words) if text == "--"]
     try:
-        return _follow(interpreter, component, words, call, 0)
+        return _follow(
+            interpreter, component, words[: ends[-1]] if ends else words, call, 0
+        )  # what follows is for fire itself
     except RefusedWordsError as problem:
         refuse(interpreter, ParserSpec(), call, f"ERROR: {problem}", [])
         return Unknown()

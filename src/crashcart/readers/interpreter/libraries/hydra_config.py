@@ -433,7 +433,11 @@ class _Grammar:
         self.position += 1
         self._skip()
         while self.position < len(self.text) and self.text[self.position] != "]":
+            start = self.position
             items.append(self.value(depth + 1))
+            if self.position == start:  # no value begins here, or it lies too deep
+                self.position = len(self.text)
+                return _NO_VALUE
             self._skip()
             if self.text[self.position : self.position + 1] == ",":
                 self.position += 1
