@@ -44,3 +44,23 @@ def test_a_secret_beside_the_change_is_not_shown_and_not_lost(tmp_path: Path) ->
     assert secret not in done.stdout + done.stderr
     assert f"export WANDB_API_KEY={secret}\n" in script.read_text()
     assert "--sample_batch_size=1024 " in script.read_text()
+
+
+def test_a_recording_from_elsewhere_changes_no_file_of_the_folder_that_it_names(tmp_path: Path) -> None:
+    job, elsewhere = tmp_path / "job", tmp_path / "elsewhere"
+    job.mkdir()
+    elsewhere.mkdir()
+    program = "for step in range(3):\n    print('step', step, flush=True)\nopen('out/notes.txt', 'w').write('done')\n"
+    (job / "train.py").write_text(program)
+    subprocess.run(
+        [sys.executable, "-m", "crashcart", "run", "--", sys.executable, "train.py"],
+        cwd=job,
+        check=False,
+        capture_output=True,
+    )
+    (run,) = (path for path in (job / "crashcart_runs").iterdir() if path.is_dir() and not path.is_symlink())
+    shutil.copytree(run, elsewhere / "run")
+    assert "no patch can be applied" in asked(elsewhere, "run", "--fix").stderr
+    assert (job / "train.py").read_text() == program
+    assert "wrote train.py" in asked(job, str(run), "--fix").stderr
+    assert (job / "train.py").read_text() != program

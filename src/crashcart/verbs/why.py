@@ -96,13 +96,17 @@ def _examined(
 
 
 def _own_folders(case: Case, listed: Sequence[str], given: Given) -> list[str]:
-    """The folders whose files a fix may change; where a recorded job ran only our own recording says."""
+    """The folders whose files a fix may change: a recorded job's own only where the recording lies in it.
+
+    A recording from somewhere else can name any folder; from there, start in the job's folder.
+    """
     from crashcart.readers.project import own_folders
     from crashcart.regular_files import belongs_to_us
 
-    ran_in = str(case.flight.facts.get("folder") or "") if case.flight is not None else ""
-    is_ours = bool(ran_in) and (not listed or belongs_to_us(listed[0]))
-    return own_folders([*listed, *given.configs, *given.scripts, *([ran_in] if is_ours else [])])
+    ran_in = os.path.realpath(str(case.flight.facts.get("folder") or "/")) if case.flight is not None else "/"
+    recorded = [os.path.realpath(path) for path in listed]
+    lies_there = any(os.path.commonpath([path, ran_in]) == ran_in != "/" and belongs_to_us(path) for path in recorded)
+    return own_folders([*listed, *given.configs, *given.scripts, *([ran_in] if lies_there or not listed else [])])
 
 
 def _resolver(case: Case, listed: Sequence[str], given: Given) -> Callable[[Fix], Fix]:
