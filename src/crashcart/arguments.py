@@ -54,6 +54,12 @@ examples:
   crashcart runs                              all recorded runs, newest first: how each ended, and why
   crashcart runs --json
 """,
+    "checkpoints": """\
+examples:
+  crashcart checkpoints out                   what is there, which are whole, and which one a resume would take
+  crashcart checkpoints out --full            also compares all checksums, which reads every byte
+  crashcart checkpoints out/checkpoint-2000   only this one; the exit code is 1 if it cannot be resumed from
+""",
     "explain": """\
 examples:
   crashcart explain                           lists all causes
@@ -143,6 +149,9 @@ def parser() -> argparse.ArgumentParser:
     _doctor(verb("doctor", "check whether this machine is fit for training; needs no root"))
     runs = verb("runs", "list the recorded runs, newest first")
     runs.add_argument("--json", action="store_true", help="print only JSON")
+    _checkpoints(
+        verb("checkpoints", "list checkpoints, which are whole, and which one a resume would take; loads none of them")
+    )
     explain = verb("explain", "explain a cause, or list all causes")
     explain.add_argument("cause", nargs="?", metavar="CAUSE", help="an id such as gpu-memory/leak, or part of one")
     completion = verb("completion", "print a completion script for your shell")
@@ -214,6 +223,14 @@ def _check(check: _Parser) -> None:
     check.add_argument("--show-job", action="store_true", help="also print the settings that were found, and where")
     check.add_argument("--strict", action="store_true", help="also exit with 1 if the job only might fail")
     check.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+
+
+def _checkpoints(checkpoints: _Parser) -> None:
+    checkpoints.add_argument(
+        "paths", nargs="*", metavar="PATH", help="folders to search, or single checkpoints (default: .)"
+    )
+    checkpoints.add_argument("--full", action="store_true", help="also compare all checksums, which reads every byte")
+    checkpoints.add_argument("--json", action="store_true", help="print only JSON")
 
 
 def _doctor(doctor: _Parser) -> None:

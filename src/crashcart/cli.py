@@ -154,6 +154,8 @@ def _run_verb(options: argparse.Namespace) -> int:
         from crashcart.verbs import doctor as verb  # type: ignore[no-redef]
     elif options.verb == "runs":
         from crashcart.verbs import runs as verb  # type: ignore[no-redef]
+    elif options.verb == "checkpoints":
+        from crashcart.verbs import checkpoints as verb  # type: ignore[no-redef]
     elif options.verb == "explain":
         from crashcart.verbs import explain as verb  # type: ignore[no-redef]
     else:

@@ -35,8 +35,9 @@ def safetensors_bytes(tensors: dict[str, tuple[list[int], bytes]], dtype: str = 
 
 
 def noise(count: int, seed: int = 0) -> bytes:
+    """Bytes of which none is zero, and which are no NaN as numbers of any kind."""
     chooser = random.Random(seed)
-    return bytes(chooser.randrange(1, 256) for _ in range(count))
+    return bytes(chooser.randrange(1, 256) & 0xBF | 1 for _ in range(count))
 
 
 def file_with(folder: Path, name: str, content: bytes) -> Path:

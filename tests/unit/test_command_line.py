@@ -36,6 +36,7 @@ FLAGS = {
     "check": ["--against", "--fix", "--fix-all", "--help", "--json", "--notes", "--show-job", "--strict", "-h", "paths"],
     "doctor": ["--active", "--help", "--json", "-h", "paths"],
     "runs": ["--help", "--json", "-h"],
+    "checkpoints": ["--full", "--help", "--json", "-h", "paths"],
     "explain": ["--help", "-h", "cause"],
     "completion": ["--help", "-h", "shell"],
 }

@@ -79,7 +79,7 @@ def examine(listing: Listing, budget: Budget, depth: int = 0) -> Examined:
     kind = recognise(listing)
     looks = _look_at_files(listing, budget, with_json=kind is not None)
     if kind is None:
-        return Examined("files", looks=looks)
+        return Examined("files", tuple(siblings.problems(listing, known=False)), looks=looks)
     if dcp.is_dcp(listing):
         looks.update(dcp.look_at_slices(listing, budget))
     inner = list(_examine_inside(listing, kind, budget, depth))

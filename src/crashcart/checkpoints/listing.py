@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Look
 from crashcart.checkpoints.spans import opened
-from crashcart.checkpoints.steps import named_step
+from crashcart.checkpoints.steps import named_count, named_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,11 @@ class Listing:
     def step(self) -> int | None:
         """The step in the folder's name."""
         return named_step(self.folder.name)
+
+    @property
+    def count(self) -> int | None:
+        """The step in the folder's name, else its epoch."""
+        return named_count(self.folder.name)
 
     def matching(self, suffix: str) -> list[str]:
         """List the files that end in this."""

@@ -12,7 +12,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Final, TypeGuard
 
-from crashcart.checkpoints import zeros
+from crashcart.checkpoints import values, zeros
 from crashcart.checkpoints.model import DamageError, Look, Problem, in_words
 from crashcart.checkpoints.spans import AT_ONCE_BYTES, Span
 from crashcart.documents import json_weight, load_json
@@ -45,8 +45,17 @@ def look_at_safetensors(span: Span) -> Look:
     header.pop("__metadata__", None)
     regions = sorted((_region(name, entry, data_start) for name, entry in header.items()), key=lambda r: (r.start, r.end))
     problems = list(_problems(span, regions, data_start))
-    doubt = None if problems else zeros.doubt(span, regions)
-    return Look("safetensors", (*problems, doubt) if doubt else tuple(problems), keys=frozenset(header))
+    doubts = () if problems else (zeros.doubt(span, regions), values.nan_in(span, _floats(header, regions)))
+    return Look("safetensors", (*problems, *filter(None, doubts)), keys=frozenset(header))
+
+
+def _floats(header: dict[str, object], regions: list[zeros.Region]) -> list[values.Floats]:
+    kinds = {name: entry["dtype"] for name, entry in header.items() if isinstance(entry, dict)}
+    return [
+        values.Floats(region.name, region.start, region.end - region.start, kind)
+        for region in regions
+        if (kind := kinds.get(region.name)) in values.FLOATS
+    ]
 
 
 def _header(span: Span) -> tuple[dict[str, object], int]:

@@ -19,7 +19,7 @@ from crashcart.checkpoints.inspection import inspect_within
 from crashcart.checkpoints.listing import Listing, list_folder
 from crashcart.checkpoints.one_file import SUFFIXES
 from crashcart.checkpoints.spans import BUDGET_BYTES, Budget
-from crashcart.checkpoints.steps import named_step
+from crashcart.checkpoints.steps import named_count, named_epoch, named_step
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +44,7 @@ _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 class _Found:
     path: Path
     step: int | None
+    epoch: int | None
     modified: float
 
 
@@ -56,14 +57,18 @@ def find(
     seconds: float | None = None,
     left_out: list[str] | None = None,
 ) -> list[Checkpoint]:
-    """List the checkpoints below a folder, newest first: by step, then by time.
+    """List the checkpoints below a folder, newest first: by step, then by epoch, then by time.
 
     The budget for checksums is shared, and the newest are served first. ``seconds`` of processor time bound the search through
     the folders; where a bound was reached, ``left_out`` says which.
     """
     root = Path(folder)
     budget = Budget(budget_bytes if deep else 0)
-    found = heapq.nsmallest(limit, _search(root, seconds, left_out if left_out is not None else []), key=_age)
+    bounds: list[str] = left_out if left_out is not None else []
+    every = list(_search(root, seconds, bounds))
+    if len(every) > limit:
+        bounds.append(f"{len(every) - limit} older checkpoints below {folder} are left out")
+    found = heapq.nsmallest(limit, every, key=_age)
     return sorted((inspect_within(item.path, budget) for item in found), key=_age)
 
 
@@ -79,8 +84,9 @@ def newest_whole(
     return None
 
 
-def _age(item: _Found | Checkpoint) -> tuple[bool, int, float]:
-    return item.step is None, -(item.step or 0), -item.modified
+def _age(item: _Found | Checkpoint) -> tuple[bool, int, bool, int, float]:
+    """By step, then by epoch, then by time: file systems lie about times."""
+    return item.step is None, -(item.step or 0), item.epoch is None, -(item.epoch or 0), -item.modified
 
 
 def _found(path: Path) -> _Found:
@@ -88,7 +94,7 @@ def _found(path: Path) -> _Found:
         modified = path.stat().st_mtime
     except (OSError, ValueError):
         modified = 0.0
-    return _Found(path, named_step(path.name), modified)
+    return _Found(path, named_step(path.name), named_epoch(path.name), modified)
 
 
 def _search(root: Path, seconds: float | None, left_out: list[str]) -> Iterator[_Found]:
@@ -98,7 +104,7 @@ def _search(root: Path, seconds: float | None, left_out: list[str]) -> Iterator[
     until = time.thread_time() + seconds if seconds is not None else float("inf")
     while waiting:
         if folders >= _MOST_FOLDERS or entries > _MOST_ENTRIES or time.thread_time() > until:
-            left_out.append(f"stopped after {folders} folders and {entries} entries")
+            left_out.append(f"the search below {root} stopped after {folders} folders and {entries} entries")
             return
         folder, depth = waiting.popleft()
         folders += 1
@@ -132,7 +138,10 @@ def _checkpoints_in(listing: Listing) -> tuple[list[Path], list[Path]]:
     below = [name for name in listing.folders if not name.startswith(".") and name not in _SKIPPED]
     if kind:
         return [listing.folder], _links_last(listing.folder, [name for name in below if not kind.claims(name)])
-    own = _links_last(listing.folder, [name for name in listing.files if _is_checkpoint_file(name)])
+    files = [name for name in listing.files if _is_checkpoint_file(name)]
+    if files and listing.count is not None and all(named_count(name) is None for name in files):
+        return [listing.folder], _links_last(listing.folder, below)  # a folder of the program's own making
+    own = _links_last(listing.folder, files)
     pointer = pointed_at(listing)
     if pointer and pointer[1] not in listing.folders:
         own.append(listing.folder / pointer[1])

@@ -8,12 +8,15 @@ asked: when the number of ranks was lowered on purpose, one checkpoint is doubte
 from __future__ import annotations
 
 import re
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints import shards
 from crashcart.checkpoints.listing import Listing, list_folder
 from crashcart.checkpoints.model import Problem
-from crashcart.checkpoints.steps import named_step
+from crashcart.checkpoints.one_file import SUFFIXES
+from crashcart.checkpoints.steps import named_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +28,12 @@ _FAMILY: Final = re.compile(
 _DIGITS: Final = re.compile(r"\d+")
 
 
-def problems(listing: Listing) -> Iterator[Problem]:
-    """Compare with the nearest older checkpoint beside it."""
+def problems(listing: Listing, *, known: bool = True) -> Iterator[Problem]:
+    """Compare with the nearest older checkpoint beside it; of a folder that is not `known`, every kind of file counts."""
     older = _older(listing)
     if older is None:
         return
-    mine, theirs = _families(listing), _families(older)
+    mine, theirs = (_families(folder) if known else _shapes(folder) for folder in (listing, older))
     for family, count in sorted(theirs.items()):
         if family not in mine:
             yield Problem("doubtful", f"it has no {family} file, which {older.folder.name} beside it has")
@@ -49,13 +52,17 @@ def _families(listing: Listing) -> dict[str, int]:
     return counts
 
 
+def _shapes(listing: Listing) -> dict[str, int]:
+    return dict(Counter(_DIGITS.sub("#", name) for name in listing.files if Path(name).suffix.lower() in SUFFIXES))
+
+
 def _older(listing: Listing) -> Listing | None:
-    shape, step = _DIGITS.sub("#", listing.folder.name), listing.step
+    shape, step = _DIGITS.sub("#", listing.folder.name), listing.count
     if step is None:
         return None
     try:
         names = [name for name in list_folder(listing.folder.parent).folders if _DIGITS.sub("#", name) == shape]
-        earlier = {found: name for name in names if (found := named_step(name)) is not None and found < step}
+        earlier = {found: name for name in names if (found := named_count(name)) is not None and found < step}
         return list_folder(listing.folder.parent / earlier[max(earlier)]) if earlier else None
     except OSError:
         return None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 1 << 20
 AT_ONCE_BYTES: Final = 32 << 20
 BUDGET_BYTES: Final = 4 << 30
+_BECAME_SHORTER: Final = Problem("doubtful", "the file became shorter while it was read: it is being written now")
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,25 @@ class Span:
         self.file.seek(self.start + offset)
         found = self.file.read(count)
         if len(found) != count:
-            raise DamageError(Problem("doubtful", "the file became shorter while it was read: it is being written now"))
+            raise DamageError(_BECAME_SHORTER)
         return found
 
     def pieces(self, offset: int, count: int) -> Iterator[bytes]:
         """Read `count` bytes, at most 1 MiB at a time."""
         for begin in range(offset, offset + count, PIECE_BYTES):
             yield self.at(begin, min(PIECE_BYTES, offset + count - begin))
+
+    def views(self, offset: int, count: int) -> Iterator[memoryview]:
+        """Read `count` bytes into one buffer, 1 MiB at a time: each view holds until the next one is asked for."""
+        if offset < 0 or count < 0 or offset + count > self.size:
+            self.at(offset, count)
+        buffer = memoryview(bytearray(min(count, PIECE_BYTES)))
+        self.file.seek(self.start + offset)
+        for begin in range(0, count, PIECE_BYTES):
+            view = buffer[: min(PIECE_BYTES, count - begin)]
+            if self.file.readinto(view) != len(view):  # type: ignore[attr-defined]
+                raise DamageError(_BECAME_SHORTER)
+            yield view
 
     def part(self, offset: int, size: int) -> Span:
         """Narrow it to a stretch of itself."""

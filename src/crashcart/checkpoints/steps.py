@@ -35,6 +35,12 @@ def named_epoch(name: str) -> int | None:
     return to_int(found.group(1)) if found else None
 
 
+def named_count(name: str) -> int | None:
+    """Read what tells a checkpoint from the others beside it: its step, else its epoch."""
+    step = named_step(name)
+    return named_epoch(name) if step is None else step
+
+
 def step_in(numbers: Mapping[str, int]) -> int | None:
     """Read the step from what the outermost dict of a checkpoint holds."""
     return next((numbers[key] for key in _STEP_KEYS if key in numbers), None)

@@ -44,6 +44,9 @@ _ITEM_BYTES: Final = {
 }
 _PARTS_OF_ID: Final = 5
 _MOST: Final = 1 << 63
+_MOST_NAMES: Final = 20_000
+_DEEPEST_NAME: Final = 5
+_FLOAT_KINDS: Final = {"FloatStorage": "F32", "DoubleStorage": "F64", "HalfStorage": "F16", "BFloat16Storage": "BF16"}
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,12 @@ class Storage:
     @property
     def is_float(self) -> bool:
         """Whether exact zeros in a row are unusual in it."""
-        return self.type_name in {"FloatStorage", "DoubleStorage", "HalfStorage", "BFloat16Storage"}
+        return self.float_kind is not None
+
+    @property
+    def float_kind(self) -> str | None:
+        """What kind of number it holds, as ``values`` names them; None where that is no float."""
+        return _FLOAT_KINDS.get(self.type_name)
 
     @property
     def size_bytes(self) -> int | None:
@@ -105,6 +113,25 @@ def row_counts(pickle: Pickle) -> Mapping[str, int]:
             if storage and isinstance(size, tuple) and all(isinstance(side, int) and 0 <= side < _MOST for side in size):
                 rows.setdefault(storage.key, row_items(size))
     return rows
+
+
+def names_of(pickle: Pickle) -> Mapping[str, str]:
+    """Tell, by storage key, the name of the first tensor that lies in it: ``model.layers.0.weight``."""
+    names: dict[str, str] = {}
+    waiting: list[tuple[str, object, int]] = [("", pickle.value, 0)]
+    while waiting and len(names) < _MOST_NAMES:
+        name, value, depth = waiting.pop()
+        if isinstance(value, Built) and isinstance(value.arguments, tuple) and value.arguments:
+            inner = value.arguments[0]
+            storage = _storage(inner) if isinstance(inner, Persistent) else None
+            if storage:
+                names.setdefault(storage.key, name)
+            elif isinstance(inner, Built):  # a parameter around its tensor
+                waiting.append((name, inner, depth))
+        if depth < _DEEPEST_NAME:
+            inside = [(str(key), item) for key, item in pairs_of(value) if isinstance(key, (str, int))]
+            waiting += [(f"{name}.{key}" if name else key, item, depth + 1) for key, item in reversed(inside)]
+    return names
 
 
 def pairs_of(value: object) -> list[tuple[object, object]]:

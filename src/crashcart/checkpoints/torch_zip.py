@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from crashcart.checkpoints import imports, storages
+from crashcart.checkpoints import imports, storages, values
 from crashcart.checkpoints.model import DamageError, Kind, Look, Problem, in_words
 from crashcart.checkpoints.pickles import PICKLE_BYTES, walk
 from crashcart.checkpoints.spans import AT_ONCE_BYTES, Budget, Span
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PICKLE: Final = "data.pkl"
 _AT_MOST: Final = 4
+_SHORT: Final = 16
 
 
 def look_at_zip(span: Span, budget: Budget) -> Look:
@@ -42,7 +43,7 @@ def look_at_zip(span: Span, budget: Budget) -> Look:
         notes = (*notes, f"{pickle_name} ({in_words(members[pickle_name].size_bytes)}) was not followed")
         return Look("torch-zip", tuple(oddities), notes, unread)
     pickle = _pickle(span, members[pickle_name])
-    problems = (*_bad_storages(pickle, members, root), *oddities)
+    problems = (*(_bad_storages(pickle, members, root) or _bad_values(span, pickle, members, root)), *oddities)
     return Look(
         _kind(pickle, members, root),
         problems,
@@ -99,6 +100,20 @@ def _bad_storages(pickle: Pickle, members: dict[str, Member], root: str) -> list
         if len(says) >= _AT_MOST:
             break
     return [Problem("broken", sentence) for sentence in list(says)[:_AT_MOST]]
+
+
+def _bad_values(span: Span, pickle: Pickle, members: dict[str, Member], root: str) -> list[Problem]:
+    order = members.get(f"{root}byteorder")
+    if order is not None and span.at(order.data, order.stored_bytes if order.stored_bytes < _SHORT else 0) == b"big":
+        return []
+    names = storages.names_of(pickle)
+    tensors = {
+        storage.key: values.Floats(names.get(storage.key, member.name), member.data, member.size_bytes, storage.float_kind)
+        for storage in storages.storages_of(pickle)
+        if storage.float_kind and not (member := members[f"{root}data/{storage.key}"]).method
+    }
+    problem = values.nan_in(span, list(tensors.values()))
+    return [problem] if problem else []
 
 
 def _kind(pickle: Pickle, members: dict[str, Member], root: str) -> Kind:

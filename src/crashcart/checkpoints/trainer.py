@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = re.compile(r"^(?:tmp-)?checkpoint-\d+$")
 _STATE: Final = "trainer_state.json"
-_MARKS: Final = frozenset({"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "rng_state_0.pth"})
+_MARKS: Final = frozenset(
+    {"training_args.bin", "rng_state.pth", "rng_state_0.pth"}
+)  # programs of others have an optimizer.pt
 _RANDOM: Final = re.compile(r"^rng_state_(\d{1,6})\.pth$")
 
 
 def is_trainer(listing: Listing) -> bool:
-    """Recognise the folder by its state, or by its name and one of the Trainer's files."""
+    """Recognise the folder by its state, or by its name and a file that only the Trainer has."""
     named = bool(_FOLDER.match(listing.folder.name))
     return _STATE in listing.files or (named and bool(_MARKS & listing.files.keys()))
 

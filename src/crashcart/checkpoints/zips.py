@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from crashcart.checkpoints.model import DamageError, Problem, in_words
@@ -25,7 +26,7 @@ from crashcart.checkpoints.spans import PIECE_BYTES, Span
 from crashcart.checkpoints.zip_ends import Directory, directory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 _ENTRY: Final = struct.Struct("<4s6H3L5H2L")
@@ -202,9 +203,10 @@ def _shown(name: bytes) -> str:
 def crc_matches(span: Span, member: Member) -> bool:
     """Compute the checksum of a record, 1 MiB at a time."""
     crc = size = 0
+    crc32 = _crc32()
     try:
-        for piece in _plain(span, member):
-            crc = zlib.crc32(piece, crc)
+        for piece in span.views(member.data, member.stored_bytes) if member.method == _STORED else _unpacked(span, member):
+            crc = crc32(piece, crc)
             size += len(piece)
             if size > member.size_bytes:
                 return False
@@ -213,10 +215,17 @@ def crc_matches(span: Span, member: Member) -> bool:
     return crc == member.crc and size == member.size_bytes
 
 
-def _plain(span: Span, member: Member) -> Iterator[bytes]:
-    if member.method == _STORED:
-        yield from span.pieces(member.data, member.stored_bytes)
-        return
+@cache
+def _crc32() -> Callable[[bytes | memoryview, int], int]:
+    """The extra ``fast`` has one that is four times as fast as the standard library's."""
+    try:
+        from isal.isal_zlib import crc32
+    except ImportError:
+        from zlib import crc32
+    return crc32  # type: ignore[no-any-return, unused-ignore]
+
+
+def _unpacked(span: Span, member: Member) -> Iterator[bytes]:
     unpack = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in span.pieces(member.data, member.stored_bytes):
         waiting = piece
