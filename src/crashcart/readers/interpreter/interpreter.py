@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["Frame", "Interpreter", "OutOfSteps", "calculate"]
 
 _MOST_STEPS = 400_000
-_MOST_MEMORY = 96 << 20  # bytes that all programs which a call follows may take together with what is read beside them
+_MOST_MEMORY = 80 << 20  # bytes that all programs which a call follows may take together with what is read beside them
 _LEAST_MEMORY = 1 << 20  # bytes that each may take in any case
 _WORK_BETWEEN_LOOKS, _ITEMS_BETWEEN_LOOKS = 256, 1 << 16
 _DEEPEST = 48

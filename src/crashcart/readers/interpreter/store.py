@@ -37,8 +37,10 @@ class Store:
         if value.__class__ is tuple or value.__class__ is dict:
             self.written += len(value)
         key = (owner, name)
-        self.log.append((key, self.cells.get(key, _ABSENT)))
-        self.cells[key] = value
+        before = self.cells.get(key, _ABSENT)
+        if before is not value:
+            self.log.append((key, before))
+            self.cells[key] = value
 
     def delete(self, owner: object, name: object) -> None:
         """Forget a key."""
