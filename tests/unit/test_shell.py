@@ -135,6 +135,16 @@ def test_what_only_the_shell_knows_is_marked_unknown() -> None:
     assert list(script.unset) == ["LR"]
 
 
+def test_a_value_of_which_a_part_is_unknown_is_split_into_the_words_around_it() -> None:
+    """The way in which many launch scripts collect the arguments of torchrun."""
+    script = 'G=$(nvidia-smi -L | wc -l)\nA="\n  --nproc $G \\\n  --nnodes ${N:-1} --x=$G"\ntorchrun $A train.py --lr 1\n'
+    (words,) = (command.words for command in lex(script).commands if command.words and command.words[0].text == "torchrun")
+    assert [(word.text, word.known) for word in words if word.known] == [
+        (text, True) for text in ("torchrun", "--nproc", "--nnodes", "1", "train.py", "--lr", "1")
+    ]
+    assert [word.is_loose for word in words if not word.known] == [True, True]
+
+
 def test_a_variable_set_in_both_branches_is_not_told() -> None:
     script = lex('if [ -n "$A" ]; then B=1; else B=2; fi\npython t.py $B\n')
     assert not script.commands[-1].words[-1].known

@@ -386,10 +386,11 @@ class Expander:
         for first, last, begin, stop in word.wholes:
             sites.update(dict.fromkeys(range(first, last), Site(begin, stop, last - first)))
         for at, (char, place) in enumerate(zip(word.text, word.places, strict=True)):
-            if split and char in " \t\n" and word.known:
+            known = word.is_known_at(at)
+            if split and char in " \t\n" and known:
                 out.append(BREAK)
             else:
-                out.append(Cell(char, -1 if whole else place, word.known, kind, whole or sites.get(at)))
+                out.append(Cell(char, -1 if whole else place, known, kind, whole or sites.get(at)))
 
     def _prefixed(self, source: Source, match: re.Match[str], where: tuple[int, int], style: str, out: list[Cell]) -> None:
         """``${#A}``, ``${#A[@]}``, ``${!A}``, ``${!A[@]}``."""

@@ -19,7 +19,7 @@ from crashcart.numbers import to_int
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["BREAK", "KEEP", "LONGEST", "Cell", "Kind", "Site", "Word", "elsewhere", "fields", "glued", "one_field"]
 
@@ -45,6 +45,11 @@ class Word:
     places: tuple[int, ...] = ()
     wholes: tuple[Whole, ...] = ()
     is_loose: bool = False  # an expansion without quotes that is not known: none, one or many words
+    holes: tuple[tuple[int, int], ...] = ()  # the parts that are not known (from, to), where they can be told from the rest
+
+    def is_known_at(self, place: int) -> bool:
+        """Whether a character of it is what the program gets."""
+        return self.known or (bool(self.holes) and not any(start <= place < end for start, end in self.holes))
 
     def part(self, start: int, end: int | None = None) -> Span | None:
         """Where ``text[start:end]`` can be edited: the literal itself, or the ``$NAME`` that gives all of it."""
@@ -129,7 +134,17 @@ def _word(field: list[Cell], span: Span) -> Word:
         at += length
     text = "".join(cell.char for cell in cells)
     known = all(cell.known for cell in cells) and "\0" not in text
-    return Word(text, span, known, tuple(cell.place for cell in cells), tuple(wholes))
+    places = tuple(cell.place for cell in cells)
+    return Word(text, span, known, places, tuple(wholes), holes=() if known else tuple(_holes(cells)))
+
+
+def _holes(cells: list[Cell]) -> Iterator[tuple[int, int]]:
+    at = 0
+    for known, group in groupby(cells, key=lambda cell: cell.known and cell.char != "\0"):
+        length = sum(1 for _ in group)
+        if not known:
+            yield at, at + length
+        at += length
 
 
 def _with_tilde(field: list[Cell]) -> list[Cell]:

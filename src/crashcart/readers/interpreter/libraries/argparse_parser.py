@@ -274,6 +274,15 @@ def set_defaults(interpreter: Interpreter, call: Call) -> Value:
     return NONE
 
 
+@models("argparse.ArgumentParser._add_action", "argparse.ArgumentParser._add_container_actions")
+def add_made_action(interpreter: Interpreter, call: Call) -> Value:
+    """Options of another parser, by a way of argparse's own: which they are is not known here."""
+    spec = spec_of(interpreter, call.receiver)
+    if spec is not None:
+        spec.known = False
+    return NONE
+
+
 @models("argparse.ArgumentParser.add_subparsers")
 def add_children(interpreter: Interpreter, call: Call) -> Value:
     """Sub-commands."""
@@ -465,10 +474,10 @@ def parse_words(
 ) -> tuple[Container, list[Value]]:
     """The namespace that the parser makes, and the words that it leaves."""
     given, rest, refused = _ask(interpreter, spec, words, call, known_only=known_only)
-    namespace = _namespace(
-        interpreter, spec, given, call, is_open=not spec.known or refused or (words is None and not spec.arguments)
-    )
-    if not spec.known and not refused and not known_only:
+    is_known = all(part.known for part in spec.chosen(given))
+    is_open = not is_known or refused or (words is None and not spec.arguments)
+    namespace = _namespace(interpreter, spec, given, call, is_open=is_open)
+    if not is_known and not refused and not known_only:
         _take_flags_of_library(interpreter, namespace, rest)
     return namespace, rest
 
@@ -524,7 +533,7 @@ def _ask(
         return {}, [], True
     rest: list[Value] = [Constant(text) if text != _UNKNOWN_WORD else Unknown() for text in left]
     stray = [text for text in left if _UNKNOWN_WORD not in text]
-    if stray and spec.known and not known_only:
+    if stray and not known_only and all(part.known for part in spec.chosen(vars(parsed))):
         bad = [text for text in stray if text.startswith("-") and text != "--"]
         refuse(interpreter, spec, call, f"unrecognized arguments: {' '.join(stray)}", bad or stray)
     return dict(vars(parsed)), rest, False

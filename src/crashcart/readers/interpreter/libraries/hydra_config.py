@@ -180,6 +180,8 @@ class Composition:
         content, header = loaded
         if header is not None and (entry is None or entry.package is None):
             package = _package(header, "", group, name)
+        if content.kind in {"list", "tuple"}:  # an option of a group may be a list
+            return [(package, content)]
         own = dict(self.interpreter.entries(content))
         listed = own.pop("defaults", None)
         entries = self._entries(listed)
