@@ -104,6 +104,69 @@ def test_a_loop_that_waits_for_nothing_is_not_guarded() -> None:
     assert not offered({"w.py": text}, "hang/dead-thread", thread_raises=[raised("OSError", "no", ("w.py", 3, "work"))])
 
 
+DRAWN = """import queue, threading
+
+class Drawer(threading.Thread):
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.jobs = queue.Queue(8)
+
+    def add(self, job):
+        self.jobs.put(job)
+
+    def run(self):
+        while True:
+            job = self.jobs.get()
+            try:
+                draw(job)
+            except Exception as problem:
+                print(f"{job}: no picture ({problem})")
+                return
+            self.jobs.task_done()
+"""
+FED = """from concurrent.futures import ThreadPoolExecutor
+
+def fill(box, names):
+    for name in names:
+        box.put(load(name))
+
+def start(ready, names):
+    ThreadPoolExecutor(2).submit(fill, ready, names)
+
+def batch(ready):
+    return ready.get()
+"""
+AT_PUT, AT_GET = [[Spot("d.py", 9, "add")]], [[Spot("f.py", 11, "batch")]]
+
+
+def test_a_thread_whose_handler_ends_it_goes_on_with_its_next_item() -> None:
+    ((_, after),) = offered({"d.py": DRAWN}, "hang/dead-thread", stacks=AT_PUT, stack_texts=[""])
+    assert "                pass\n            self.jobs.task_done()" in after["d.py"]
+
+
+def test_an_exception_that_a_future_hides_is_printed() -> None:
+    ((_, after),) = offered({"f.py": FED}, "hang/dead-thread", stacks=AT_GET, stack_texts=[""])
+    assert "        try:\n            box.put(load(name))\n        except Exception:\n" in after["f.py"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "stacks"),
+    [
+        ("d.py", DRAWN.replace("return\n", "pass\n"), AT_PUT),
+        ("d.py", DRAWN.replace("draw(job)", "done = draw(job)").replace("self.jobs.task_done()", "self.jobs.task_done(done)"), AT_PUT),
+        ("f.py", FED.replace("    ThreadPool", "    future = ThreadPool") + "    future.result()\n", AT_GET),
+    ],
+)  # fmt: skip
+def test_how_a_thread_ended_may_be_open_and_that_it_ended_is_said(name: str, text: str, stacks: list[list[Spot]]) -> None:
+    found = [*remedies_of(scene({name: text}, stacks=stacks, stack_texts=[""]))]
+    assert [fact.name for fact in found] == ["code.ended_thread"]
+
+
+def test_a_thread_that_stands_in_its_function_has_not_ended() -> None:
+    text = 'Thread 0x01 (most recent call first):\n  File "d.py", line 13 in run\n'
+    assert not [*remedies_of(scene({"d.py": DRAWN}, stacks=AT_PUT, stack_texts=[text]))]
+
+
 LOCKED = """import threading
 
 

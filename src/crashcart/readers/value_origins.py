@@ -259,10 +259,10 @@ class _Search:
         """The only function of that name; else the ``forward`` of what a name of that kind was made of, or of the only module."""
         if not called:
             return None
-        named = [(source, each) for source in self._sources for each in _functions(source) if each.name == called]
+        named = [(source, each) for source in self._sources for each in source.functions if each.name == called]
         if len(named) == 1:
             return named[0]
-        forwards = [(source, each) for source in self._sources for each in _functions(source) if each.name in _FORWARD]
+        forwards = [(source, each) for source in self._sources for each in source.functions if each.name in _FORWARD]
         made = {
             name_of(node.value.func).rpartition(".")[2]
             for source in self._sources
@@ -279,10 +279,6 @@ class _Search:
 
 def _ends_with(target: ast.expr, name: str) -> bool:
     return name_of(target).rpartition(".")[2] == name
-
-
-def _functions(source: Source) -> list[Function]:
-    return [*source.nodes(ast.FunctionDef), *source.nodes(ast.AsyncFunctionDef)]
 
 
 def _function_around(node: ast.AST) -> Function | None:

@@ -47,6 +47,7 @@ LOCKS = r"file_baton|/filelock/|portalocker|fasteners|lockfile|/fcntl|cpp_extens
 LOCK_LINE = r"\b(?:flock|lockf|acquire|FileLock|baton)\b|\.lock\b|fsync\(|\bopen\("
 FILE_CALLS = frozenset({"flock", "fcntl", "fsync", "fdatasync", "open", "stat", "read", "write", "readv"})
 OUTSIDE = "an answer from outside"
+ENDED_THREAD = "code.ended_thread"  # what should answer a wait has no thread any more
 PEER_CALLS = frozenset({"recvfrom", "recvmsg", "sendto", "connect", "accept", "poll", "select", "epoll_wait"})
 FILE_WAITS = r"lock|nfs|rpc_|io_schedule|wait_on_page|folio_wait|fuse|ceph|lustre|jbd2"
 
@@ -75,7 +76,7 @@ def stall(case: Case) -> Stall | None:
     if flight is None or not hung(case) or finished(case):  # one that came to its end after all did not hang
         return None
     event = [*flight.of_kind("hang")][-1]
-    return _Told(flight, event, reported(case), case.all("code.waits_in_tracker")).stall()
+    return _Told(flight, event, reported(case), case.all("code.waits_in_tracker"), case.all(ENDED_THREAD)).stall()
 
 
 def passed(case: Case) -> Iterator[Event]:
@@ -95,9 +96,16 @@ def stood_at_hang(flight: Flight) -> tuple[Stood, ...]:
 class _Told:
     """One hang, with the stacks that were taken last before it was told."""
 
-    def __init__(self, flight: Flight, event: Event, written: Raised | None = None, in_tracker: Sequence[Fact] = ()) -> None:
+    def __init__(
+        self,
+        flight: Flight,
+        event: Event,
+        written: Raised | None = None,
+        in_tracker: Sequence[Fact] = (),
+        ended_threads: Sequence[Fact] = (),
+    ) -> None:
         self.flight = flight
-        self.in_tracker = in_tracker
+        self.in_tracker, self.ended_threads = in_tracker, ended_threads
         self.written = written
         self.details = event.details
         self.event = event
@@ -236,6 +244,9 @@ class _Told:
             shown, place = evidence(self.written.line), own_place(of_raised(self.written))
             who = f"one of its threads had died with {self.written.kind}" + (f" at {place}" if place else "")
             who += f", which is only reported in {self.written.line.file}"
+        elif self.ended_threads:
+            shown = self.ended_threads[0].evidence
+            who = f"no thread is left in {self.ended_threads[0].value['function']}, which should answer"
         else:
             return None
         says = f"{self._who} has waited {self._long} at {self._where}; {who}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from crashcart.account import reported, thread_deaths
 from crashcart.cause import compiled, weak
-from crashcart.causes.hang._recorded import stall
+from crashcart.causes.hang._recorded import ENDED_THREAD, stall
 from crashcart.causes.hang._stacks import LINES_PER_FRAME, standing
 from crashcart.deaths import finished, first, hung, order
 from crashcart.log import evidence
@@ -81,6 +81,14 @@ def in_recorder(case: Case) -> Iterator[Sign]:
         yield Sign("strong", f"{says}; the program continued without it", (event.evidence,), fatal=False, order=order(case))
 
 
+def in_code(case: Case) -> Iterator[Sign]:
+    """How the thread can have ended for which the program waits."""
+    for fact in case.all(ENDED_THREAD):
+        yield Sign("strong", fact.value["how"], (fact.evidence,))
+        if fact.value["shown"]:
+            yield Sign("weak", "its handler had printed this", tuple(fact.value["shown"]), fatal=False)
+
+
 def fix(case: Case) -> Iterator[Fix]:
     """The error of the thread first, by its line; then the wait."""
     dead = thread_deaths(case)
@@ -94,6 +102,9 @@ def fix(case: Case) -> Iterator[Fix]:
         )
     else:
         place = said = ""
+    for fact in case.all(ENDED_THREAD)[:1]:
+        title = f"Keep the thread in {fact.value['function']} alive, or pass its end on to who waits"
+        yield Fix(title, "by-hand", f"at {fact.evidence.where}: {fact.value['how']}")
     if place:
         yield Fix(f"Fix the thread's error at {place}", "by-hand", f"the thread died there with {said}")
     yield Fix(

@@ -112,6 +112,11 @@ class Source:
             return self._kinds.get(kinds[0]) or []
         return [node for kind in kinds for node in self._kinds.get(kind, ())]
 
+    @property
+    def functions(self) -> list[Function]:
+        """Every function and method."""
+        return [*self.nodes(ast.FunctionDef), *self.nodes(ast.AsyncFunctionDef)]
+
     def _imported(self) -> dict[str, str]:
         """What each imported name stands for; relative imports keep their dots."""
         names: dict[str, str] = {}

@@ -170,6 +170,11 @@ class Scene:
         found = [[Spot(frame.file, frame.line, frame.function) for frame in each.frames] for each in self._stood]
         return [[spot for spot in spots if is_own(spot.file)] for spots in found]
 
+    @cached_property
+    def stack_texts(self) -> list[str]:
+        """The stacks of all threads of each process, as they were written."""
+        return [each.text for each in self._stood]
+
     def is_worker(self, frames: list[Spot]) -> bool:
         """Whether a stack is that of a process which a loader or a pool has forked."""
         each = self._stood[next(number for number, spots in enumerate(self.stacks) if spots is frames)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from crashcart.readers.code.edits import replaced
 from crashcart.readers.code.source import keyword
 from crashcart.readers.remedies._scene import remedy, statement_at
+from crashcart.readers.remedies.ended_threads import answering_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +121,7 @@ def _of_queue(scene: Scene, source: Source, statement: ast.stmt) -> Iterator[Fac
         if not hasattr(statement, "body")
         else []
     )
-    if not puts:
+    if not puts or answering_threads(scene, puts[0]):  # another thread takes, or took: more room only delays the end
         return
     limited = [
         (each, size)
