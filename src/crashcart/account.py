@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 
 from crashcart.deaths import CHILD, deaths, finished, first, followers, hung, is_second_hand, partners
 from crashcart.doubts import emptied
-from crashcart.flight import clock
+from crashcart.flight import clock, program_of
 from crashcart.log import evidence
 from crashcart.model import Evidence, StoryEvent
 from crashcart.numbers import to_int
 from crashcart.pattern import Pattern
-from crashcart.places import in_words, of_event, of_raised, own_place, printed_before_leaving, shortened, words_of
+from crashcart.places import (
+    in_words,
+    never_better,
+    of_event,
+    of_raised,
+    own_place,
+    printed_before_leaving,
+    shortened,
+    words_of,
+)
 from crashcart.record import record, replace
 
 if TYPE_CHECKING:
@@ -25,18 +34,27 @@ if TYPE_CHECKING:
 
     from crashcart.case import Case
     from crashcart.deaths import Death
-    from crashcart.flight import Event, Flight, Process
+    from crashcart.flight import Event, Flight, Process, Stage
     from crashcart.log import Line, Log, Raised
     from crashcart.model import Sign
 
-__all__ = ["ELSEWHERE", "NOT_FINITE", "Account", "account_of", "is_same_exception", "reported", "thread_deaths"]
+__all__ = [
+    "ELSEWHERE",
+    "NOT_FINITE",
+    "Account",
+    "account_of",
+    "is_same_exception",
+    "reported",
+    "stage_at_fault",
+    "thread_deaths",
+]
 
 ELSEWHERE = 2
 _MOST_EVENTS = 12
 _HAPPENED = frozenset({"log", "recorder", "stacks", "kernel", "exit", "nccl", "process", "slurm", "tracker", "checkpoint"})
 _MESSAGE = 60
 RUN_LOG = Pattern(r"^(?:output|errors|launcher|rank\d+(?:-attempt\d+)?)\.log$")
-NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
+NOT_FINITE = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge|out of range float values")  # the last: json
 _MAIN_THREAD = "MainThread"
 _WORKER = "loader worker"  # or of a pool, which looks the same from outside
 _SHOWN_SAMPLES = 5
@@ -82,7 +100,6 @@ def account_of(case: Case) -> Account:
     if leader is None and not hung(case):  # of ranks that were all asked to end, the one that ended first
         leader = min(deaths(case), key=_when, default=None)
     abnormal = _first_abnormal(case, flight, leader)
-    events = sorted(_normal_events(flight, abnormal), key=_moment)
     led_to = []
     if leader is not None and leader.raised is not None and (empty := emptied(flight, leader.raised)) is not None:
         led_to = [_empty_event(empty, flight)]
@@ -90,6 +107,14 @@ def account_of(case: Case) -> Account:
         led_to = [skipped]
     elif abnormal is not None and (written := reported(case)) is not None:
         led_to = [_reported_event(written, folder_of(flight), abnormal)]
+    elif (lost := _lost_metric(case)) is not None and abnormal is not None and abnormal.kind == "raised":
+        led_to = [
+            StoryEvent(
+                "loss not finite", f"a loss was printed as NaN: {_cut(lost.text.strip())}", (evidence(lost),), abnormal=True
+            )
+        ]
+    earliest = next((event for event in led_to if event.time is not None), abnormal)
+    events = sorted(_normal_events(flight, earliest), key=_moment)
     death = [replace(abnormal, abnormal=not led_to)] if abnormal is not None else []
     following = sorted(_consequences(case, flight, leader, abnormal), key=_moment)
     lines, before = _lines_of(case, leader)
@@ -101,6 +126,23 @@ def account_of(case: Case) -> Account:
         before,
         recorded=True,
     )
+
+
+def stage_at_fault(case: Case) -> Stage | None:
+    """The program whose code explains the end: that of the first death, or one before it that left no file, or NaN, behind."""
+    flight, leader = case.flight, first(case)
+    if flight is None or leader is None or leader.raised is None:
+        return flight.stage if flight is not None else None
+    empty = emptied(flight, leader.raised)
+    lost = _bad_losses(flight, leader.raised) if leader.says(NOT_FINITE) else []
+    pids = [event.pid for event in ([empty] if empty is not None else lost[:1])]
+    return next((stage for stage in flight.stages if stage.pids & {*pids}), flight.stage)
+
+
+def _lost_metric(case: Case) -> Line | None:
+    """The first line with a loss that was NaN, where a file is missing that only a better number would have written."""
+    lost = (metric for metric in case.log.metrics if any("loss" in name and value != value for name, value in metric.values))  # noqa: PLR0124 - NaN
+    return next((metric.line for metric in lost), None) if never_better(case) else None
 
 
 def _empty_event(event: Event, flight: Flight) -> StoryEvent:
@@ -144,7 +186,9 @@ def _reported_event(written: Raised, folder: str, abnormal: StoryEvent) -> Story
 
 def _lines_behind(case: Case, event: StoryEvent) -> Iterator[int]:
     """The lines of the log that tell what led to a death."""
-    if event.kind == "batch skipped":
+    if (lost := _lost_metric(case)) is not None and evidence(lost) in event.evidence:
+        yield lost.order
+    elif event.kind == "batch skipped":
         yield from (line.order for line in case.log.skips)
     elif (written := reported(case)) is not None:
         yield from (line.order for line in case.log.around(written.line, before=2 * len(written.frames) + 2, after=0))
@@ -171,7 +215,7 @@ def _first_abnormal(case: Case, flight: Flight, leader: Death | None) -> StoryEv
     if hung(case):
         candidates.append(_standstill(flight))
         candidates += [partner] if (partner := _last_partner_lost(case, flight, candidates[-1])) is not None else []
-    candidates += _lasting_bad_losses(flight, leader)
+    candidates += _lasting_bad_losses(case, flight, leader)
     return min(candidates, key=_moment, default=None)
 
 
@@ -251,23 +295,31 @@ def _last_partner_lost(case: Case, flight: Flight, standstill: StoryEvent) -> St
     return max(before, key=_moment, default=None)
 
 
-def _lasting_bad_losses(flight: Flight, leader: Death | None) -> list[StoryEvent]:
+def _lasting_bad_losses(case: Case, flight: Flight, leader: Death | None) -> list[StoryEvent]:
     """The first loss that was no number, where losses stayed so to the end, or where the death speaks of it."""
-    pids = {process.pid: process for process in flight.ranks}
-    events = [event for event in flight.of_kind("nonfinite") if event.pid in pids and event.details.get("what") == "loss"]
-    if not events:
+    is_about_it = leader is not None and (leader.says(NOT_FINITE) or never_better(case))
+    events = _bad_losses(flight, leader.raised if leader is not None and is_about_it else None)
+    process = flight.processes[events[0].pid or 0] if events else None
+    last = process.page.get("loss", 0.0) if process is not None else 0.0
+    if process is None or not (is_about_it or last - last != 0):
         return []
-    process = pids[events[0].pid or 0]
-    last = process.page.get("loss", 0.0)
-    stays = last - last != 0
-    if not stays and not (leader is not None and leader.says(NOT_FINITE)):
-        return []
-    return [_loss_event(events[0], process)]
+    return [_loss_event(events[0], process.name if process in flight.ranks else program_of(process.command), process)]
 
 
-def _loss_event(event: Event, process: Process) -> StoryEvent:
+def _bad_losses(flight: Flight, raised: Event | None) -> list[Event]:
+    """Losses that were no number, of the ranks in question; before an exception that may come of them, of any program."""
+    pids = {process.pid for process in flight.ranks}
+    events = [event for event in flight.of_kind("nonfinite") if event.details.get("what") == "loss"]
+    return [
+        event
+        for event in events
+        if event.pid in pids or (raised is not None and event.time <= raised.time and event.pid in flight.processes)
+    ]
+
+
+def _loss_event(event: Event, who: str, process: Process) -> StoryEvent:
     details = event.details
-    says = f"{process.name}: the loss was {details.get('value', 'not finite')} at step {details.get('step')}"
+    says = f"{who}: the loss was {details.get('value', 'not finite')} at step {details.get('step')}"
     indices = details.get("indices")
     if isinstance(indices, list) and indices:
         shown = ", ".join(str(index) for index in indices[:_SHOWN_SAMPLES])
@@ -279,7 +331,7 @@ def _normal_events(flight: Flight, abnormal: StoryEvent | None) -> Iterator[Stor
     """What went well before: the start of the stage, its steps, its last checkpoint and evaluation."""
     until = abnormal.time if abnormal is not None and abnormal.time is not None else float("inf")
     stage = flight.stage
-    if stage is not None:
+    if stage is not None and stage.began <= until:
         ranks = f" with {stage.ranks} ranks" if stage.ranks > 1 else ""
         says = f"{stage.program} started{ranks}"
         yield StoryEvent("began", says, (_note(says, stage.began),), stage.began)

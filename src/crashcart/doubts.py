@@ -99,13 +99,20 @@ def _took_too_little(load: Event) -> bool:
 
 
 def emptied(flight: Flight, raised: Event) -> Event | None:
-    """The last time that a loader gave nothing which never gave a batch, where an exception says that nothing was there."""
+    """The last time that a loader gave nothing which never gave a batch, where an exception says that nothing was there.
+
+    A file that is not there may have been for another program of the script to write.
+    """
     words = f"{raised.details.get('type')}: {raised.details.get('message')}"
     if _NOTHING_THERE.search(words) is None:
         return None
-    epochs = [event for event in flight.of_kind("loader") if event.pid == raised.pid and event.time <= raised.time]
-    gave = {event.details.get("number") for event in epochs if event.details.get("batches")}
-    return next((event for event in epochs if event.details.get("whole") and event.details.get("number") not in gave), None)
+    by_any = str(raised.details.get("type")) == "FileNotFoundError"
+    epochs = [
+        event for event in flight.of_kind("loader") if (by_any or event.pid == raised.pid) and event.time <= raised.time
+    ]
+    gave = {(event.pid, event.details.get("number")) for event in epochs if event.details.get("batches")}
+    empty = (event for event in epochs if event.details.get("whole"))
+    return next((event for event in empty if (event.pid, event.details.get("number")) not in gave), None)
 
 
 def unwarmed(flight: Flight) -> tuple[Process, Event] | None:

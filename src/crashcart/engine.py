@@ -33,6 +33,7 @@ from crashcart.places import (
     place_sign,
     settings_sign,
     shortened,
+    unwritten_sign,
     without_folder,
 )
 from crashcart.record import replace
@@ -427,7 +428,7 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
 
 def _with_origins(finding: Finding, case: Case) -> Finding:
     """With the lines where the values were made that broke it; advice in words begins with them."""
-    made = origin_sign(case)
+    made = unwritten_sign(case) or origin_sign(case)
     fixes = finding.fixes
     if fixes and not (fixes[0].edits or fixes[0].diff or fixes[0].arguments or fixes[0].environment):
         fixes = (at_the_scene(case, fixes[0]), *fixes[1:])

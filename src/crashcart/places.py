@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ORIGINS",
     "SETTINGS_AT_PLACE",
+    "UNWRITTEN",
     "Spot",
     "at_the_scene",
     "frames_of_first",
     "in_words",
     "is_at",
     "is_own",
+    "never_better",
     "of_event",
     "of_raised",
     "origin_sign",
@@ -41,12 +43,14 @@ __all__ = [
     "settings_sign",
     "shortened",
     "spot_of",
+    "unwritten_sign",
     "without_folder",
     "words_of",
 ]
 
 SETTINGS_AT_PLACE = "code.settings_at_place"  # the settings that the line works with at which the run died
 ORIGINS = "code.value_origins"  # the expression that raised, what its names held, and where they were made
+UNWRITTEN = "code.unwritten_file"  # a missing file, the line of the program that writes it, and the test before it
 _MOST_TELLING = 3  # settings; a line that works with more is about none of them
 _LIBRARIES = ("site-packages", "dist-packages", "lib/python", "/envs/", "<frozen", "<string>", "crashcart/inside/")
 _FRAME = Pattern(r"^(.*):(\d+) (\S+)$")
@@ -205,8 +209,25 @@ def origin_sign(case: Case) -> Sign | None:
     return None
 
 
+def never_better(case: Case) -> bool:
+    """Whether a file is missing that was to be written when a number became better: no comparison with NaN is true."""
+    return any(fact.value["compares"] for fact in case.all(UNWRITTEN))
+
+
+def unwritten_sign(case: Case) -> Sign | None:
+    """Where the missing file would have been written, and on which condition."""
+    for fact in case.all(UNWRITTEN):
+        says = f"{fact.value['file']} is only written where `{fact.value['condition']}`"
+        return Sign("weak", says, (fact.evidence, fact.value["place"]), fatal=False)
+    return None
+
+
 def at_the_scene(case: Case, fix: Fix) -> Fix:
     """Advice in words, with the line that it is about, what its names held there, and where those were made."""
+    unwritten = unwritten_sign(case)
+    if unwritten is not None:
+        test, writer = unwritten.evidence
+        return replace(fix, why=f"{unwritten.says} ({test.where}; written at {writer.where}); {fix.why}")
     for fact in case.all(ORIGINS):
         expression, held, made = fact.value
         words = f"it broke in `{expression}` at {fact.evidence.where}"

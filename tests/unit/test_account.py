@@ -11,6 +11,7 @@ from crashcart.account import account_of
 from crashcart.case import Case
 from crashcart.engine import examine
 from crashcart.flight import Event
+from crashcart.model import Evidence, Fact
 from crashcart.readers.logs import read_logs
 
 if TYPE_CHECKING:
@@ -98,6 +99,28 @@ def test_the_json_has_the_story_of_a_log_without_times(tmp_path: Path) -> None:
     story = examine(Case(log=read_logs([str(path)]))).story
     assert [event.time for event in story] == [None, None]
     assert [item.where.rpartition(":")[2] for event in story for item in event.evidence] == ["7", "13"]
+
+
+def test_a_loss_that_was_nan_comes_before_the_file_that_only_a_better_number_would_have_written(tmp_path: Path) -> None:
+    path = tmp_path / "output.log"
+    nan = "".join(f"step {step} loss {0.5 - step / 100}\nloss nan, step skipped ({step} so far)\n" for step in range(1, 9))
+    path.write_text(nan, encoding="utf-8")
+    history = History(code=1)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.raised(5, 30, "FileNotFoundError", "[Errno 2] No such file or directory: 'best.pt'")
+    history.gone(5, 30.5, code=1)
+    case = history.case()
+    case.log = read_logs([str(path)])
+    assert examine(case).findings[0].cause != "numerics/bad-data"
+    place = Evidence("code", "if error < best:", "train.py:8")
+    value = {"file": "best.pt", "condition": "error < best", "compares": True, "place": place}
+    case.seen["code.unwritten_file"] = [Fact("code.unwritten_file", value, place, "code")]
+    diagnosis = examine(case)
+    assert diagnosis.findings[0].cause == "numerics/bad-data"
+    assert [event.says for event in diagnosis.story if event.abnormal] == [
+        "a loss was printed as NaN: loss nan, step skipped (1 so far)"
+    ]
+    assert "best.pt is only written where `error < best`" in [sign.says for sign in diagnosis.findings[0].signs]
 
 
 def test_of_a_thread_and_a_child_process_that_ended_the_last_one_before_the_standstill_counts() -> None:

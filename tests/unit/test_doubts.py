@@ -10,7 +10,7 @@ from history import START, History
 
 from crashcart.account import account_of, reported
 from crashcart.deaths import partners
-from crashcart.doubts import is_in_doubt, repeat, saved_names, taken_over, untrained
+from crashcart.doubts import emptied, is_in_doubt, repeat, saved_names, taken_over, untrained
 from crashcart.engine import examine
 from crashcart.flight import Event
 from crashcart.log import Line
@@ -309,6 +309,14 @@ def test_an_evaluation_without_a_batch_leads_to_what_is_missing_later() -> None:
     assert first is not None
     assert first.says == "the loader of the evaluation gave no batch at /job/t.py:28"
     assert examine(case).findings[0].cause == "silent/eval-empty"
+
+
+@pytest.mark.parametrize(("kind", "leads"), [("FileNotFoundError", True), ("ValueError", False)])
+def test_the_file_may_have_been_for_another_program_to_write(kind: str, leads: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    flight = without_best("").flight
+    message = "[Errno 2] No such file or directory: 'out/best.pth'"
+    later = Event(START + 40, "exception", {"type": kind, "message": message}, 6)
+    assert (emptied(flight, later) is not None) == leads
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,41 @@ def test_a_thread_that_stands_in_its_function_has_not_ended() -> None:
     assert not [*remedies_of(scene({"d.py": DRAWN}, stacks=AT_PUT, stack_texts=[text]))]
 
 
+KEPT = """import math, os, torch
+
+class Keeper:
+    def __init__(self, folder):
+        self.path, self.best = os.path.join(folder, "best.pt"), math.inf
+
+    def offer(self, model, error):
+        if error < self.best:
+            torch.save(model.state_dict(), self.path)
+"""
+CALLED = """import torch
+
+def keep(model):
+    torch.save(model.state_dict(), f"{folder}/best.pt")
+
+def main(model):
+    for epoch in range(9):
+        if epoch % 50 == 49:
+            keep(model)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "test", "writer", "compares"),
+    [(KEPT, "k.py:8", "k.py:9", True), (CALLED, "k.py:8", "k.py:4", False)],
+)
+def test_a_missing_file_leads_to_the_line_that_writes_it_and_the_test_before_it(
+    text: str, test: str, writer: str, *, compares: bool
+) -> None:
+    os.makedirs("out")
+    error = raised("FileNotFoundError", "[Errno 2] No such file or directory: 'out/best.pt'", ("k.py", 1, "main"))
+    (fact,) = remedies_of(scene({"k.py": text}, raises=[error]))
+    assert (fact.evidence.where, fact.value["place"].where, fact.value["compares"]) == (test, writer, compares)
+
+
 LOCKED = """import threading
 
 

@@ -14,7 +14,7 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from crashcart.account import NOT_FINITE
+from crashcart.account import NOT_FINITE, stage_at_fault
 from crashcart.deaths import finished, first, hung
 from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
 from crashcart.errors import CommandError, our_errors
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from crashcart.case import Case
-    from crashcart.flight import Flight
+    from crashcart.flight import Flight, Stage
     from crashcart.log import Frame, Raised
     from crashcart.places import Spot
     from crashcart.readers.interpreter.execution import Execution
@@ -155,8 +155,9 @@ def _look_at_the_scene(case: Case, plan: Plan, folder: str) -> None:
     with _working_in(folder or "."):
         scene = Scene(case, plan)
         found = remedies_of(scene)
-        with our_errors("where its values come from", case.could_not_look):
-            found = [*found, *value_origins(scene)]
+        if case.flight is None or stage_at_fault(case) is case.flight.stage:
+            with our_errors("where its values come from", case.could_not_look):
+                found = [*found, *value_origins(scene)]
     for fact in found:
         case.seen.setdefault(fact.name, []).append(_seen_from_here(fact, folder))
 
@@ -198,14 +199,15 @@ def _settings_of_loader(execution: Execution, spot: Spot) -> list[Fact]:
 
 
 def _recorded(case: Case, flight: Flight) -> Plan | None:
-    """The job of a recording: the program of the stage that decided how it ended."""
+    """The job of a recording: the program of the stage that explains how it ended."""
     folder = str(flight.facts.get("folder") or "")
     if not os.path.isdir(folder):
         return None
+    stage = stage_at_fault(case)
+    program = os.path.basename(stage.program) if stage is not None else ""
     with _working_in(folder):
-        plan = next(
-            (plan for words in _commands(flight) if (plan := _planned(words, [], _program(flight))) is not None), None
-        )
+        planned = (_planned(words, [], program) for words in _commands(flight, stage))
+        plan = next((plan for plan in planned if plan is not None), None)
         if plan is None:
             return None
         began = flight.facts.get("started")
@@ -219,19 +221,14 @@ def _recorded(case: Case, flight: Flight) -> Plan | None:
     return plan
 
 
-def _commands(flight: Flight) -> Iterator[list[str]]:
+def _commands(flight: Flight, stage: Stage | None) -> Iterator[list[str]]:
     """The command of the run; else that of the program itself."""
-    stage = flight.stage
     main = flight.processes.get(stage.mains[0]) if stage is not None and stage.mains else None
     for command in (str(flight.facts.get("command") or ""), main.command if main is not None else ""):
         with contextlib.suppress(ValueError):  # a quote that is not closed: what was shown of it was cut
             words = shlex.split(command)
             if words:
                 yield words
-
-
-def _program(flight: Flight) -> str:
-    return os.path.basename(flight.stage.program) if flight.stage is not None else ""
 
 
 def _planned(words: Sequence[str], paths: Sequence[str], program: str) -> Plan | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crashcart.account import NOT_FINITE
 from crashcart.deaths import first
 from crashcart.flight import median
 from crashcart.numbers import to_int
-from crashcart.pattern import Pattern
+from crashcart.places import never_better
 from crashcart.record import record
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ AFTER = 3  # batches that are compared with the bad one
 LARGE_WEIGHT, LARGE_LOSS = 1e2, 1e3
 PAIR, SHOWN_SAMPLES = 2, 8
 FEWEST = 3  # losses that make a usual one
-NOT_A_NUMBER = Pattern(r"(?i)\bnan\b|\binf(?:inity|inite)?\b|finite|diverge")
 
 
 @record(frozen=True)
@@ -74,7 +74,7 @@ def brought_in(case: Case, found: list[Broken]) -> str | None:
 def held_by_last_batch(case: Case) -> tuple[Death, str] | None:
     """The first death, where it speaks of NaN and its batch held values that are not finite; with those values in words."""
     leader = first(case)
-    if leader is None or leader.raised is None or not leader.says(NOT_A_NUMBER):
+    if leader is None or leader.raised is None or not leader.says(NOT_FINITE):
         return None
     held = "; ".join(_fields(leader.raised).values())
     return (leader, held) if held else None
@@ -153,7 +153,7 @@ def _fields(event: Event) -> dict[str, str]:
 def other_death(case: Case) -> bool:
     """Whether something else ended the run: an error that does not speak of numbers."""
     leader = first(case)
-    return leader is not None and not leader.says(NOT_A_NUMBER)
+    return leader is not None and not leader.says(NOT_FINITE) and not never_better(case)
 
 
 def _broken(flight: Flight, process: Process, event: Event) -> Broken:

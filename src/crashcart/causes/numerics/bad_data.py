@@ -36,6 +36,7 @@ from crashcart.causes.numerics._series import broken, trained, validation
 from crashcart.deaths import order
 from crashcart.log import evidence
 from crashcart.model import Experiment, Fix, Sign
+from crashcart.places import never_better
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +81,12 @@ def in_log(case: Case) -> Iterator[Sign]:
     """A loss of which only one term is no number, without a jump before it; or that of the evaluation alone."""
     yield from _in_evaluation(case)
     for one in broken(case):
+        if one.recovered and never_better(case):
+            says = (
+                f"{', '.join(one.bad)} was NaN in {one.lines} lines, and usual between them: some samples make it so; what went through "
+                "the model can stay in its running statistics, and no comparison with NaN is true"
+            )
+            yield Sign("strong", says, (evidence(one.first.line),), order=one.first.line.order)
         terms = [name for name in one.bad if name != "loss" and "total" not in name]
         if not one.partial:
             if not one.recovered and one.before is not None and not one.jumped:

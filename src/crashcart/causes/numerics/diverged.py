@@ -21,9 +21,9 @@ from __future__ import annotations
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
+from crashcart.account import NOT_FINITE
 from crashcart.cause import compiled, decisive, strong, weak
 from crashcart.causes._joined import edits_of
-from crashcart.causes.numerics._recorded import NOT_A_NUMBER as SAYS_NOT_FINITE
 from crashcart.causes.numerics._recorded import (
     alone,
     broke_the_weights,
@@ -234,7 +234,7 @@ def _began_broken(broken: Broken) -> bool:
 def _exploded(case: Case) -> Iterator[Sign]:
     """A death that speaks of NaN after a loss that had grown beyond all measure."""
     leader = first(case)
-    if leader is None or leader.raised is None or not leader.says(SAYS_NOT_FINITE) or held_by_last_batch(case) is not None:
+    if leader is None or leader.raised is None or not leader.says(NOT_FINITE) or held_by_last_batch(case) is not None:
         return
     process = next((rank for rank in case.flight.ranks if rank.rank == leader.process.rank), None) if case.flight else None
     loss = process.page.get("loss", 0.0) if process is not None else 0.0
@@ -295,7 +295,7 @@ def _broke_by_gradient(case: Case) -> bool:
     found = [broken for broken in broken_losses(case) if broken.stays]
     if not broken_losses(case) and not any(True for _ in _exploded(case)):  # hidden in the loss, it came up elsewhere
         leader = first(case)
-        return leader is not None and leader.says(SAYS_NOT_FINITE) and held_by_last_batch(case) is None
+        return leader is not None and leader.says(NOT_FINITE) and held_by_last_batch(case) is None
     if not found or _by_data(case):
         return False
     made_now = found[0].event.details.get("weights_finite") is True and had_finite_inputs(found[0].event)

@@ -1,7 +1,8 @@
-"""A file that is not there, where one beside it has almost the same name; and a folder that nobody made before a file is written in it.
+"""A file that is not there: one beside it has almost the same name, nobody made its folder, or the line that writes it was not reached.
 
 No such file or directory: 'data/trian.jsonl'        data/train.jsonl
 open(os.path.join(out, "log.txt"), "w")               os.makedirs(os.path.dirname(...), exist_ok=True) before it
+if error < best: torch.save(model, "best.pt")         the line, and the condition, of which NaN makes every comparison false
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import ast
 import os
 from typing import TYPE_CHECKING
 
-from crashcart.model import Edit
+from crashcart.model import Edit, Fact
 from crashcart.pattern import Pattern
+from crashcart.places import UNWRITTEN
 from crashcart.readers.code.edits import line_before, own_lines
+from crashcart.readers.code.source import FUNCTIONS, name_of
 from crashcart.readers.remedies._scene import remedy, statement_at
 from crashcart.readers.remedies.near_words import nearest, places_of
 from crashcart.readers.rules._lazy_handles import add_imports
@@ -21,7 +24,6 @@ from crashcart.regular_files import names_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from crashcart.model import Fact
     from crashcart.readers.code.source import Source
     from crashcart.readers.remedies._scene import Raise, Scene
 
@@ -42,7 +44,9 @@ _WRITERS = {
     "torch.save": 1, "numpy.save": 0, "numpy.savez": 0, "numpy.savez_compressed": 0, "numpy.savetxt": 0, "joblib.dump": 1, "open": 0, "io.open": 0,
     "safetensors.torch.save_file": 1, "h5py.File": 0, "logging.FileHandler": 0,
 }  # fmt: skip
-_METHODS = frozenset({"to_csv", "to_parquet", "to_json", "to_pickle", "savefig", "imsave"})
+_METHODS = frozenset({"to_csv", "to_parquet", "to_json", "to_pickle", "savefig", "imsave", "save", "save_model", "save_pretrained", "save_checkpoint"})  # fmt: skip
+_DEEPEST, _LONGEST = 2, 60
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 def look(scene: Scene) -> Iterator[Fact]:
@@ -60,6 +64,56 @@ def look(scene: Scene) -> Iterator[Fact]:
             "code.folder_not_made"
         ):  # whose cause has the patch
             yield from _folder(scene, raised)
+        if not is_folder:
+            yield from _unwritten(scene, os.path.basename(path))
+
+
+def _unwritten(scene: Scene, name: str) -> Iterator[Fact]:
+    """Where the program would have written a file of that name, and on which condition."""
+    writers = [
+        (source, call)
+        for source in scene.project_sources(name)
+        for call in source.nodes(ast.Call)
+        if (target := _target(source, call)) is not None and _is_called(source, target, name)
+    ]
+    test = _condition(scene, *writers[0], 0) if len(writers) == 1 else None
+    if test is not None:
+        (source, call), (place, condition) = writers[0], test
+        compares = any(isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERS) for node in ast.walk(condition))
+        written = " ".join(place.written(condition).split())[:_LONGEST]
+        value = {"file": name, "condition": written, "compares": compares, "place": source.evidence(call)}
+        yield Fact(UNWRITTEN, value, place.evidence(condition), "code")
+
+
+def _is_called(source: Source, target: ast.expr, name: str) -> bool:
+    """Whether a path ends in this name, as it is written or as the names in it were made."""
+    values = [target]
+    for own in {name_of(node) for node in ast.walk(target) if isinstance(node, (ast.Name, ast.Attribute))}:
+        values += (value for node in source.nodes(ast.Assign) for value in _assigned(node, own))
+    texts = (node.value for value in values for node in ast.walk(value) if isinstance(node, ast.Constant))
+    return any(isinstance(text, str) and os.path.basename(text) == name for text in texts)
+
+
+def _assigned(statement: ast.Assign, name: str) -> Iterator[ast.expr]:
+    """What a statement gives a name: of ``a, b = x, y`` its own part."""
+    for target in statement.targets:
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+        yield from (value for part, value in zip(parts, values, strict=False) if name_of(part) == name)
+
+
+def _condition(scene: Scene, source: Source, call: ast.AST, depth: int) -> tuple[Source, ast.expr] | None:
+    """The test above a call in its function, or above the only call of that function."""
+    below = call
+    for above in source.parents(call):
+        if isinstance(above, ast.If) and below in above.body:
+            return source, above.test
+        if isinstance(above, FUNCTIONS):
+            name, sources = above.name, scene.project_sources(above.name)
+            calls = [(caller, node) for caller in sources for node in caller.nodes(ast.Call) if name_of(node.func).rpartition(".")[2] == name]  # fmt: skip
+            return _condition(scene, *calls[0], depth + 1) if len(calls) == 1 and depth < _DEEPEST else None
+        below = above
+    return None
 
 
 def _nearly(scene: Scene, path: str) -> Iterator[Fact]:
