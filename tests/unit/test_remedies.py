@@ -282,9 +282,18 @@ def test_what_is_bounded_is_left_alone(safe: str) -> None:
     assert not offered({"n.py": f"import math\n\ndef loss(x, n, eps):\n    return {safe}\n"}, "numerics/diverged")
 
 
-def test_of_two_unsafe_operations_nobody_knows_which() -> None:
+def test_of_two_unsafe_operations_both_are_kept_away_from_zero_and_of_many_nobody_knows() -> None:
     text = "def loss(x, y):\n    return x.log() + y.square().sum().sqrt()\n"
-    assert not offered({"n.py": text}, "numerics/diverged")
+    ((_, after),) = offered({"n.py": text}, "numerics/diverged")
+    assert "x.clamp_min(1e-12).log() + (y.square().sum() + 1e-12).sqrt()" in after["n.py"]
+    assert not offered({"n.py": text, "m.py": text}, "numerics/diverged")
+
+
+def test_what_only_prepares_data_is_no_reason_for_a_gradient() -> None:
+    loss = "def loss(x):\n    return x.square().sum().sqrt()\n"
+    data = "def grow(x):\n    return x / x.mean()\n\ndef main(x):\n    x = grow(x)\n    for i in x:\n        loss(i).backward()\n"
+    ((_, after),) = offered({"n.py": loss, "main.py": data}, "numerics/diverged")
+    assert [*after] == ["n.py"]
 
 
 def test_a_file_that_a_daemon_writes_is_waited_for() -> None:

@@ -14,9 +14,9 @@ import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from crashcart.account import NOT_FINITE, stage_at_fault
+from crashcart.account import stage_at_fault
 from crashcart.deaths import finished, first, hung
-from crashcart.doubts import is_in_doubt, lost_numbers, saved_names
+from crashcart.doubts import is_in_doubt, saved_names
 from crashcart.errors import CommandError, our_errors
 from crashcart.model import Edit, Evidence, Fact, Fix, Span
 from crashcart.places import SETTINGS_AT_PLACE, frames_of_first, is_own, of_event
@@ -106,10 +106,6 @@ def _about_what_happened(case: Case, flight: Flight, plan: Plan) -> Iterator[Fac
         yield from waits_in_tracker(flight, sources)
     if leader is not None and leader.raised is not None:
         yield from sends_metrics(of_event(leader.raised), sources)
-    if lost_numbers(flight) or (leader is not None and leader.says(NOT_FINITE)):
-        from crashcart.readers.infinite_gradients import infinite_gradients
-
-        yield from infinite_gradients(sources)
     names = saved_names(flight) if plan.execution is not None else []
     if plan.execution is not None and names:
         from crashcart.readers.name_patterns import unmatched_names

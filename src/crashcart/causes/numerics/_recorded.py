@@ -167,5 +167,7 @@ def _broken(flight: Flight, process: Process, event: Event) -> Broken:
         value for time, value in flight.series("page", "loss", process.pid) if time < event.time and value - value == 0
     ]
     usual = median(before) if len(before) >= FEWEST else None
-    steady = usual is not None and before[-1] <= STEADY * abs(usual)
+    known = event.details.get("loss_before")  # what was sampled may be some steps older
+    latest = known if isinstance(known, (int, float)) else before[-1] if before else 0.0
+    steady = usual is not None and latest <= STEADY * abs(usual)
     return Broken(process, event, at, count, lost or (count > 1 and count > since / 2), steady)

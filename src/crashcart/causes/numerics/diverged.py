@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 
 from crashcart.account import NOT_FINITE
 from crashcart.cause import compiled, decisive, strong, weak
-from crashcart.causes._joined import edits_of
 from crashcart.causes.numerics._recorded import (
     alone,
     broke_the_weights,
     broken_losses,
     brought_in,
     had_finite_inputs,
+    has_usual_loss,
     held_by_last_batch,
     lost_in_one_step,
     other_death,
@@ -61,6 +61,7 @@ BROKEN_ROW = r"^\s*\d+/\d+\s+[\d.]+G(?:\s+(?:nan|inf)){2,}"
 GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\?|disabled|policy|->|\braise\b"
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
+INFINITE_GRADIENT = "code.infinite_gradient"  # an operation that leads to the loss, whose gradient is not finite somewhere
 AT_END = 20
 AT_ONE = frozenset({"acos", "asin", "arccos", "arcsin", "acosh", "atanh", "arctanh"})
 SEVERAL = 3
@@ -278,7 +279,7 @@ WIDER = Fix(
 
 def in_code(case: Case) -> Iterator[Sign]:
     """After a run: operations whose gradient is not finite at a value that their argument can have."""
-    for fact in case.all("code.infinite_gradient") if not case.before and _broke_by_gradient(case) else ():
+    for fact in case.all(INFINITE_GRADIENT) if not case.before and _broke_by_gradient(case) else ():
         what = (
             "at 1"
             if fact.value["operation"] in AT_ONE
@@ -299,19 +300,11 @@ def _broke_by_gradient(case: Case) -> bool:
     if not found or _by_data(case):
         return False
     made_now = found[0].event.details.get("weights_finite") is True and had_finite_inputs(found[0].event)
-    return lost_in_one_step(found[0]) or made_now
+    return lost_in_one_step(found[0]) or (made_now and has_usual_loss(found[0]))
 
 
-def fix(case: Case) -> Iterator[Fix]:
-    """Keep the operation from where it has no gradient; else a smaller step, another precision only where half precision may be in use."""
-    edits = edits_of(case.all("code.infinite_gradient")[:1]) if _broke_by_gradient(case) else ()
-    if edits:
-        why = "its gradient is then finite everywhere; the weights after the first NaN are unusable, so start from a checkpoint before it"
-        yield Fix("Keep the argument away from where the gradient is not finite", "changes-training", why, edits=edits)
-    yield from _smaller_steps(case)
-
-
-def _smaller_steps(case: Case) -> tuple[Fix, ...]:
+def fix(case: Case) -> tuple[Fix, ...]:
+    """A smaller step; another precision only where half precision may be in use."""
     if any(_began_broken(broken) for broken in broken_losses(case)[:1]):
         return (EARLIER,)
     slower = _usual_rate(case) or SLOWER

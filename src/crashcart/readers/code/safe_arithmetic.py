@@ -4,150 +4,238 @@
     p * p.log()                    0 * -inf is NaN                                  p * p.clamp_min(1e-12).log()
     x / x.std(0)                   a column that stands still: 0 / 0                x / (x.std(0) + 1e-8)
     total / mask.sum()             nothing is left of the mask: 0 / 0               total / mask.sum().clamp_min(1)
+    torch.acos(c.clamp(-1, 1))     its gradient is infinite at 1                    torch.acos(c.clamp(-1 + 1e-6, 1 - 1e-6))
     x.masked_fill(m, -inf)         a row that is masked whole: softmax gives NaN    x.masked_fill(m, torch.finfo(x.dtype).min)
 
-Where the code has seen to it already, by a bound or something added, there is nothing to do.
+An argument with something added to it, clamped from below, or made of what is never 0 (``exp``, ``softplus``) is safe; so is what takes
+no gradient, where gradients matter. torch itself sets that of a norm or a deviation of 0 to 0.
 """
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from crashcart.model import Edit, Span
+from crashcart.pattern import Pattern
 from crashcart.readers.code.edits import replaced
+from crashcart.readers.code.source import FUNCTIONS, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from crashcart.model import Edit
-    from crashcart.readers.code.source import Source
+    from crashcart.readers.code.source import Function, Source
 
-__all__ = ["safer", "unsafe_masks", "unsafe_operations"]
+__all__ = ["Operation", "leading_to_the_loss", "safer", "unsafe_masks", "unsafe_operations"]
 
 _LOGS = frozenset({"log", "log2", "log10"})
-_BOUNDED = frozenset({
-    "clamp", "clamp_min", "clip", "maximum", "softplus", "exp", "relu", "max", "clamp_", "clamp_min_", "nan_to_num", "cosh", "where",
-    "count_params", "numel", "size", "len", "log1p",
-})  # fmt: skip
+_ROOTS = frozenset({"sqrt", "rsqrt"})
+_AT_ONE = frozenset({"acos", "asin", "arccos", "arcsin", "atanh", "arctanh"})
 _SPREADS = frozenset({"std", "norm", "ptp"})
-_TENSORS = frozenset({"torch", "numpy"})
+_REDUCED = frozenset({"sum", "mean", "std", "var", "norm", "amax", "max", "prod", "ptp", "count_nonzero"})
+_SQUARES = frozenset({"square", "pow", "var", "dot", "inner"})
+_NEVER_ZERO = frozenset({
+    "exp", "softplus", "cosh", "logsumexp", "ones", "ones_like", "full", "tensor", "float", "as_tensor", "cumprod", "linspace", "logspace",
+    "arange", "nan_to_num", "where", "numel", "size", "len", "count_params", "log1p",
+})  # fmt: skip
+_BOUNDED = frozenset({"clamp", "clip", "clamp_min", "clamp_", "clamp_min_", "maximum", "max", "add", "add_"})
+_PASSING = frozenset({"mean", "sum", "view", "reshape", "squeeze", "unsqueeze", "sqrt", "to", "float"})  # > 0 of what is > 0
+_MASKS = ("mask", "valid", "keep", "present", "observed")
+_EPSILONS = ("eps", "tiny", "delta", "jitter")
+_OF_NUMBERS = ("math.", "cmath.", "scipy.")
+_NO_TENSORS = frozenset({"math", "logging", "logger", "log", "self", "cmath"})
+_DEEPEST = 4
+_LOW, _HIGH = "-1 + 1e-6", "1 - 1e-6"
+_WITHOUT = frozenset({"no_grad", "inference_mode"})
+_NO_TRAINING = Pattern(r"(?i)^(?:__init__|__getitem__|__len__|reset_parameters|init_\w*|_init_\w*|collate\w*|configure_\w*|main|evaluate|validate|validation_\w*|test_\w*|predict\w*|sample|generate|plot\w*|read\w*|load\w*|save\w*|on_\w*|metrics?\w*|accuracy\w*)$")  # fmt: skip
+_TRAINING = Pattern(r"(?i)loss|forward|training_step|distance|entropy|objective|criterion|penalty|likelihood|divergence")
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
-def unsafe_operations(source: Source, within: ast.AST) -> Iterator[ast.Call | ast.BinOp]:
-    """The roots, logarithms and divisions by a spread or by what is left of a mask in a piece of code that nothing bounds."""
-    for node in ast.walk(within):
-        is_division = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-        if (isinstance(node, ast.Call) and _operand(source, node) is not None) or (
-            is_division and isinstance(node, ast.BinOp) and (_is_spread(node.right) or _is_count(node.right))
-        ):
-            yield node
+class Operation(NamedTuple):
+    """An operation and the argument that must not be 0, or 1; of two the one with the smaller ``weight`` is likelier."""
+
+    name: str
+    node: ast.expr
+    argument: ast.expr
+    weight: int
 
 
-def unsafe_masks(source: Source, within: ast.AST) -> Iterator[ast.Call]:
+def unsafe_operations(source: Source, function: Function) -> Iterator[Operation]:
+    """The operations of a function that nothing keeps from where they are not finite."""
+    known = _assigned(function)
+    for node in ast.walk(function):
+        if isinstance(node, ast.expr) and source.around(node, *FUNCTIONS) is function and not _is_without(source, node):
+            found = _of_call(source, node) if isinstance(node, ast.Call) else _of_binary(node)
+            if found is not None and not _is_safe(found.argument, known, at_one=found.name in _AT_ONE):
+                yield found
+
+
+def unsafe_masks(source: Source, function: Function) -> Iterator[Operation]:
     """Places where what is masked becomes minus infinity, in code that takes a softmax."""
-    for node in ast.walk(within) if "softmax" in source.text else ():
-        is_masked = isinstance(node, ast.Call) and _name(node) in {"masked_fill", "masked_fill_"} and len(node.args) > 1
+    for node in ast.walk(function) if "softmax" in source.text else ():
+        is_masked = isinstance(node, ast.Call) and _last_name(node) in {"masked_fill", "masked_fill_"} and len(node.args) > 1
         if is_masked and isinstance(node, ast.Call) and _is_minus_infinity(node.args[1]):
-            yield node
+            yield Operation("masked_fill", node, node.args[1], 0)
 
 
-def safer(source: Source, node: ast.Call | ast.BinOp) -> list[Edit]:
+def leading_to_the_loss(sources: Iterable[Source]) -> set[int]:
+    """The identities of the functions with which a loss is made: what a loop with a backward pass calls, layers, and what they call."""
+    functions: dict[str, list[tuple[Source, Function]]] = {}
+    waiting: list[tuple[Source, ast.AST]] = []
+    for source in sources:
+        for function in source.functions:
+            functions.setdefault(function.name, []).append((source, function))
+            if _TRAINING.search(function.name):
+                waiting.append((source, function))
+        passes = (call for call in source.nodes(ast.Call) if _last_name(call) == "backward")
+        waiting += [(source, source.around(call, *_LOOPS, *FUNCTIONS) or source.tree) for call in passes]
+    reached: set[int] = set()
+    while waiting:
+        source, node = waiting.pop()
+        if isinstance(node, FUNCTIONS):
+            if id(node) in reached or _NO_TRAINING.search(node.name):
+                continue
+            if any(_last_name(decorator) in _WITHOUT for decorator in node.decorator_list):
+                continue
+            reached.add(id(node))
+        calls = (call for call in ast.walk(node) if isinstance(call, ast.Call))
+        waiting += [each for call in calls for each in functions.get(_last_name(call), ())]
+    return reached
+
+
+def safer(source: Source, operation: Operation) -> list[Edit]:
     """The operation as it is finite everywhere."""
-    if isinstance(node, ast.BinOp) and _is_count(node.right):
-        return [replaced(source, node.right, f"{source.written(node.right)}.clamp_min(1)")]
-    if isinstance(node, ast.Call) and _name(node).startswith("masked_fill"):
+    name, node, argument = operation.name, operation.node, operation.argument
+    text = source.written(argument)
+    if name in _AT_ONE:
+        bounds = _bounds(argument)
+        if len(bounds) == 2:  # noqa: PLR2004 - from below and from above
+            return [replaced(source, bound, limit) for bound, limit in zip(bounds, (_LOW, _HIGH), strict=True)]
+        return [replaced(source, argument, f"{_callable(argument, text)}.clamp({_LOW}, {_HIGH})")]
+    if name == "masked_fill" and isinstance(node, ast.Call):
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         known = isinstance(owner, (ast.Name, ast.Attribute)) and source.names.get("torch") == "torch"
-        least = f"torch.finfo({source.written(owner)}.dtype).min" if known and owner is not None else "-1e4"
-        return [replaced(source, node.args[1], least)]
+        return [replaced(source, argument, f"torch.finfo({source.written(owner)}.dtype).min" if known and owner is not None else "-1e4")]  # fmt: skip
+    if name == "division" and _is_count(argument):
+        return [replaced(source, argument, f"{text}.clamp_min(1)")]
+    if name in _LOGS and isinstance(node, ast.Call) and source.called(node.func).startswith("numpy."):
+        return [replaced(source, argument, f"{source.written(node.func).rpartition('.')[0]}.maximum({text}, 1e-12)")]
+    if name in _LOGS:
+        return [replaced(source, argument, f"{_callable(argument, text)}.clamp_min(1e-12)")]
+    more = f" + {'1e-8' if name == 'division' and _last_name(argument) in _SPREADS else '1e-12'}"
+    span = source.span(argument)
+    is_summand = isinstance(argument, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp))
+    opening = "" if is_summand else "("
+    closing = "" if is_summand else ")"
+    if not _is_in_parentheses(source, span):
+        opening, more = f"({opening}", f"{more})"
+    start = Span(span.file, span.start, span.start, span.line)
+    end = Span(span.file, span.end, span.end, argument.end_lineno or span.line)
+    return [*([Edit(start, opening)] if opening else []), Edit(end, f"{closing}{more}")]
+
+
+def _of_call(source: Source, node: ast.Call) -> Operation | None:
+    name, called = _last_name(node), source.called(node.func)
+    if name not in (_ROOTS | _LOGS | _AT_ONE) or called.startswith(_OF_NUMBERS) or not isinstance(node.func, ast.Attribute):
+        return None
+    if called.partition(".")[0] in {"torch", "numpy"}:
+        argument = node.args[0] if len(node.args) == 1 else None
+    else:
+        is_tensor = not (isinstance(node.func.value, ast.Name) and node.func.value.id in _NO_TENSORS)
+        argument = node.func.value if is_tensor and not node.args and not node.keywords else None
+    if argument is None:
+        return None
+    return Operation(name, node, argument, 0 if name in _AT_ONE or (name in _ROOTS and _is_sum_of_squares(argument)) else 1)
+
+
+def _of_binary(node: ast.expr) -> Operation | None:
+    if not isinstance(node, ast.BinOp):
+        return None
+    power = node.right.value if isinstance(node.op, ast.Pow) and isinstance(node.right, ast.Constant) else None
+    if isinstance(power, float) and 0 < power < 1 and _is_reduced(node.left):
+        return Operation("power", node, node.left, 0)
+    if isinstance(node.op, ast.Div) and _is_reduced(node.right):
+        return Operation("division", node, node.right, 0 if _last_name(node.right) in _SPREADS or _is_count(node.right) else 1)  # fmt: skip
+    return None
+
+
+def _last_name(node: ast.expr) -> str:
+    """The name of what is called, of whatever it is an attribute."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_reduced(node: ast.expr) -> bool:
+    """Whether an expression is a sum, a norm or a count, which is 0 where nothing is in it."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _REDUCED
+
+
+def _is_without(source: Source, node: ast.expr) -> bool:
+    """Whether a block takes no gradients."""
+    blocks = (above for above in source.parents(node) if isinstance(above, ast.With))
+    return any(_last_name(item.context_expr) in _WITHOUT for block in blocks for item in block.items)
+
+
+def _assigned(function: Function) -> dict[str, ast.expr]:
+    """What a name of a function was given last, as it is written."""
+    return {
+        target.id: node.value
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _is_safe(node: ast.expr, known: dict[str, ast.expr], *, at_one: bool = False, depth: int = 0) -> bool:
+    """Whether an argument is kept from 0; or from 1, where the operation is not finite there."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        value = known.get(node.id)
+        if value is None or depth >= _DEEPEST or any(isinstance(part, ast.Name) and part.id == node.id for part in ast.walk(value)):  # fmt: skip
+            return False
+        return _is_safe(value, known, at_one=at_one, depth=depth + 1)
+    if isinstance(node, (ast.Subscript, ast.Attribute)):
+        return _is_safe(node.value, known, at_one=at_one, depth=depth)
+    if at_one:
+        return _last_name(node) in _BOUNDED and not _bounds(node)
     if isinstance(node, ast.BinOp):
-        return [replaced(source, node.right, f"({_summand(node.right, source.written(node.right))} + 1e-8)")]
-    operand = _operand(source, node)
-    if operand is None:
-        return []
-    text, name = source.written(operand), _name(node)
-    if name == "sqrt":
-        as_method = isinstance(node.func, ast.Attribute) and node.func.value is operand
-        more = f"{_summand(operand, text)} + 1e-12"
-        return [replaced(source, operand, f"({more})" if as_method else more)]
-    if isinstance(node.func, ast.Attribute) and node.func.value is operand:
-        return [replaced(source, operand, f"{_callable(operand, text)}.clamp_min(1e-12)")]
-    bound = f"{_callable(operand, text)}.clamp_min(1e-12)"
-    if source.called(node.func).startswith("numpy."):
-        bound = f"{source.written(node.func).rpartition('.')[0]}.maximum({text}, 1e-12)"
-    return [replaced(source, operand, bound)]
+        sides = [_is_safe(side, known, depth=depth) for side in (node.left, node.right)]
+        if isinstance(node.op, ast.Add):
+            return any(sides) or _is_offset(node.left) or _is_offset(node.right)
+        return sides[0] and (isinstance(node.op, ast.Div) or (isinstance(node.op, ast.Mult) and sides[1]))
+    if not isinstance(node, ast.Call):
+        return False
+    name, is_given = _last_name(node), bool(node.args or node.keywords)
+    if (
+        name in _NEVER_ZERO
+        or (name in _BOUNDED and is_given)
+        or any(keyword.arg in {"eps", "min"} for keyword in node.keywords)
+    ):
+        return True
+    return isinstance(node.func, ast.Attribute) and name in _PASSING and _is_safe(node.func.value, known, depth=depth)
 
 
-def _summand(operand: ast.expr, text: str) -> str:
-    """An expression to which something is added: not to the last of its branches alone."""
+def _is_offset(node: ast.expr) -> bool:
+    """Whether what is added is called like a small number."""
+    return any(word in name_of(node).lower() for word in _EPSILONS)
+
+
+def _bounds(node: ast.expr) -> list[ast.expr]:
+    """The bounds of a clamp that lets -1 and 1 through."""
+    bounds = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    is_clamp = isinstance(node, ast.Call) and _last_name(node) in {"clamp", "clip", "clamp_"}
     return (
-        text
-        if isinstance(operand, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp, ast.Constant))
-        else f"({text})"
+        bounds[-2:] if is_clamp and [ast.unparse(bound).removesuffix(".0") for bound in bounds[-2:]] == ["-1", "1"] else []
     )
 
 
-def _callable(operand: ast.expr, text: str) -> str:
-    return text if isinstance(operand, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
-
-
-def _name(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
-
-
-def _operand(source: Source, node: ast.Call) -> ast.expr | None:
-    """What a root or logarithm is taken of, where it may be 0."""
-    name = _name(node)
-    if name not in {"sqrt", *_LOGS} or not isinstance(node.func, ast.Attribute):
-        return None
-    if source.called(node.func).partition(".")[0] in _TENSORS:
-        operand = node.args[0] if len(node.args) == 1 else None
-    elif isinstance(node.func.value, ast.Name) and node.func.value.id in {
-        "math",
-        "logging",
-        "logger",
-        "log",
-        "self",
-        "cmath",
-    }:
-        return None
-    else:
-        operand = node.func.value if not node.args and not node.keywords else None
-    if operand is None or not _may_be_zero(operand, root=name == "sqrt"):
-        return None
-    return operand
-
-
-def _may_be_zero(node: ast.expr, *, root: bool) -> bool:
-    """Whether nothing in an expression keeps it away from 0: no bound, nothing added."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call) and isinstance(part.func, (ast.Attribute, ast.Name)):
-            name = part.func.attr if isinstance(part.func, ast.Attribute) else part.func.id
-            if name in _BOUNDED:
-                return False
-        elif (
-            isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add) and (_is_small(part.left) or _is_small(part.right))
-        ) or (isinstance(part, ast.Constant) and isinstance(part.value, (int, float)) and node is part):
-            return False
-    return not root or _is_sum_of_squares(node)
-
-
-def _is_small(node: ast.expr) -> bool:
-    """``1e-8``, ``eps``, ``self.eps``, ``1``."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, (int, float)) and node.value > 0
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return any(word in name.lower() for word in ("eps", "tiny", "delta", "jitter"))
-
-
 def _is_sum_of_squares(node: ast.expr) -> bool:
-    """Whether a root is taken of squares, as a distance or a deviation is."""
+    """Whether a root is taken of squares, as a distance or a deviation is, or of any sum."""
     for part in ast.walk(node):
-        if (
-            isinstance(part, ast.Call)
-            and isinstance(part.func, ast.Attribute)
-            and part.func.attr in {"square", "pow", "var", "dot", "inner"}
-        ):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _SQUARES:
             return True
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow):
             return True
@@ -160,30 +248,24 @@ def _is_sum_of_squares(node: ast.expr) -> bool:
     return False
 
 
-def _is_spread(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in _SPREADS
-        and not node.func.attr.startswith("_")
-    )
-
-
 def _is_count(node: ast.expr) -> bool:
     """``mask.sum()``: how many are left, of something that is called a mask."""
-    if not isinstance(node, ast.Call) or _name(node) != "sum" or not isinstance(node.func, ast.Attribute):
+    if not isinstance(node, ast.Call) or _last_name(node) != "sum" or not isinstance(node.func, ast.Attribute):
         return False
     name = ast.unparse(node.func.value).rpartition(".")[2].lower()
-    return any(word in name for word in ("mask", "valid", "keep", "present", "observed"))
+    return any(word in name for word in _MASKS)
 
 
 def _is_minus_infinity(node: ast.expr) -> bool:
-    return ast.unparse(node).replace(" ", "") in {
-        "float('-inf')",
-        "-float('inf')",
-        "-torch.inf",
-        "-math.inf",
-        "-np.inf",
-        "-numpy.inf",
-        "-inf",
-    }
+    text = ast.unparse(node).replace(" ", "")
+    return text in {"float('-inf')", "-float('inf')"} or (text.startswith("-") and text.endswith("inf"))
+
+
+def _callable(node: ast.expr, text: str) -> str:
+    return text if isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({text})"
+
+
+def _is_in_parentheses(source: Source, span: Span) -> bool:
+    """Whether it is the only argument of a call, where nothing has to be put around a sum."""
+    before, after = source.text[: span.start].rstrip()[-1:], source.text[span.end :].lstrip()[:1]
+    return before == "(" and after in {")", ","}

@@ -1,7 +1,7 @@
-"""The one operation of the program that is not finite everywhere, where its values or gradients became NaN.
+"""Operations of the program that are not finite everywhere, where its values or gradients became NaN: each kept from that edge.
 
-Only what the program was seen to do counts (`code/safe_arithmetic.py`). Where several operations may be the one, nothing is offered,
-unless a line of them was named.
+Where a batch was looked into tells where to look: with finite inputs it was what leads to the loss, with others what prepares the data.
+A loss that had grown before says that the steps were too large; then an operation is no reason.
 """
 
 from __future__ import annotations
@@ -9,41 +9,55 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.causes.numerics._recorded import broken_losses, has_usual_loss
+from crashcart.account import NOT_FINITE
+from crashcart.causes.numerics._recorded import broken_losses, had_finite_inputs, has_usual_loss
 from crashcart.causes.numerics._series import climbing
-from crashcart.causes.numerics.diverged import IMPOSSIBLE_RATE
-from crashcart.readers.code.safe_arithmetic import safer, unsafe_masks, unsafe_operations
-from crashcart.readers.code.source import FUNCTIONS
+from crashcart.causes.numerics.diverged import IMPOSSIBLE_RATE, INFINITE_GRADIENT
+from crashcart.deaths import first
+from crashcart.readers.code.safe_arithmetic import leading_to_the_loss, safer, unsafe_masks, unsafe_operations
 from crashcart.readers.remedies._scene import remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from crashcart.model import Fact
-    from crashcart.readers.code.source import Source
+    from crashcart.readers.code.safe_arithmetic import Operation
+    from crashcart.readers.code.source import Function, Source
     from crashcart.readers.remedies._scene import Scene
 
 _CAUSES = ("numerics/diverged", "numerics/bad-data", "silent/masked-nan")
+_MOST = 3
 
 
 def look(scene: Scene) -> Iterator[Fact]:
-    """Roots and logarithms in what the program was seen to call, and divisions by a spread in what prepares its data."""
-    if _had_grown(scene):
-        return  # then the steps were too large, whatever is not finite in the end
-    found = _found(scene, unsafe_operations) or _found(scene, unsafe_masks)
-    if len(found) != 1:
+    """The likely operations, at most three; with more of them nobody knows which it was."""
+    if _had_grown(scene) or not _lost_numbers(scene):
         return
-    source, node = found[0]
-    edits = safer(source, node)
-    written = " ".join(source.written(node).split())
+    found = _found(scene, unsafe_operations) or _found(scene, unsafe_masks)
+    for source, operation, is_in_loss in found[:_MOST]:
+        if is_in_loss and operation.name != "masked_fill":
+            yield source.fact(INFINITE_GRADIENT, {"operation": operation.name}, operation.node)
+    if not 0 < len(found) <= _MOST:
+        return
+    source, operation, _ = found[0]
+    written = "; ".join(dict.fromkeys(" ".join(source.written(each.node).split()) for source, each, _ in found))
     title = "Keep the argument of this operation away from 0"
-    why = f"`{written}` or its gradient is not finite if its argument is 0; for other values it is the same up to rounding"
-    if isinstance(node, ast.Call) and edits and "inf" in written:
+    why = f"`{written}` or its gradient is not finite if its argument is 0 (or 1); for other values it is the same up to rounding"
+    if operation.name == "masked_fill":
         title = "Mask with a finite number"
         why = (
             f"`{written}`: a softmax over only minus infinity is NaN; with the smallest finite number all outputs are equal"
         )
-    yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(node))
+    edits = [edit for source, each, _ in found for edit in safer(source, each)]
+    yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(operation.node))
+
+
+def _lost_numbers(scene: Scene) -> bool:
+    """Whether anything says that numbers were lost; code alone does not."""
+    leader = first(scene.case)
+    says = leader is not None and leader.says(NOT_FINITE)
+    printed = any(value - value != 0 for metric in scene.case.log.metrics for _, value in metric.values)
+    return scene.case.flight is None or says or printed or bool(broken_losses(scene.case))
 
 
 def _had_grown(scene: Scene) -> bool:
@@ -57,15 +71,23 @@ def _had_grown(scene: Scene) -> bool:
     )
 
 
-def _found(
-    scene: Scene, unsafe: Callable[[Source, ast.AST], Iterable[ast.Call | ast.BinOp]]
-) -> list[tuple[Source, ast.Call | ast.BinOp]]:
-    return [
-        (source, node)
+def _found(scene: Scene, unsafe: Callable[[Source, Function], Iterator[Operation]]) -> list[tuple[Source, Operation, bool]]:
+    """The operations with their files, likeliest first, and whether they lead to the loss."""
+    in_loss, inputs = leading_to_the_loss(scene.sources), [broken.event for broken in broken_losses(scene.case)][:1]
+    found = [
+        (source, operation, not in_loss or id(function) in in_loss)
         for source in scene.sources
-        for node in unsafe(source, source.tree)
-        if source.around(node, *FUNCTIONS) is not None and not _is_only_shown(node)
+        for function in source.functions
+        for operation in unsafe(source, function)
+        if not _is_only_shown(operation.node)
     ]
+    for event in inputs:
+        if had_finite_inputs(event):
+            found = [each for each in found if each[2]]
+        elif event.details.get("fields"):
+            found = [each for each in found if not each[2]]
+    found = [each for each in found if each[2] or each[1].weight == 0 or each[1].name.startswith("log")]
+    return sorted(found, key=lambda each: (not each[2], each[1].weight))
 
 
 def _is_only_shown(node: ast.AST) -> bool:
