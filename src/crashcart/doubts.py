@@ -24,6 +24,7 @@ __all__ = [
     "Repeat",
     "emptied",
     "few_trained",
+    "highest_rate",
     "is_in_doubt",
     "lost_numbers",
     "never_evaluated",
@@ -126,9 +127,16 @@ def unwarmed(flight: Flight) -> tuple[Process, Event] | None:
         schedule = max(counts, key=_stepped, default=None)
         if schedule is None or not _FEWEST_STEPPED <= _stepped(schedule) <= steps / _RARELY:
             continue
-        if 0 < top <= made * _HARDLY and last >= top * _STILL:
+        if 0 <= top <= made * _HARDLY > 0 and last >= top * _STILL:
             return process, schedule
     return None
+
+
+def highest_rate(flight: Flight) -> tuple[float, float] | None:
+    """The rate that the first optimizer of a rank was made with, and the highest of its steps."""
+    pages = [process.page for process in flight.ranks]
+    rates = [(page.get("lr_made", _UNKNOWN), page.get("lr_top", _UNKNOWN)) for page in pages]
+    return next(((made, top) for made, top in rates if made > 0 and top >= 0), None)
 
 
 def _stepped(schedule: Event) -> float:

@@ -274,6 +274,7 @@ def test_a_schedule_that_is_stepped_once_an_epoch_never_leaves_its_warm_up() -> 
         (RISING, 1),  # a first epoch
         ({**RISING, "lr": 0.01}, 6),  # it rose and fell
         ({**RISING, "lr_top": 0.2, "lr": 0.2}, 6),  # most of the way
+        ({"lr_made": 0.0, "lr_top": 0.0, "lr": 0.0}, 6),  # meant so, or told as a rate of zero
         ({"lr_made": 1.0, "lr_top": 0.001, "lr": 0.0001}, 6),  # a constructor's rate that a schedule only scales
     ],
 )

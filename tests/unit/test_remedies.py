@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from history import START, History
 
 from crashcart.case import Case
+from crashcart.flight import Event
 from crashcart.model import Evidence, Fact
 from crashcart.patch import apply
 from crashcart.places import Spot
@@ -200,6 +202,55 @@ def test_a_missing_file_leads_to_the_line_that_writes_it_and_the_test_before_it(
     error = raised("FileNotFoundError", "[Errno 2] No such file or directory: 'out/best.pt'", ("k.py", 1, "main"))
     (fact,) = remedies_of(scene({"k.py": text}, raises=[error]))
     assert (fact.evidence.where, fact.value["place"].where, fact.value["compares"]) == (test, writer, compares)
+
+
+LAMBDA = """from torch.optim.lr_scheduler import LambdaLR
+
+def made(optimizer, warm):
+    schedule = LambdaLR(optimizer, lambda step: min(step, warm) // warm)
+    return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "epoch"}}
+"""
+RAMP = """class Rate:
+    def at(self, n):
+        if n < self.warm:
+            return self.peak * (n + 1) / (self.warm // self.parts)
+        return self.peak * min(1, 9 / n)
+
+    def step(self):
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.at(self.calls)
+"""
+
+
+def rates(made: float, top: float, steps: int = 500, stepped: int = 5) -> Case:
+    """A recorded program with these rates, whose schedule was stepped so often."""
+    history = History()
+    history.process(5, 1, "program", "python train.py", born=1, steps=steps)
+    history.flight.processes[5].page.update({"lr_made": made, "lr_top": top, "lr": top})
+    history.flight.events.append(Event(START + 9, "schedule", {"stepped": stepped, "place": "r.py:4 made"}, 5))
+    return history.case()
+
+
+def test_a_warm_up_that_is_always_zero_is_stepped_with_each_batch_and_not_rounded() -> None:
+    (fix, after), (alone, _) = offered({"r.py": LAMBDA}, "silent/not-learning", case=rates(0.002, 0.0))
+    assert "min(step, warm) / warm)" in after["r.py"]
+    assert '"interval": "step"' in after["r.py"]
+    assert alone.edits == fix.edits[:1]
+
+
+@pytest.mark.parametrize(
+    ("top", "text"), [(0.12, RAMP), (0.03, RAMP), (0.12, RAMP.replace("(self.warm // self.parts)", "max(1, self.warm)"))]
+)
+def test_a_ramp_beyond_its_peak_ends_there(top: float, text: str) -> None:
+    fixes = offered({"r.py": text}, "numerics/diverged", case=rates(0.03, top))
+    assert [after["r.py"] == RAMP.replace("(self.warm // self.parts)", "self.warm") for _, after in fixes] == (
+        [True] if top > 0.1 and text is RAMP else []
+    )
+
+
+def test_a_rate_above_that_of_the_optimizer_leads_to_where_it_is_worked_out() -> None:
+    found = [fact for fact in remedies_of(scene({"r.py": RAMP}, case=rates(0.03, 0.12))) if fact.name == "code.rate_above"]
+    assert [place.where for place in found[0].value["places"]] == ["r.py:9", "r.py:5", "r.py:4"]
 
 
 LOCKED = """import threading

@@ -62,6 +62,9 @@ GOES_ON = r"skip|ignor|setting loss|replac|continu|check[-_ ]for|--|nan_to_num|\
 NOT_OURS = r"val(?:idation)?[_ ]|eval|metric|accuracy|mAP"
 
 INFINITE_GRADIENT = "code.infinite_gradient"  # an operation that leads to the loss, whose gradient is not finite somewhere
+RATE_ABOVE = (
+    "code.rate_above"  # a rate that rose far above the one that the optimizer was made with, and where it is worked out
+)
 AT_END = 20
 AT_ONE = frozenset({"acos", "asin", "arccos", "arcsin", "acosh", "atanh", "arctanh"})
 SEVERAL = 3
@@ -289,6 +292,11 @@ def in_code(case: Case) -> Iterator[Sign]:
         )
         says = f"the gradient of this {fact.value['operation']} is not finite {what}, and nothing prevents such an argument"
         yield Sign("strong", says, (fact.evidence,))
+
+    for fact in case.all(RATE_ABOVE) if not case.before else ():
+        made, top = fact.value["made"], fact.value["top"]
+        says = f"the learning rate is worked out here: it rose to {top:.3g}, and the optimizer was made with {made:.3g}"
+        yield Sign("strong", says, tuple(fact.value["places"]))
 
 
 def _broke_by_gradient(case: Case) -> bool:
