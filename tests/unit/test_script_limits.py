@@ -46,6 +46,17 @@ def test_what_is_no_number_is_no_limit(tmp_path: Path, line: str) -> None:
     assert not [fact for fact in read_script(str(script)) if fact.name.startswith("limit.")]
 
 
+def test_a_limit_of_a_file_that_is_taken_in_counts_too(tmp_path: Path) -> None:
+    (tmp_path / "desk").mkdir()
+    (tmp_path / "desk" / "limits.sh").write_text("ulimit -c 0\nulimit -f $((2 * 1024))   # KiB\n")
+    script = tmp_path / "train.sh"
+    script.write_text("source desk/limits.sh\npython train.py\n")
+    (limit,) = [fact for fact in read_script(str(script)) if fact.name == "limit.file_size"]
+    assert limit.value == 2 << 20
+    assert limit.span is not None
+    assert (tmp_path / "desk" / "limits.sh").read_text()[limit.span.start : limit.span.end] == "$((2 * 1024))"
+
+
 def test_a_limit_behind_the_command_does_not_count(tmp_path: Path) -> None:
     script = tmp_path / "train.sh"
     script.write_text("python train.py\nulimit -v 4000\n")

@@ -26,7 +26,7 @@ from crashcart.readers.job.folder import folder_of
 from crashcart.readers.job.installed import nearest_commands
 from crashcart.readers.job.launchers import SLURM, Launch, Option, peel, slurm_setting, typed
 from crashcart.readers.job.mending import meant, oddities
-from crashcart.readers.job.script_files import LARGEST_SCRIPT
+from crashcart.readers.job.script_files import LARGEST_SCRIPT, sourced_path
 from crashcart.readers.job.shell import Command, Script, lex, text_of
 from crashcart.readers.job.shown import HIDDEN, masked, shown
 from crashcart.readers.job.words import Word
@@ -173,9 +173,12 @@ class _Reading:
             yield self.fact("launch.exit_hidden", value=True, word=first, quote=text)
 
     def limits(self, commands: Sequence[Command]) -> Iterator[Fact]:
-        """What the script allows its programs: ``ulimit -v 4000000`` before the command."""
+        """What the script, and each file that it takes in, allows its programs: ``ulimit -v 4000000`` before the command."""
         for command in commands:
             words = command.words
+            if len(words) > 1 and words[0].text in {"source", "."}:
+                yield from self.limits_of_file(sourced_path(self.script.file, commands, command))
+                continue
             if len(words) != 3 or words[0].text != "ulimit" or not all(word.known for word in words):  # noqa: PLR2004 - ulimit, flag, value
                 continue
             name, unit = LIMITS.get(words[1].text[-1:], ("", 1))
@@ -183,6 +186,17 @@ class _Reading:
             if name and value is not None and re.fullmatch(r"-[HS]{0,2}[a-z]", words[1].text):
                 more = {"spelling": f"ulimit {words[1].text}", "span": words[2].part(0)}
                 yield self.fact(f"limit.{name}", value * unit, words[0], shown(command), **more)
+
+    def limits_of_file(self, path: str | None) -> Iterator[Fact]:
+        """The limits that a file sets which this script takes in; what that takes in itself is not followed."""
+        try:
+            text = text_of(path) if path is not None and path != self.script.file else ""
+        except CommandError:
+            return
+        if path is not None and "ulimit" in text and len(text) <= LARGEST_SCRIPT:
+            script = lex(text, path)
+            own = [command for command in script.commands if command.words and command.words[0].text == "ulimit"]
+            yield from _Reading(script, path).limits(own)
 
     def environment(self, command: Command, launch: Launch) -> Iterator[Fact]:
         split = [(word.text.split("=", 1)[0], word, len(word.text.split("=", 1)[0]) + 1) for word in launch.environment]

@@ -66,7 +66,7 @@ def lex(text: str, file: str = "", given: Mapping[str, str] | None = None) -> Sc
     return _lex(text, file, tuple((given or {}).items()))
 
 
-@lru_cache(maxsize=1)  # a script that starts many programs is asked for each of them
+@lru_cache(maxsize=2)  # a script that starts many programs is asked for each of them, and the file that it takes in
 def _lex(text: str, file: str, given: tuple[tuple[str, str], ...]) -> Script:
     source = Source(text, file)
     evaluator = _evaluated(source, dict(given))
