@@ -253,6 +253,41 @@ def test_a_rate_above_that_of_the_optimizer_leads_to_where_it_is_worked_out() ->
     assert [place.where for place in found[0].value["places"]] == ["r.py:9", "r.py:5", "r.py:4"]
 
 
+PLACES = """from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, kinds):
+        self.month = nn.Embedding(12, 8)
+        self.kind = nn.Embedding(len(kinds), 8)
+
+    def forward(self, code):
+        return self.month(code[:, 1]) + self.kind(code[:, 0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "held", "after"),
+    [
+        ((9, 9, 15, 37), "from 2 to 12", "nn.Embedding(13, 8)"),
+        ((9, 9, 40, 61), "from 1 to 12", "nn.Embedding(len(kinds) + 1, 8)"),
+        ((9, 9, 40, 61), "from 1 to 99", ""),
+        ((9, 9, 15, 37), "from -1 to 11", ""),
+    ],
+)
+def test_an_embedding_gets_a_row_for_the_index_that_came(columns: tuple[int, ...], held: str, after: str) -> None:
+    names = {"input": f"Tensor[238] int64 cpu {held}", "weight": "Parameter[12, 8] float32 cpu"}
+    history = History(code=1)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.raised(5, 30, "IndexError", "index out of range in self")
+    history.flight.events[-1].details["locals"] = [{"frame": "/torch/functional.py:9 embedding", "names": names}]
+    history.gone(5, 30.5, code=1)
+    error = raised("IndexError", "index out of range in self", ("n.py", 9, "Net.forward"))
+    seen = {"case": history.case(), "raises": [error], "columns": {Spot("n.py", 9, "Net.forward"): columns}}
+    assert [after in files["n.py"] for _, files in offered({"n.py": PLACES}, "data/label-range", **seen)] == (
+        [True] if after else []
+    )
+
+
 LOCKED = """import threading
 
 

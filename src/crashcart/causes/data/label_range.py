@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from crashcart.case import Case
+    from crashcart.flight import Event
     from crashcart.model import Fact
 
 title = "A label, token or index is out of range"
@@ -39,6 +40,7 @@ SPLITS = {"train", "val", "test", "valid", "validation", "eval", "training", "te
 LOOK_UP = r"embedding|cross_entropy|nll_loss|one_hot|scatter_|gather\(|index_select|functional\.py|loss|vocab|num_classes"
 TARGET = r"\bTarget (-?\d+) is out of bounds"
 INDEX = r"^index (-?\d+) is out of bounds for dimension \d+ with size (\d+)"
+ROWS = r"^\w+\[(\d+), \d+\]"
 HELD = r"^Tensor\[[^]]*\] int\d+ cpu from (-?\d+) to (-?\d+)$"
 
 phrases = (
@@ -87,6 +89,12 @@ def in_log(case: Case) -> Iterator[Sign]:
 def in_recorder(case: Case) -> Iterator[Sign]:
     """An index error whose index is the smallest or largest number of a tensor at the line: it came with the data."""
     for event in case.flight.of_kind("exception") if case.flight is not None else ():
+        known = rows_and_indices(event)
+        if known is not None:
+            rows, lowest, highest = known
+            says = f"the indices go from {lowest} to {highest}, and the embedding has {rows} rows, numbered from 0"
+            yield Sign("decisive", says, (event.evidence,), order=order(case))
+            return
         raised = compiled(INDEX).search(str(event.details.get("message") or ""))
         if raised is None or event.details.get("type") != "IndexError":
             continue
@@ -105,6 +113,19 @@ def in_recorder(case: Case) -> Iterator[Sign]:
                 says = f"{name} holds {holds}, but what it indexes has size {size} there"
                 yield Sign("decisive", says, (event.evidence,), order=order(case))
                 return
+
+
+def rows_and_indices(event: Event) -> tuple[int, int, int] | None:
+    """How many rows the embedding had whose index was out of range, and the smallest and the largest index."""
+    frames = event.details.get("locals") if event.details.get("type") == "IndexError" else None
+    for frame in reversed(frames or ()):
+        names = frame.get("names") if str(frame.get("frame")).endswith(" embedding") else None
+        held = compiled(HELD).search(str(names.get("input"))) if isinstance(names, dict) else None
+        rows = compiled(ROWS).search(str(names.get("weight"))) if isinstance(names, dict) else None
+        if held is not None and rows is not None:
+            count, lowest, highest = (to_int(number, 0) for number in (rows[1], held[1], held[2]))
+            return (count, lowest, highest) if lowest < 0 or highest >= count else None
+    return None
 
 
 def in_data(case: Case) -> Iterator[Sign]:
