@@ -288,6 +288,23 @@ def test_an_embedding_gets_a_row_for_the_index_that_came(columns: tuple[int, ...
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("def f(s):\n    last = s.history[-1]\n    return last['loss']\n", "last = next(row for row in reversed(s.history) if 'loss' in row)"),
+        ("def f(rows):\n    x = 1\n    return rows[0]['loss'] + x\n", "return next(row for row in rows if 'loss' in row)['loss'] + x"),
+        ("def f(s):\n    last = s.history[-1] if s.ok else {}\n    return last['loss']\n", ""),
+        ("def f(s):\n    last = s.pop()\n    return last['loss']\n", ""),
+    ],
+)  # fmt: skip
+def test_the_nearest_row_with_a_key_is_taken(text: str, after: str) -> None:
+    error = raised("KeyError", "'loss'", ("k.py", 3, "f"))
+    assert [after in files["k.py"] for _, files in offered({"k.py": text}, "code/bug", raises=[error])] == (
+        [True] if after else []
+    )
+    assert not offered({"k.py": text}, "code/bug", raises=[error], has_trained=False)
+
+
 LOCKED = """import threading
 
 
