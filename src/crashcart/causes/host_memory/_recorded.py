@@ -150,9 +150,9 @@ def note_of_kill(case: Case, death: Death) -> Fact | None:
 
 
 def leaked(case: Case, death: Death) -> Evidence | None:
-    """What climbed through the training; or how far it had grown, where the code keeps something of every step."""
+    """What climbed through the training; or how far it had grown, where the code keeps something of every step or sample."""
     rose = climbed(case, death)
-    if rose is not None or case.before or not (case.all("code.graph_kept") or case.all("code.grows")):
+    if rose is not None or case.before or not any(map(case.all, ("code.graph_kept", "code.grows", "code.sample_cache"))):
         return rose
     values = [size for _, size in _sizes_of(case, death)]
     rises = [later - earlier for earlier, later in itertools.pairwise(values) if later > earlier]
