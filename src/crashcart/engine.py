@@ -427,12 +427,23 @@ def _findings(weighed: list[_Weighed], case: Case, ending: Ending, resolve: Call
 
 
 def _with_origins(finding: Finding, case: Case) -> Finding:
-    """With the lines where the values were made that broke it; advice in words begins with them."""
+    """With the line that the first fix changes, and those where the values were made that broke it; advice in words begins with them."""
     made = unwritten_sign(case) or origin_sign(case)
     fixes = finding.fixes
     if fixes and not (fixes[0].edits or fixes[0].diff or fixes[0].arguments or fixes[0].environment):
         fixes = (at_the_scene(case, fixes[0]), *fixes[1:])
-    return replace(finding, signs=(*finding.signs, *([made] if made is not None else [])), fixes=fixes)
+    return replace(
+        finding, signs=(*finding.signs, *_mended(finding, case), *([made] if made is not None else [])), fixes=fixes
+    )
+
+
+def _mended(finding: Finding, case: Case) -> Iterator[Sign]:
+    """The line that the first fix changes, where no evidence names it yet."""
+    places = {item.where for sign in finding.signs for item in sign.evidence}
+    for fact in case.all("scene.remedy"):
+        if finding.fixes[:1] and fact.value[1].edits == finding.fixes[0].edits and fact.evidence.where not in places:
+            yield Sign("weak", "the first fix changes the program here", (fact.evidence,), fatal=False)
+            return
 
 
 def _at_the_place(weighed: list[_Weighed], case: Case) -> list[_Weighed]:

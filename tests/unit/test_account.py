@@ -11,7 +11,7 @@ from crashcart.account import account_of
 from crashcart.case import Case
 from crashcart.engine import examine
 from crashcart.flight import Event
-from crashcart.model import Evidence, Fact
+from crashcart.model import Edit, Evidence, Fact, Fix, Span
 from crashcart.readers.logs import read_logs
 
 if TYPE_CHECKING:
@@ -121,6 +121,21 @@ def test_a_loss_that_was_nan_comes_before_the_file_that_only_a_better_number_wou
         "a loss was printed as NaN: loss nan, step skipped (1 so far)"
     ]
     assert "best.pt is only written where `error < best`" in [sign.says for sign in diagnosis.findings[0].signs]
+
+
+def test_the_line_that_the_first_fix_changes_is_named() -> None:
+    history = History(code=1)
+    history.process(5, 1, "program", "python train.py", born=1, steps=20)
+    history.raised(5, 30, "KeyError", "'loss'")
+    history.gone(5, 30.5, code=1)
+    case = history.case()
+    edit = Edit(Span("card.py", 10, 20, 25), "next(rows)")
+    place = Evidence("code", "last = rows[-1]", "card.py:25")
+    case.seen["scene.remedy"] = [
+        Fact("scene.remedy", (("code/bug",), Fix("Take it", "exact", "it is there", edits=(edit,))), place, "code")
+    ]
+    signs = examine(case).findings[0].signs
+    assert [item.where for sign in signs if "first fix" in sign.says for item in sign.evidence] == ["card.py:25"]
 
 
 def test_of_a_thread_and_a_child_process_that_ended_the_last_one_before_the_standstill_counts() -> None:

@@ -405,6 +405,21 @@ def test_a_file_that_a_daemon_writes_is_waited_for() -> None:
     assert "daemon=False" in after["s.py"]
 
 
+OPENED = """class Vault:
+    def save(self, step, pieces):
+        self.stream = open(f"{step}.pt", "wb")
+        for piece in pieces:
+            self.stream.write(piece)
+        print(step)
+"""
+
+
+def test_a_file_that_nobody_closes_is_closed_when_it_is_written() -> None:
+    ((_, after),) = offered({"v.py": OPENED}, "checkpoint/corrupt")
+    assert "            self.stream.write(piece)\n        self.stream.close()\n        print(step)" in after["v.py"]
+    assert not offered({"v.py": OPENED + "\n    def end(self):\n        self.stream.close()\n"}, "checkpoint/corrupt")
+
+
 def test_a_daemon_that_writes_for_ever_stays_one() -> None:
     text = "import threading\n\ndef write(q):\n    while True:\n        f.write(q.get())\n\nthreading.Thread(target=write, daemon=True).start()\n"
     assert not offered({"s.py": text}, "checkpoint/corrupt")
