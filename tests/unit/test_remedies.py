@@ -447,15 +447,6 @@ def test_samples_of_another_kind_than_the_rest_are_only_left_out_after_steps() -
     assert "return self[(i + 1) % len(self)]" in after["d.py"]
 
 
-def test_an_empty_part_of_a_setting_is_taken_out() -> None:
-    files = {
-        "f.py": "def freeze(names, text):\n    parts = text.split(',')\n    return [n for n in names if n.startswith(tuple(parts))]\n",
-        "c.yaml": 'freeze: "stem,mid,"\n',
-    }
-    ((_, after),) = offered(files, "silent/not-learning")
-    assert after == {"c.yaml": 'freeze: "stem,mid"\n'}
-
-
 def test_a_flag_of_the_training_is_given_to_the_sampler_too() -> None:
     files = {
         "sample.py": "class S:\n    width: int = 32\n",

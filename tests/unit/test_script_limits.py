@@ -80,3 +80,13 @@ def test_a_script_of_many_programs_is_run_in_thought_once(tmp_path: Path, monkey
     monkeypatch.setattr(shell, "_evaluated", counted)
     assert crashcart.check(["train.sh"]).files_read > 2
     assert run == ["train.sh"]
+
+
+def test_a_limit_of_open_files_is_raised_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.sh").write_text("ulimit -n 128\npython train.py\n")
+    error = "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    open(path)\nOSError: [Errno 24] Too many open files: 'a'\n"
+    (tmp_path / "x.log").write_text(error)
+    diagnosis = crashcart.why(["x.log"], scripts=["train.sh"])
+    assert diagnosis.findings[0].cause == "host-memory/fds"
+    assert '+ulimit -n "$(ulimit -Hn)"' in (diagnosis.findings[0].fixes[0].diff or "")

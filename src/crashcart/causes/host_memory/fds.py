@@ -24,7 +24,7 @@ from crashcart.causes._loaders import loaders
 from crashcart.deaths import first, order
 from crashcart.flight import clock
 from crashcart.log import evidence
-from crashcart.model import Evidence, Experiment, Fix, Sign
+from crashcart.model import Edit, Evidence, Experiment, Fix, Sign
 from crashcart.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -144,6 +144,11 @@ def fix(case: Case) -> Iterator[Fix]:
     if edits:
         why = "the samples are the same; a file is reopened when it is needed again"
         yield Fix("Keep only a few files open, and close the oldest", "exact", why, edits=edits)
+    limit = case.facts.get("limit.open_files")
+    if limit is not None and limit.span is not None and not case.before:
+        why = f"{limit.evidence.quote} is below what the job keeps open"
+        raised = (Edit(limit.span, '"$(ulimit -Hn)"'),)
+        yield Fix("Raise the limit of open files to the machine's maximum", "exact", why, edits=raised)
     yield from by_hand
 
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
+from crashcart.record import replace
 
 if TYPE_CHECKING:
     from crashcart.readers.code.source import Source
@@ -19,6 +20,7 @@ __all__ = [
     "own_lines",
     "replaced",
     "step_of",
+    "tried",
     "wrapped",
 ]
 
@@ -73,6 +75,13 @@ def wrapped(source: Source, node: ast.stmt, end: ast.stmt, before: list[str], in
     lines = [f"{indent}{line}" for line in before] + [f"{indent}{step}{line}" for line in inside]
     lines += [f"{step}{line}" if line.strip() else line for line in source.text[start:stop].split("\n")]
     return (Edit(Span(source.path, start, stop, first), "\n".join(lines)),)
+
+
+def tried(source: Source, node: ast.stmt, end: ast.stmt, handler: str, *lines: str) -> list[Edit]:
+    """Statements in a ``try``, and the handler of what they raise."""
+    indent, step = indent_of(source, node.lineno), step_of(source)
+    more = "".join(f"\n{indent}{line}" for line in (handler, *(f"{step}{line}" for line in lines)))
+    return [replace(edit, text=edit.text + more) for edit in wrapped(source, node, end, ["try:"], [])]
 
 
 def line_before(source: Source, node: ast.stmt, *lines: str, first: int | None = None) -> Edit:

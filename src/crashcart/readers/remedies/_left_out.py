@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code.edits import indent_of, own_lines, step_of, wrapped
-from crashcart.record import replace
+from crashcart.readers.code.edits import own_lines, tried
 
 if TYPE_CHECKING:
     from crashcart.model import Edit
@@ -22,13 +21,15 @@ def stands_alone(source: Source, statement: ast.stmt) -> bool:
 
 def left_out(source: Source, statement: ast.stmt, kind: str, remark: str = "") -> list[Edit]:
     """The statement in a ``try`` that prints the failure."""
-    edits = wrapped(source, statement, statement, ["try:"], []) if stands_alone(source, statement) else ()
-    if not edits or not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+    if (
+        not stands_alone(source, statement)
+        or not isinstance(statement, ast.Expr)
+        or not isinstance(statement.value, ast.Call)
+    ):
         return []
-    indent, step = indent_of(source, statement.lineno), step_of(source)
     called = ast.unparse(statement.value.func)
     what = (
         called if called.replace(".", "").isidentifier() else "a call"
     )  # nothing that is handed over: it may be a password
-    more = f'\n{indent}except {kind} as problem:{remark}\n{indent}{step}print(f"{what} was left out: {{problem!r}}", flush=True)'
-    return [replace(edits[0], text=edits[0].text + more)]
+    line = f'print(f"{what} was left out: {{problem!r}}", flush=True)'
+    return tried(source, statement, statement, f"except {kind} as problem:{remark}", line)

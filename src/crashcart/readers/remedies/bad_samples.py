@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from crashcart.model import Edit, Span
 from crashcart.pattern import Pattern
-from crashcart.readers.code.edits import indent_of, own_lines, step_of, wrapped
+from crashcart.readers.code.edits import own_lines, tried
 from crashcart.readers.code.source import FUNCTIONS
 from crashcart.readers.remedies._scene import remedy, statement_at
-from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,14 +138,11 @@ def _another_sample(source: Source, spot: Spot) -> list[Edit]:
         or not any(isinstance(each, ast.FunctionDef) and each.name == "__len__" for each in owner.body)
     ):
         return []
-    edits = wrapped(source, body[0], body[-1], ["try:"], [])
-    indent, step = indent_of(source, body[0].lineno), step_of(source)
     lines = (
-        "except Exception as problem:",
-        f'{step}print(f"sample {{{index}}} was left out: {{problem!r}}", flush=True)',
-        f"{step}return self[({index} + 1) % len(self)]",
+        f'print(f"sample {{{index}}} was left out: {{problem!r}}", flush=True)',
+        f"return self[({index} + 1) % len(self)]",
     )
-    return [replace(edits[0], text=edits[0].text + "".join(f"\n{indent}{line}" for line in lines))] if edits else []
+    return tried(source, body[0], body[-1], "except Exception as problem:", *lines)
 
 
 def _another_file(source: Source, spot: Spot) -> list[Edit]:
@@ -164,7 +160,5 @@ def _another_file(source: Source, spot: Spot) -> list[Edit]:
     reads = any(word in source.written(loop.iter).lower() for word in _FILES)
     if is_training or not reads or not isinstance(loop.target, ast.Name) or not own_lines(source, loop.body[-1]):
         return []
-    edits = wrapped(source, loop.body[0], loop.body[-1], ["try:"], [])
-    indent, step = indent_of(source, loop.body[0].lineno), step_of(source)
-    lines = ("except Exception as problem:", f'{step}print(f"{{{loop.target.id}}} was left out: {{problem!r}}", flush=True)')
-    return [replace(edits[0], text=edits[0].text + "".join(f"\n{indent}{line}" for line in lines))] if edits else []
+    line = f'print(f"{{{loop.target.id}}} was left out: {{problem!r}}", flush=True)'
+    return tried(source, loop.body[0], loop.body[-1], "except Exception as problem:", line)

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 from crashcart.doubts import unfitting
 from crashcart.pattern import Pattern
 from crashcart.places import spot_of
-from crashcart.readers.code.edits import indent_of, own_lines, replaced, step_of, wrapped
+from crashcart.readers.code.edits import own_lines, replaced, tried
 from crashcart.readers.code.source import name_of
 from crashcart.readers.remedies._scene import remedy
 from crashcart.readers.remedies.unanswered_waits import with_argument
-from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,27 +96,12 @@ def _taken_in_silence(scene: Scene) -> Iterator[Fact]:
 
 
 def _anew(source: Source, statement: ast.stmt) -> Iterator[Fact]:
-    edits = (
-        wrapped(source, statement, statement, ["try:"], [])
-        if isinstance(statement, ast.Expr) and own_lines(source, statement)
-        else ()
-    )
-    if edits:
-        indent, step = indent_of(source, statement.lineno), step_of(source)
-        lines = (
-            "except ValueError as problem:  # of an optimizer with other parameters",
-            f'{step}print(f"not loaded, it begins anew: {{problem}}", flush=True)',
-        )
-        more = "".join(f"\n{indent}{line}" for line in lines)
+    if isinstance(statement, ast.Expr) and own_lines(source, statement):
+        handler = "except ValueError as problem:  # of an optimizer with other parameters"
+        edits = tried(source, statement, statement, handler, 'print(f"not loaded, it begins anew: {problem}", flush=True)')
         why = "the weights are loaded; the optimizer state has different parameter groups and cannot be used, so its averages start at 0"
-        yield from remedy(
-            _CAUSES,
-            "Start the optimizer from scratch if its state does not match",
-            "changes-training",
-            why,
-            [replace(edits[0], text=edits[0].text + more)],
-            source.evidence(statement),
-        )
+        title = "Start the optimizer from scratch if its state does not match"
+        yield from remedy(_CAUSES, title, "changes-training", why, edits, source.evidence(statement))
 
 
 def _trusted(scene: Scene, source: Source, calls: Sequence[ast.Call]) -> Iterator[Fact]:

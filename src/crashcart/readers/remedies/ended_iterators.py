@@ -9,9 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code.edits import indent_of, own_lines, step_of, wrapped
+from crashcart.readers.code.edits import own_lines, tried, wrapped
 from crashcart.readers.remedies._scene import remedy, statement_at
-from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,22 +53,12 @@ def _begun_again(source: Source, statement: ast.stmt) -> Iterator[Fact]:
         and any(source.written(target) == name for target in assign.targets)
     ]
     again = {source.written(assign.value) for assign in made}
-    edits = (
-        wrapped(source, statement, statement, ["try:"], [])
-        if len(again) == 1 and "\n" not in source.written(statement)
-        else ()
-    )
-    if edits:
-        indent, step = indent_of(source, statement.lineno), step_of(source)
-        lines = (
-            "except StopIteration:  # the next epoch",
-            f"{step}{name} = {next(iter(again))}",
-            f"{step}{source.written(statement)}",
-        )
-        edit = replace(edits[0], text=edits[0].text + "".join(f"\n{indent}{line}" for line in lines))
+    if len(again) == 1 and "\n" not in source.written(statement):
+        lines = (f"{name} = {next(iter(again))}", source.written(statement))
+        edits = tried(source, statement, statement, "except StopIteration:  # the next epoch", *lines)
         why = "at its end the iterator starts again, like the next epoch does"
         yield from remedy(
-            _CAUSES, "Restart the data when they are used up", "changes-training", why, [edit], source.evidence(statement)
+            _CAUSES, "Restart the data when they are used up", "changes-training", why, edits, source.evidence(statement)
         )
 
 

@@ -24,7 +24,7 @@ from crashcart.pattern import Pattern
 from crashcart.readers.code.edits import replaced
 from crashcart.readers.code.source import FUNCTIONS, keyword, name_of, parents
 from crashcart.readers.remedies._scene import remedy
-from crashcart.readers.remedies.guarded_items import guarded
+from crashcart.readers.remedies.guarded_items import guarded, takes_item
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -225,11 +225,7 @@ def _guarded(scene: Scene, thread: _Thread, wait: ast.Call) -> list[Edit]:
     loop = answer[0].around(answer[1], ast.For, ast.While) if answer is not None else None
     if answer is None or not isinstance(loop, _LOOPS) or not scene.has_trained:
         return []
-    waits = [place for place, each in enumerate(loop.body) if isinstance(loop, ast.While) and _takes(each)]
+    waits = [place for place, each in enumerate(loop.body) if isinstance(loop, ast.While) and takes_item(each)]
     if isinstance(loop, ast.While) and not waits:
         return []
     return guarded(answer[0], loop.body[waits[0] + 1 if waits else 0 :])
-
-
-def _takes(statement: ast.stmt) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in {"get", "recv", "popleft", "wait"} for node in ast.walk(statement))  # fmt: skip

@@ -13,10 +13,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.readers.code.edits import indent_of, step_of, wrapped
+from crashcart.readers.code.edits import tried
 from crashcart.readers.remedies._scene import remedy, statement_at
 from crashcart.readers.rules._lazy_handles import add_imports
-from crashcart.record import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,15 +68,20 @@ def _loop_around(source: Source, spot: Spot) -> tuple[ast.For | ast.While, int, 
     if isinstance(loop, ast.For):
         iterates = loop.iter.func if isinstance(loop.iter, ast.Call) else None
         is_endless = iterates is not None and source.called(iterates).rpartition(".")[2] in _ENDLESS
-        waits = is_endless and any(_calls(each, _WAITS) for each in loop.body[:failed])
+        waits = is_endless and any(takes_item(each) for each in loop.body[:failed])
         return (loop, 0 if not ends else failed, last) if not is_endless or waits else None
-    if not any(_calls(each, _WAITS) for each in loop.body[:failed]):
+    if not any(takes_item(each) for each in loop.body[:failed]):
         return None
     return loop, failed, last
 
 
 def _holds(statement: ast.stmt, other: ast.stmt) -> bool:
     return any(node is other for node in ast.walk(statement))
+
+
+def takes_item(statement: ast.stmt) -> bool:
+    """Whether a statement waits for the next item."""
+    return _calls(statement, _WAITS)
 
 
 def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
@@ -89,9 +93,5 @@ def _calls(statement: ast.stmt, names: frozenset[str]) -> bool:
 
 def guarded(source: Source, statements: list[ast.stmt]) -> list[Edit]:
     """Statements in a ``try`` that prints what goes wrong and lets the way go on behind them."""
-    before = wrapped(source, statements[0], statements[-1], ["try:"], [])
-    if not before:
-        return []
-    edit, indent = before[0], indent_of(source, statements[0].lineno)
-    more = f"\n{indent}except Exception:\n{indent}{step_of(source)}traceback.print_exc()"
-    return [replace(edit, text=edit.text + more), *add_imports(source, "traceback")]
+    edits = tried(source, statements[0], statements[-1], "except Exception:", "traceback.print_exc()")
+    return [*edits, *add_imports(source, "traceback")] if edits else []

@@ -1,8 +1,7 @@
-"""Too many open files: archives that are kept open, tensors that workers hand over by descriptor, a limit of the launch script.
+"""Too many open files: archives that are kept open, tensors that workers hand over by descriptor.
 
 self.archives[i] = np.load(path)        dict(np.load(path)) has the arrays, and the file is closed
 received 0 items of ancdata             torch's other way to share tensors needs no descriptor for each
-ulimit -n 128                           as many as the machine allows
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from crashcart.model import Edit
-from crashcart.pattern import Pattern
 from crashcart.readers.code.edits import line_after, replaced
-from crashcart.readers.remedies._scene import lines_of_script, remedy, span_in
+from crashcart.readers.remedies._scene import remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,17 +22,15 @@ if TYPE_CHECKING:
 _CAUSES = ("host-memory/fds",)
 _SAID = ("Too many open files", "ancdata", "EMFILE")
 _ADDING = frozenset({"append", "add", "insert", "setdefault"})
-_LIMIT = Pattern(r"^[ \t]{0,20}ulimit[ \t]+-[HS]{0,2}n[ \t]+(\d{1,9})\b")
 
 
 def look(scene: Scene) -> Iterator[Fact]:
-    """The archives first, then how tensors are shared, then the limit."""
+    """The archives first, then how tensors are shared."""
     if not any(words in raised.words for raised in scene.raises for words in _SAID):
         return
     yield from _archives(scene)
     if any("ancdata" in raised.words for raised in scene.raises):
         yield from _shared_by_name(scene)
-    yield from _limit(scene)
 
 
 def _archives(scene: Scene) -> Iterator[Fact]:
@@ -90,20 +85,3 @@ def _import_of_torch(source: Source) -> ast.Import | None:
         ),
         None,
     )
-
-
-def _limit(scene: Scene) -> Iterator[Fact]:
-    for path in scene.scripts:
-        for start, line, seen in lines_of_script(path):
-            match = _LIMIT.search(line)
-            if match:
-                span = span_in(seen, start + match.start(1), start + match.end(1))
-                yield from remedy(
-                    _CAUSES,
-                    "Raise the limit of open files to the machine's maximum",
-                    "exact",
-                    f"{line.strip()} is below what the job keeps open",
-                    [Edit(span, '"$(ulimit -Hn)"')],
-                    seen,
-                )
-                return
