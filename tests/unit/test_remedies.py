@@ -405,6 +405,28 @@ def test_a_file_that_a_daemon_writes_is_waited_for() -> None:
     assert "daemon=False" in after["s.py"]
 
 
+STATES = """import torch
+
+def keep(path, model, optimizer):
+    state = {"model": model.state_dict(), "optim": optimizer.state_dict()}
+    torch.save(state, path)
+
+def restore(path, model, optimizer):
+    state = torch.load(path)
+    model.load_state_dict(state["model"])
+    for name, thing in (("optimizer", optimizer),):
+        if name in state:
+            thing.load_state_dict(state[name])
+"""
+
+
+def test_a_state_is_looked_for_under_the_name_that_it_was_saved_under() -> None:
+    ((_, after),) = offered({"s.py": STATES}, "silent/resume-state-lost")
+    assert """for name, thing in (("optim", optimizer),):""" in after["s.py"]
+    for right in ('("optim", optimizer)', '("schedule", optimizer)'):
+        assert not offered({"s.py": STATES.replace('("optimizer", optimizer)', right)}, "silent/resume-state-lost")
+
+
 OPENED = """class Vault:
     def save(self, step, pieces):
         self.stream = open(f"{step}.pt", "wb")
