@@ -108,7 +108,7 @@ def _function(scene: Scene, source: Source, node: ast.expr) -> tuple[Source, Fun
 def _answer(scene: Scene, thread: _Thread, answers: frozenset[str], waited: str) -> tuple[Source, ast.AST] | None:
     """Where a thread's function, or one that it calls, answers; it may know the object by the name of a parameter."""
     waiting: list[tuple[Source, Function, int]] = [(thread.source, thread.function, 0)]
-    names, seen = {waited, *_handed_over(thread, waited)}, set()
+    names, seen = {waited, *_handed_over(thread, waited)}, set[int]()
     while waiting:
         source, function, depth = waiting.pop(0)
         seen.add(id(function))

@@ -69,7 +69,10 @@ def look(scene: Scene) -> Iterator[Fact]:
 
 
 def _unwritten(scene: Scene, name: str) -> Iterator[Fact]:
-    """Where the program would have written a file of that name, and on which condition."""
+    """Where the program would have written a file of that name, and on which condition; none where one was saved elsewhere."""
+    saves = scene.case.flight.of_kind("checkpoint") if scene.case.flight is not None else ()
+    if any(os.path.basename(str(save.details.get("path"))) == name for save in saves):
+        return
     writers = [
         (source, call)
         for source in scene.project_sources(name)
@@ -109,8 +112,8 @@ def _condition(scene: Scene, source: Source, call: ast.AST, depth: int) -> tuple
         if isinstance(above, ast.If) and below in above.body:
             return source, above.test
         if isinstance(above, FUNCTIONS):
-            name, sources = above.name, scene.project_sources(above.name)
-            calls = [(caller, node) for caller in sources for node in caller.nodes(ast.Call) if name_of(node.func).rpartition(".")[2] == name]  # fmt: skip
+            name, callers = above.name, dict.fromkeys([source, *scene.sources])
+            calls = [(caller, node) for caller in callers for node in caller.nodes(ast.Call) if name_of(node.func).rpartition(".")[2] == name]  # fmt: skip
             return _condition(scene, *calls[0], depth + 1) if len(calls) == 1 and depth < _DEEPEST else None
         below = above
     return None
