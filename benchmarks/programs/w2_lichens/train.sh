@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+python pretrain.py
+python finetune.py finetune.epochs=30

@@ -1,0 +1,4 @@
+#!/bin/sh
+set -e
+python -m spores.traps --out traps --count 3000
+python train.py
