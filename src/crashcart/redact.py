@@ -26,6 +26,7 @@ Data = TypeVar("Data")
 
 _NAMES = ("spelling", "name", "key", "Name")  # members of plain data that name the value beside them
 _VALUES = frozenset(("value", "Value", "default", "text", "quote"))
+_ABOVE = 4096  # characters above a line in which the name of what it holds may stand: a private key takes 3,300
 _SHORTEST, _LONG_WORD = 6, 10  # what is shorter may be a word of the answer
 _known: list[str] = []  # the longest first
 
@@ -95,6 +96,8 @@ def _hide_below(lines: Sequence[str], quote: str) -> str:
     """A quotation without the secrets that its line is known to hold when it is read with the lines above it."""
     text = "\n".join(map(plain, lines))
     last = text.rfind("\n") + 1
+    if last > _ABOVE:
+        text, last = text[last - _ABOVE :], _ABOVE
     for start, end in sorted(secrets_in(text), reverse=True):
         if end > last and (secret := text[max(start, last) : end].strip()):
             quote = quote.replace(secret, HIDDEN)
