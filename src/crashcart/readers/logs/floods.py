@@ -13,7 +13,7 @@ lacks that surrounding and is still found, and so is every other text.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from crashcart.readers.logs.scan import squeezed
@@ -76,13 +76,15 @@ class Floods:
     def _occurrences(self, lines: list[bytes]) -> dict[bytes, dict[bytes, list[tuple[bytes, bytes]]]]:
         """Texts of interest, by the shape of the lines that hold them: what stands before and behind each."""
         found: dict[bytes, dict[bytes, list[tuple[bytes, bytes]]]] = defaultdict(lambda: defaultdict(list))
-        search = self._scanner.texts_in(lines)
-        for line in lines:
+        counts = Counter(lines)
+        search = self._scanner.texts_in(list(counts))
+        for line, count in counts.items():
             shape = squeezed(line)
             for span in search(line):
                 piece = _UNNUMBERED.search(line, *span)  # numbers differ from line to line
                 start, end = span if piece is None else piece.span()
-                found[line[start:end]][shape].append((line[max(0, start - _AROUND) : start], line[end : end + _AROUND]))
+                around = line[max(0, start - _AROUND) : start], line[end : end + _AROUND]
+                found[line[start:end]][shape] += [around] * count
         return found
 
 
