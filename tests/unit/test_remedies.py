@@ -131,6 +131,7 @@ FED = """from concurrent.futures import ThreadPoolExecutor
 def fill(box, names):
     for name in names:
         box.put(load(name))
+    box.put(None)
 
 def start(ready, names):
     ThreadPoolExecutor(2).submit(fill, ready, names)
@@ -138,7 +139,7 @@ def start(ready, names):
 def batch(ready):
     return ready.get()
 """
-AT_PUT, AT_GET = [[Spot("d.py", 9, "add")]], [[Spot("f.py", 11, "batch")]]
+AT_PUT, AT_GET = [[Spot("d.py", 9, "add")]], [[Spot("f.py", 12, "batch")]]
 
 
 def test_a_thread_whose_handler_ends_it_goes_on_with_its_next_item() -> None:
@@ -156,6 +157,7 @@ def test_an_exception_that_a_future_hides_is_printed() -> None:
     [
         ("d.py", DRAWN.replace("return\n", "pass\n"), AT_PUT),
         ("d.py", DRAWN.replace("draw(job)", "done = draw(job)").replace("self.jobs.task_done()", "self.jobs.task_done(done)"), AT_PUT),
+        ("f.py", FED.replace("        box.put(load(name))", "        if not name:\n            return\n        box.put(name)").replace("ThreadPoolExecutor(2).submit(fill, ready, names)", "Thread(target=fill, args=(ready, names)).start()"), [[Spot("f.py", 14, "batch")]]),
         ("f.py", FED.replace("    ThreadPool", "    future = ThreadPool") + "    future.result()\n", AT_GET),
     ],
 )  # fmt: skip

@@ -112,9 +112,15 @@ def _answer(scene: Scene, thread: _Thread, answers: frozenset[str], waited: str)
     while waiting:
         source, function, depth = waiting.pop(0)
         seen.add(id(function))
-        for node in ast.walk(function):
-            if isinstance(node, ast.Attribute) and node.attr in answers and name_of(node.value).rpartition(".")[2] in names:
-                return source, node
+        found = [
+            node
+            for node in ast.walk(function)
+            if isinstance(node, ast.Attribute) and node.attr in answers and name_of(node.value).rpartition(".")[2] in names
+        ]
+        if found:  # what answers again and again before what answers at the end
+            return source, next(
+                (node for node in found if source.around(node, *_LOOPS, *FUNCTIONS) is not function), found[0]
+            )
         for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
             called = _function(scene, source, call.func) if depth < _DEEPEST else None
             if called is not None and id(called[1]) not in seen:
@@ -158,10 +164,10 @@ def _ended(scene: Scene, thread: _Thread, wait: ast.Call) -> Iterator[Fact]:
         edits, title = _guarded(scene, thread, wait), "Print what the thread raises, and go on with the next item"
         why = f"an exception in `{function.name}` ends it, and stays unseen in the future of `submit`; the traceback that is now printed shows what to correct"
     else:
-        how, place = (
-            f"no thread is in {name} any more: it ended without an exception, or was not started",
-            source.evidence(function),
-        )
+        end, shown = _return(scene, source, function)
+        how = f"no thread is in {name} any more: it ended without an exception, or was not started"
+        how = f"this ends the thread in {name}; no thread is in it any more" if end is not None else how
+        place = source.evidence(end if end is not None else function)
     yield Fact(ENDED_THREAD, {"function": name, "how": how, "shown": shown}, place, "code")
     if edits:
         yield from remedy(_CAUSES, title, "changes-training", why, edits, place)
@@ -184,15 +190,35 @@ def _leaving_handler(function: Function) -> tuple[ast.ExceptHandler, ast.Return 
     return None
 
 
+def _return(scene: Scene, source: Source, function: Function) -> tuple[ast.Return | None, list[Evidence]]:
+    """Where a function with a loop is left from within it: where the words that are printed before stand in the log, else the only place."""
+    leaves = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and isinstance(source.around(node, *_LOOPS, *FUNCTIONS), _LOOPS)
+    ]
+    for leave in leaves:
+        above = getattr(leave, "parent", None)
+        shown = _printed(scene, source, above) if isinstance(above, ast.If) else []
+        if shown:
+            return leave, shown
+    return (leaves[0] if len(leaves) == 1 else None), []
+
+
 def _is_expected(handler: ast.ExceptHandler) -> bool:
     """Whether what is caught is how such a loop is meant to end."""
     caught = ast.unparse(handler.type) if handler.type is not None else ""
     return any(name in caught for name in ("Empty", "Full", "StopIteration", "EOFError", "KeyboardInterrupt", "ShutDown", "Cancelled"))  # fmt: skip
 
 
-def _printed(scene: Scene, source: Source, handler: ast.ExceptHandler) -> list[Evidence]:
-    """The last line of the log that has the words of a handler's message."""
-    texts = [node.value for node in ast.walk(handler) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+def _printed(scene: Scene, source: Source, block: ast.ExceptHandler | ast.If) -> list[Evidence]:
+    """The last line of the log that has the words of a block's longest message."""
+    texts = [
+        node.value
+        for each in block.body
+        for node in ast.walk(each)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     pieces = [piece.strip() for text in texts for piece in _GAPS.sub("\n", text).split("\n")]
     words = max(pieces, key=len, default="").lower()
     if len(words) < _SHORTEST:
