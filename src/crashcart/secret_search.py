@@ -117,12 +117,12 @@ def _search(text: str, *, shapes: bool = True) -> Iterator[Place]:
 
 def names_secret(name: str) -> bool:
     """Whether a setting, flag or variable of this name may hold a secret."""
-    return _grade(name.strip("-+~ ")) > NOT_SECRET
+    return _grade(name.strip("-+~ ")[-_LONGEST_NAME:]) > NOT_SECRET
 
 
 def stands_for_secret(name: str, value: str) -> bool:
     """Whether a value is a secret under this name."""
-    grade = _grade(name.strip("-+~ "))
+    grade = _grade(name.strip("-+~ ")[-_LONGEST_NAME:])
     return grade > NOT_SECRET and _tells(value, name, grade, quoted=True, sign=":")
 
 

@@ -31,6 +31,7 @@ from crashcart.redact import HIDDEN, clean, clean_all
 from crashcart.report.data import json_text
 from crashcart.report.data import plain as as_data
 from crashcart.run.facts import describe
+from crashcart.secret_search import names_secret, stands_for_secret
 from crashcart.verbs.check import check
 from crashcart.verbs.why import why
 
@@ -550,3 +551,9 @@ def test_a_secret_that_the_program_uses_is_not_told(
         assert way in {"config", "reference"} or "config/" in told
         for part in (secret, secret.upper(), secret[1:]):
             assert part not in told
+
+
+def test_a_name_of_thousands_of_parts_is_judged_by_its_end() -> None:
+    assert names_secret("a." * 5000 + "api_key")
+    assert not names_secret("a." * 5000 + "batch_size")
+    assert stands_for_secret("a." * 5000 + "password", "hunter2")

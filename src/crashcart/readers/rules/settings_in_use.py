@@ -57,7 +57,7 @@ _NAMED_SAMPLING = re.compile(
 )
 _NAMED_BEST = re.compile(r"(?i)best")
 _NAMED_RANK = re.compile(
-    r"(?i)[\w.]*rank\w*(?:\(\))? (?:==|<=|<|in) [-\[\](), 01]+|(?:\w+\.)*is_\w*(?:main|master|zero|chief)\w*(?:\(\))?"
+    r"(?i)[\w.]{0,60}rank\w{0,20}(?:\(\))? (?:==|<=|<|in) [-\[\](), 01]{1,20}|(?:\w{1,40}\.){0,4}is_\w{0,20}(?:main|master|zero|chief)\w{0,20}(?:\(\))?"
 )
 _ARGUMENTS = (
     "transformers.TrainingArguments",
